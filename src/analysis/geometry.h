@@ -39,7 +39,7 @@ struct mt_geometry_figures {
     double overlap;          // in [0, 1]
     double overlap_error;    // standard error of sampling; 0 when exact
     double silhouette;       // in [-1, 1]
-    double silhouette_error; // likewise
+    double silhouette_error; // standard error of sampling; 0 when exact
 };
 
 struct mt_points {

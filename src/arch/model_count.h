@@ -31,7 +31,7 @@ struct mt_model_memory {
 };
 
 /*
- * Frozen weights of `weight_bytes`; adapters of rank r on every linear map of the layers, router included,
+ * Frozen weights of `weight_bytes`; adapters of rank r on every linear layer of the layers, router included,
  * r·(in + out) parameters each, in f32, with f32 gradients and two f32 AdamW moments; activations by the
  * formula of mt_model_activation_formula.
  */

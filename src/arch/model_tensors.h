@@ -60,7 +60,7 @@ struct mt_model_tensors mt_model_tensors_begin(const struct mt_hf_config *config
 /* The next tensor; false after the last. Order: embedding, layers from 0, final norm, lm head. */
 bool mt_model_tensors_next(struct mt_model_tensors *walk, struct mt_model_tensor *tensor);
 
-/* True for the matrices LoRA can adapt: linear maps inside the layers, router included. */
+/* True for the matrices LoRA can adapt: linear layers inside the layers, router included. */
 bool mt_model_tensor_is_linear(const struct mt_model_tensor *tensor);
 
 /* Elements of a tensor. */

@@ -63,7 +63,7 @@ const char *mt_span_name(int32_t kind); // never NULL
 struct mt_overlap {
     double under_way;                   // seconds in which at least one sum was
     double waited;                      // of these, seconds in which nothing else was done
-    double rows_under_way, rows_waited; // likewise, of rows on their way to experts and back
+    double rows_under_way, rows_waited; // the same two for rows on their way to experts and back
 };
 
 /* Sorts the spans by their beginning, and measures. */

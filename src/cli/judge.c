@@ -1,23 +1,22 @@
 /* metier judge: a language model behind an endpoint says whether answers are right. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/amount.h"
 #include "base/files/file.h"
 #include "cli/agreement.h"
 #include "cli/cli.h"
+#include "cli/shared/endpoint.h"
 #include "cli/shared/share.h"
 #include "eval/judges/judge_llm.h"
 
 #define ARENA_BYTES 65536
 #define MOST_PROMPT ((size_t)1 << 20)
-#define KEY_NAME    "OPENAI_API_KEY"
 
 struct arguments {
-    const char *endpoint, *model, *tasks, *key_env, *prompt;
-    int64_t parallel, retries, max_tokens;
-    double timeout, backoff;
-    bool insecure_http, quiet;
+    struct cli_endpoint endpoint;
+    const char *model, *tasks, *prompt;
+    int64_t parallel, max_tokens;
+    bool quiet;
 };
 
 /* The prompt's text, in the arena. */
@@ -43,20 +42,19 @@ static enum mt_status read_prompt(struct mt_context *ctx, const struct arguments
     return status;
 }
 
-static enum mt_status check(struct mt_context *ctx, const struct arguments *arguments)
+static enum mt_status check(struct mt_context *ctx, const struct arguments *arguments,
+                            struct mt_http_options *http)
 {
-    if (arguments->endpoint == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--endpoint URL is missing");
+    if (arguments->endpoint.url == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--endpoint URL is missing");
     if (arguments->model == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--model NAME is missing");
-    const struct cli_limit limits[] = {{"--parallel", arguments->parallel, 1, MT_HTTP_MOST_PARALLEL},
-                                       {"--retries", arguments->retries, 0, 100}};
-    enum mt_status status = cli_check_limits(ctx, limits, 2);
-    if (status == MT_OK && arguments->key_env != NULL && getenv(arguments->key_env) == NULL)
-        status = mt_fail(ctx, MT_ERR_USAGE, "$%s is not set", arguments->key_env);
-    return status;
+    const struct cli_limit limit = {"--parallel", arguments->parallel, 1, MT_HTTP_MOST_PARALLEL};
+    enum mt_status status = cli_check_limits(ctx, &limit, 1);
+    return status == MT_OK ? cli_endpoint_http(ctx, &arguments->endpoint, arguments->parallel, http) : status;
 }
 
-static enum mt_status judge(struct mt_context *ctx, const struct arguments *arguments, const char *folder,
-                            struct mt_arena *arena, int *exit_status)
+static enum mt_status judge(struct mt_context *ctx, const struct arguments *arguments,
+                            const struct mt_http_options *http, const char *folder, struct mt_arena *arena,
+                            int *exit_status)
 {
     char *template = NULL;
     struct mt_judged_run run;
@@ -67,13 +65,7 @@ static enum mt_status judge(struct mt_context *ctx, const struct arguments *argu
         .model = arguments->model,
         .template = template,
         .max_tokens = arguments->max_tokens,
-        .http = {.endpoint = arguments->endpoint,
-                 .key = getenv(arguments->key_env != NULL ? arguments->key_env : KEY_NAME),
-                 .insecure_http = arguments->insecure_http,
-                 .parallel = (int)arguments->parallel,
-                 .timeout = arguments->timeout,
-                 .retries = (int)arguments->retries,
-                 .backoff = arguments->backoff},
+        .http = *http,
         .terminal = arguments->quiet ? NULL : stderr,
     };
     status = mt_judged_run_read(ctx, folder, arguments->tasks, &run);
@@ -97,31 +89,35 @@ static enum mt_status judge(struct mt_context *ctx, const struct arguments *argu
 static enum mt_status run_verb(struct cli_call *call)
 {
     struct arguments arguments = {
-        .parallel = 4, .retries = 5, .max_tokens = 1024, .timeout = 60, .backoff = 1};
+        .endpoint = {.retries = 5, .timeout = 60, .backoff = 1}, .parallel = 4, .max_tokens = 1024};
     const struct cli_option options[] = {
-        {"--endpoint", CLI_TEXT, &arguments.endpoint, "URL", "https://HOST/v1, or the whole path"},
+        {"--endpoint", CLI_TEXT, &arguments.endpoint.url, "URL", "https://HOST/v1, or the whole path"},
         {"--model", CLI_TEXT, &arguments.model, "NAME", "the judge, as the endpoint calls it"},
         {"--tasks", CLI_TEXT, &arguments.tasks, "A,B", "only these tasks of the run"},
-        {"--key-env", CLI_TEXT, &arguments.key_env, "VARIABLE",
-         "of the environment that holds the key; default " KEY_NAME ", if set"},
+        {"--key-env", CLI_TEXT, &arguments.endpoint.key_env, "VARIABLE",
+         "of the environment that holds the key; default " CLI_KEY_NAME ", if set"},
         {"--parallel", CLI_INTEGER, &arguments.parallel, "N", "requests at the same time (4)"},
-        {"--timeout", CLI_REAL, &arguments.timeout, "SECONDS", "for one request (60)"},
-        {"--retries", CLI_INTEGER, &arguments.retries, "N", "of a request, when the endpoint is busy (5)"},
-        {"--backoff", CLI_REAL, &arguments.backoff, "SECONDS", "before the first retry, doubling (1)"},
+        {"--timeout", CLI_REAL, &arguments.endpoint.timeout, "SECONDS", "for one request (60)"},
+        {"--retries", CLI_INTEGER, &arguments.endpoint.retries, "N",
+         "of a request, when the endpoint is busy (5)"},
+        {"--backoff", CLI_REAL, &arguments.endpoint.backoff, "SECONDS",
+         "before the first retry, doubling (1)"},
         {"--max-tokens", CLI_INTEGER, &arguments.max_tokens, "N",
          "of a reply; 0: the endpoint's limit (1024)"},
         {"--prompt", CLI_TEXT, &arguments.prompt, "FILE", "another prompt than share/judge/prompt.txt"},
-        {"--insecure-http", CLI_FLAG, &arguments.insecure_http, NULL, "allow plain http to other machines"},
+        {"--insecure-http", CLI_FLAG, &arguments.endpoint.insecure_http, NULL,
+         "allow plain http to other machines"},
         {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress on the terminal"},
         {0},
     };
     struct mt_arena arena;
+    struct mt_http_options http;
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
     mt_arena_init(&arena, call->ctx, ARENA_BYTES);
-    status = check(call->ctx, &arguments);
+    status = check(call->ctx, &arguments, &http);
     if (status == MT_OK)
-        status = judge(call->ctx, &arguments, call->positional[0], &arena, &call->exit_status);
+        status = judge(call->ctx, &arguments, &http, call->positional[0], &arena, &call->exit_status);
     mt_arena_free(&arena);
     return status;
 }

@@ -24,7 +24,7 @@ struct measuring {
     struct mt_collector_options options; // but for vectors and stream
     int64_t batch_tokens;
     struct mt_buffer logits; // f32 [batch_tokens,V], on the device
-    float *host;             // the same
+    float *host;             // f32 [batch_tokens,V]: the logits, downloaded
     size_t host_bytes;
     struct mt_collector *collector[MT_COMPARE_MOST_DOMAINS];
     struct mt_figures figures[MT_COMPARE_MOST_DOMAINS];

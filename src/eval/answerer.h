@@ -1,6 +1,6 @@
 /*
- * Whatever answers questions: a model, a file of answers, a script in a test. The runner knows nothing more
- * of it.
+ * Whatever answers questions: a model, an endpoint, a file of answers, a script in a test. The runner knows
+ * nothing more of it.
  */
 #ifndef MT_EVAL_ANSWERER_H
 #define MT_EVAL_ANSWERER_H
@@ -42,6 +42,8 @@ struct mt_answer_listener {
     void *self; // borrowed
     /* All that question `index` asked for is there. A failure ends the call with that status. */
     enum mt_status (*answered)(void *self, size_t index);
+    /* Question `index` gets no answer, others may; `why` is for people. Never after `answered`. */
+    enum mt_status (*failed)(void *self, size_t index, const char *why);
     /* Asked often. `tokens`: computed since the call began. False: come back now, without the rest. */
     bool (*go_on)(void *self, int64_t tokens);
 };
@@ -62,10 +64,19 @@ struct mt_answerer {
                             const struct mt_answer_listener *listener);
 };
 
+#define MT_CODE_WHY_BYTES 240
+
+/* What came of one program. */
+struct mt_code_verdict {
+    bool passed;
+    char why[MT_CODE_WHY_BYTES]; // it did not: a line, NUL-terminated; else ""
+};
+
 /* Runs programs against their tests; what compare: code needs. */
 struct mt_code_judge {
     void *self;
-    enum mt_status (*run)(void *self, const struct mt_code_trial *trials, size_t count, bool *passed);
+    enum mt_status (*run)(void *self, const struct mt_code_trial *trials, size_t count,
+                          struct mt_code_verdict *verdicts);
 };
 
 #endif

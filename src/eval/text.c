@@ -23,6 +23,12 @@ size_t mt_text_find(struct mt_text text, size_t from, const char *what)
     return found != NULL ? (size_t)(found - text.text) : text.bytes;
 }
 
+struct mt_text mt_text_until(struct mt_text text, const char *const *ends)
+{
+    for (size_t i = 0; ends[i] != NULL; i++) text.bytes = mt_text_find(text, 0, ends[i]);
+    return text;
+}
+
 bool mt_text_next_line(struct mt_text text, size_t *at, struct mt_text *line)
 {
     if (*at >= text.bytes) return false;

@@ -59,6 +59,9 @@ struct mt_text mt_text_trimmed(struct mt_text text);
 /* Where `what` stands first at or behind `from`; text.bytes: nowhere. */
 size_t mt_text_find(struct mt_text text, size_t from, const char *what);
 
+/* What stands before the first of some texts (NULL-terminated) that is in it. */
+struct mt_text mt_text_until(struct mt_text text, const char *const *ends);
+
 /* The line at *at, without its end; *at moves to the next. False: the text is over. */
 bool mt_text_next_line(struct mt_text text, size_t *at, struct mt_text *line);
 

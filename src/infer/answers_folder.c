@@ -56,9 +56,23 @@ static void put_folder(struct mt_json_text *text, const char *key, const char *f
     mt_json_text_format(text, "}");
 }
 
+static enum mt_status put_drawing(struct mt_json_text *text, const struct mt_answers_source *source)
+{
+    if (source->max_new > 0) mt_json_text_format(text, ", \"max_new\": %" PRId64, source->max_new);
+    return mt_json_text_format(text, ", \"temperature\": %g, \"top_p\": %g, \"seed\": %" PRId64 "}\n",
+                               source->temperature, source->top_p, source->seed);
+}
+
+/* Of an endpoint the model's name counts: the same server may be somewhere else tomorrow. */
 static enum mt_status describe(struct mt_json_text *text, const struct mt_answers_source *source,
                                const char *device, bool dated)
 {
+    if (source->endpoint_model != NULL) {
+        mt_json_text_format(text, "{\"answers\": \"of an endpoint\", \"model\": ");
+        mt_json_text_string(text, source->endpoint_model);
+        if (source->plain) mt_json_text_format(text, ", \"template\": \"none\"");
+        return put_drawing(text, source);
+    }
     if (source->model == NULL) return mt_json_text_format(text, "{\"answers\": \"of a file\"}\n");
     mt_json_text_format(text, "{\"answers\": \"of a model\"");
     put_folder(text, "model", source->model, dated);
@@ -73,9 +87,8 @@ static enum mt_status describe(struct mt_json_text *text, const struct mt_answer
     }
     if (strcmp(source->bos, "tokenizer") != 0) mt_json_text_format(text, ", \"bos\": \"%s\"", source->bos);
     if (strcmp(device, UNNOTED_DEVICE) != 0) mt_json_text_format(text, ", \"device\": \"%s\"", device);
-    return mt_json_text_format(
-        text, ", \"context\": %" PRId64 ", \"temperature\": %g, \"top_p\": %g, \"seed\": %" PRId64 "}\n",
-        source->context, source->temperature, source->top_p, source->seed);
+    mt_json_text_format(text, ", \"context\": %" PRId64, source->context);
+    return put_drawing(text, source);
 }
 
 /* The device of the answers in a folder; "" where it holds none. What cannot be read names the usual one: it

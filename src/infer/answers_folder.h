@@ -13,8 +13,10 @@
 /* What answers, and how it is asked; everything is borrowed. */
 struct mt_answers_source {
     const char *out;
-    const char *answers; // file of answers; NULL: none
-    const char *model;   // folder; NULL: a file answers
+    const char *answers;        // file of answers; NULL: none
+    const char *endpoint_model; // what an endpoint calls its model; NULL: no endpoint answers
+    bool plain;                 // the endpoint gets plain texts
+    const char *model;          // folder; NULL: a file or an endpoint answers
     const char *adapter;
     const char *template_name;
     const char *templates;               // the folder of those that come along
@@ -23,6 +25,7 @@ struct mt_answers_source {
     int64_t context;
     double temperature, top_p; // negative: as the model says
     int64_t seed;
+    int64_t max_new; // tokens of an answer; 0: as the tasks say
 };
 
 #define MT_ANSWERS_DEVICE_BYTES 64

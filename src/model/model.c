@@ -188,7 +188,7 @@ static enum mt_status make_transformer(struct mt_model *model)
                                      .records = model->options.keep_hidden,
                                      .recompute = model->options.recompute};
     t->pass.device = model->device;
-    t->pass.placement = &mt_experts_here;
+    t->pass.placement = &mt_experts_local;
     t->pass.desc = &model->desc;
     t->pass.type = model->options.activations;
     t->pass.exact = exact_type(model->options.activations);
@@ -208,7 +208,7 @@ static enum mt_status make_ranks(struct mt_model *model)
                                                 .direct = model->options.expert_direct,
                                                 .element = mt_dtype_bytes(t->pass.type)};
     model->transformer.pass.ranks = &model->ranks;
-    model->transformer.pass.placement = &mt_experts_spread;
+    model->transformer.pass.placement = &mt_experts_parallel;
     return mt_expert_ranks_create(model->device, model->options.expert_ranks, &shape, &model->ranks);
 }
 

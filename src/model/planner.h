@@ -39,7 +39,7 @@ struct mt_regions {
     struct mt_planner shared; // from a layer's forward to the next layer's: layers take turns
     struct mt_planner work;   // within one forward or backward of one layer
     size_t shared_bytes;      // the most any layer took
-    size_t work_bytes;        // likewise
+    size_t work_bytes;        // the most any layer took
 };
 
 /* Remembers the size of a layer's share and gives the memory to the next layer. */

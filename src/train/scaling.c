@@ -4,7 +4,7 @@
 #include <math.h>
 
 #define FROZEN_OPERATIONS  4.0  // per weight and token: forward 2, backward through it 2
-#define TRAINED_OPERATIONS 6.0  // likewise, and its own gradient 2
+#define TRAINED_OPERATIONS 6.0  // per weight and token: forward 2, backward 2, its own gradient 2
 #define ATTENTION_PASSES   3.0  // forward, and twice as much backward
 #define ADAPTER_BYTES      16.0 // master, gradient, two moments
 #define ROUNDED_BYTES      2.0  // of the master, where activations have 16 bits

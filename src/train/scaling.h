@@ -45,7 +45,7 @@ struct mt_scaling {
     double gradient_bytes; // sent
     double expert_bytes; // sent, balanced: the mean of ranks whose tokens choose alike, whatever they choose
     double hot_expert_bytes; // sent by the fullest rank, as hot_expert
-    double hot_rank_bytes;   // likewise, as hot_rank
+    double hot_rank_bytes;   // sent by the fullest rank, as hot_rank
     double statistics_bytes; // sent
     // seconds of a step
     double compute;    // balanced

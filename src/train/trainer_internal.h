@@ -17,7 +17,7 @@ struct mt_trainer {
     struct mt_context *ctx; // borrowed
     struct mt_trainer_options options;
     struct mt_train_settings resolved;        // the options' settings, with the device that computes
-    const struct mt_train_settings *settings; // these
+    const struct mt_train_settings *settings; // &resolved
     struct mt_arena arena;
     const char *settings_text;
     struct mt_run_folder folder;

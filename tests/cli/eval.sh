@@ -62,6 +62,22 @@ grep -q '"unjudged,none": 1' "$folder/loop/results.json" || fail "unjudged in th
     >/dev/null 2>&1
 grep -q '"unjudged,none": 1' "$folder/loop/results.json" || fail "unjudged after going on"
 
+# Folders above the one of results are made. Answers to no question are named, whatever was asked before.
+sed -e '$a {"task": "gsm8k", "id": 7, "answer": "1"}' -e '$a {"task": "gsm8K", "id": "0", "answer": "1"}' \
+    "$folder/answers" >"$folder/stray"
+for limit in 1 3; do
+    "$metier" eval gsm8k --data "$samples" --answers "$folder/stray" --limit $limit --out "$folder/deep/er/out" --quiet \
+        >"$folder/table" 2>"$folder/err" || { cat "$folder/err"; fail "answers to no question"; }
+    grep -q 'stray: 2 answers match no question of these tasks: task gsm8k, id 7; task gsm8K, id 0$' "$folder/err" ||
+        { cat "$folder/err"; fail "answers to no question are not named"; }
+done
+grep -q "^written: $folder/deep/er/out/results.json" "$folder/table" || fail "where results went"
+grep -q ' to 0.9385$' "$folder/table" || { cat "$folder/table"; fail "the end of a row"; }
+
+# Answers of another length are another question to a model: noted where they go out.
+"$metier" eval gsm8k --data "$samples" --max-new 77 --questions - | grep -q '"max_tokens": 77}' || fail "--max-new"
+"$metier" eval gsm8k --data "$samples" --max-tokens 78 --questions - | grep -q '"max_tokens": 78}' || fail "--max-tokens"
+
 # Nothing is asked again: the answers are not even needed.
 : >"$folder/none"
 "$metier" eval gsm8k --data "$samples" --answers "$folder/none" --out "$folder/out" --quiet |
@@ -118,6 +134,7 @@ void() {
 }
 void "--device means nothing without --model" gsm8k --data "$samples" --answers "$folder/none" --out "$folder/x" --device cpu
 void "--slots means nothing without --model" gsm8k --data "$samples" --questions - --slots 4
+void "--max-new means nothing with --answers" gsm8k --data "$samples" --answers "$folder/none" --out "$folder/x" --max-new 3
 void "--out means nothing with --questions" gsm8k --data "$samples" --questions - --out "$folder/x"
 void "--data means nothing with --list" --list --data "$samples"
 void "--seed means nothing without --temperature" gsm8k --data "$samples" --model "$folder" --seed 3

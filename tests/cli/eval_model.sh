@@ -121,6 +121,26 @@ sort "$place/adapted/samples_glue_cola.jsonl" >"$place/a"
 sort "$place/one/samples_glue_cola.jsonl" >"$place/b"
 cmp -s "$place/a" "$place/b" && fail "an adapter changes nothing"
 evaluate asked gsm8k glue_cola --template chatml
+# The length of an answer is the folder's.
+evaluate short gsm8k --max-new 3
+grep -q '"max_new": 3' "$place/short/source.json" || fail "--max-new is not noted"
+refuse 'holds answers of another model' gsm8k --data "$samples" --model "$model" --out "$place/short"
+
+# A run's adapter is asked through the template it was trained with, unless somebody says otherwise.
+mkdir "$place/run"
+cp -r "$place/adapter" "$place/run/adapter"
+printf 'data:\n    template: chatml\n' >"$place/run/config.yaml"
+"$metier" eval gsm8k --data "$samples" --model "$model" --adapter "$place/run/adapter" --out "$place/taken-template" \
+    --threads 1 >"$place/text" 2>&1 || fail "the template of a run"
+grep -q "^template: chatml, as in .*/run/config.yaml" "$place/text" || { cat "$place/text"; fail "the template is not told of"; }
+evaluate told gsm8k --adapter "$place/run/adapter" --template chatml
+same taken-template told gsm8k
+cmp -s "$place/taken-template/source.json" "$place/told/source.json" || fail "the template of a run is not noted"
+evaluate plain-run gsm8k --adapter "$place/run/adapter" --template none
+evaluate plain-adapter gsm8k --adapter "$place/adapter"
+same plain-run plain-adapter gsm8k
+printf 'data: [\n' >"$place/run/config.yaml"
+refuse 'which template the run was trained with' gsm8k --data "$samples" --model "$model" --adapter "$place/run/adapter"
 refuse "one of --model DIR" gsm8k --data "$samples"
 refuse "--slots is 0" gsm8k --data "$samples" --model "$model" --slots 0
 refuse "none of these has it" gsm8k --data "$samples" --model "$model" --samples 4

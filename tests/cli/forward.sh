@@ -55,7 +55,7 @@ forward 2 "are for --grads" "$model" --ids 1,2 --method paper
 forward 2 "did you mean 'paper'" "$model" --ids 1,2 --grads --method papr
 forward 2 "did you mean 'beta'" "$model" --ids 1,2 --grads --method paper betta=1
 forward 2 "given as key=value" "$model" --ids 1,2 --grads --method paper beta
-forward 2 "matches no linear map" "$model" --ids 1,2 --grads --train lora --targets nothing
+forward 2 "matches no linear layer" "$model" --ids 1,2 --grads --train lora --targets nothing
 forward 2 "expected full or lora" "$model" --ids 1,2 --grads --train some
 forward 2 "expected none, moe or full" "$model" --ids 1,2 --grads --recompute some
 forward 2 "--recompute means nothing without --grads" "$model" --ids 1,2 --recompute moe

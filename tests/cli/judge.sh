@@ -32,7 +32,7 @@ fi
 grep -q '127.0.0.1: .*after 1 try$' "$folder/err" || { cat "$folder/err"; fail "nobody there"; }
 command -v python3 >/dev/null || { printf 'judge.sh: no python3\n'; exit 77; }
 
-python3 "$here/judge_server.py" "$folder" &
+python3 "$here/endpoint_server.py" "$folder" &
 server=$!
 waited=0
 while [ ! -s "$folder/port" ] && [ $waited -lt 100 ]; do sleep 0.1; waited=$((waited + 1)); done
@@ -144,7 +144,7 @@ refuse 'user name' --endpoint https://me:pass@example.org/v1
 refuse 'no URL' --endpoint ''
 refuse 'not set' --endpoint "http://127.0.0.1:$port/good" --key-env METIER_NO_SUCH_KEY
 refuse "no samples of a task 'gsm9k'" --endpoint "http://127.0.0.1:$port/good" --tasks gsm9k
-refuse 'expected 1 to 64' --endpoint "http://127.0.0.1:$port/good" --parallel 1000
+refuse 'expected 1 to 256' --endpoint "http://127.0.0.1:$port/good" --parallel 1000
 [ "$(requests)" -eq 0 ] || fail "something was sent"
 
 # A person: the page, and the way back.

@@ -15,6 +15,7 @@
 
 #define SAMPLE       10 // tasks of each benchmark, unless all
 #define CHEAT_SAMPLE 2  // tasks for every cheat, unless all
+#define MOST_SPECIAL 4  // tasks that are always there
 #define ARENA_BLOCK  (1 << 16)
 
 /* What is done to a solution before it is run. */
@@ -168,6 +169,16 @@ static void add_variants(struct benchmark *benchmark, const struct mt_task_sampl
     }
 }
 
+/* The solution as a chat model gives it: the whole function, in a block. */
+static void add_whole(struct benchmark *benchmark, const struct mt_task_sample *sample)
+{
+    struct mt_byte_list text = {.ctx = &benchmark->ctx};
+    (void)mt_byte_list_append_text(&text, field(benchmark, sample, "prompt"));
+    (void)mt_byte_list_append_text(&text, field(benchmark, sample, "canonical_solution"));
+    add_trial(benchmark, sample, "whole function", &text, true);
+    mt_byte_list_free(&text);
+}
+
 static void add_cheats(struct benchmark *benchmark, const struct mt_task_sample *sample)
 {
     size_t count = 0;
@@ -220,7 +231,7 @@ static void print_times(struct benchmark *benchmark, const char *name, double se
 static bool open_benchmark(struct benchmark *benchmark, const char *task)
 {
     const char *data = getenv("METIER_SHARED_DATA");
-    *benchmark = (struct benchmark){.continues = strcmp(task, "mbpp") != 0};
+    *benchmark = (struct benchmark){.continues = strcmp(task, "humaneval_continue") == 0};
     mt_context_init(&benchmark->ctx, NULL);
     mt_arena_init(&benchmark->arena, &benchmark->ctx, ARENA_BLOCK);
     assert_int_equal(
@@ -251,16 +262,18 @@ static void run_benchmark(const char *task, size_t tasks, size_t answers, adder 
     const char *which = getenv("METIER_CODE_TASKS");
     size_t rows = mt_task_data_count(benchmark.data);
     size_t step = which != NULL && strcmp(which, "all") == 0 ? 1 : rows / tasks;
-    benchmark.most = (rows / step + 1) * answers;
+    benchmark.most = (rows / step + 1 + MOST_SPECIAL) * answers;
     benchmark.trials = arena_array(&benchmark.arena, benchmark.most, sizeof *benchmark.trials);
     benchmark.names = arena_array(&benchmark.arena, benchmark.most, sizeof *benchmark.names);
     benchmark.expected = arena_array(&benchmark.arena, benchmark.most, sizeof *benchmark.expected);
     benchmark.seconds = arena_array(&benchmark.arena, benchmark.most, sizeof *benchmark.seconds);
     struct mt_task_sample sample;
     mt_sample_init(&benchmark.ctx, &sample);
-    for (size_t i = 0; i < rows; i += step) {
+    for (size_t i = 0; i < rows; i++) {
         assert_int_equal(mt_task_data_sample(benchmark.data, i, &sample), MT_OK);
-        add(&benchmark, &sample);
+        const struct mt_row_field *setup = mt_row_field(&sample.row, "test_setup_code");
+        bool special = setup != NULL && setup->bytes > 0; // MBPP: objects are made before the tests
+        if (i % step == 0 || special) add(&benchmark, &sample);
     }
     mt_sample_free(&sample);
     struct mt_sandbox_judge judge = {.ctx = &benchmark.ctx, .options = mt_sandbox_defaults()};
@@ -287,6 +300,12 @@ static void test_humaneval(void **state)
     run_benchmark("humaneval_continue", SAMPLE, VARIANTS, add_variants);
 }
 
+static void test_humaneval_whole(void **state)
+{
+    (void)state;
+    run_benchmark("humaneval", SAMPLE, 1, add_whole);
+}
+
 static void test_mbpp(void **state)
 {
     (void)state;
@@ -305,6 +324,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_humaneval),
+        cmocka_unit_test(test_humaneval_whole),
         cmocka_unit_test(test_mbpp),
         cmocka_unit_test(test_cheats),
     };

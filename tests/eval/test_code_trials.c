@@ -293,6 +293,49 @@ static void test_limits(void **state)
     assert_int_equal(results[4].exit_status, 128 + 11);
 }
 
+/* What is recorded of an answer that does not pass. */
+static void test_reasons(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *answer, *tests, *why;
+    } reasons[] = {
+        {SAME, "assert f(1) == 1\nassert f(2) == 3\nassert f(3) == 4\n",
+         "AssertionError in: assert f(2) == 3"},
+        {SAME, "assert f(1) == 2, 'text'\n", "AssertionError: text in: assert f(1) == 2, 'text'"},
+        {"def f(x): raise KeyError(x)\n", "assert f(1) == 1\n", "KeyError: '1' in: assert f(1) == 1"},
+        {"def f(x) return x\n", "assert f(1) == 1\n", "SyntaxError: "},
+        {"def g(x): return x\n", "assert f(1) == 1\n",
+         "NameError: name 'f' is not defined in: assert f(1) == 1"},
+        {"def f(x):\n    while True: pass\n", "assert f(1) == 1\n", "timed out: "},
+        {"def f(x): return len(bytearray(x))\n", "assert f(1 << 40) == 1\n",
+         "out of memory: 1024 MiB are allowed"},
+        {"", "assert f(1) == 1\n", "no program in the answer"},
+        {"raise SystemExit(7)\n", "assert f(1) == 1\n", "failed: exit status 7"},
+        {SAME, "assert f(1) == 1\n", ""},
+    };
+    enum { COUNT = sizeof reasons / sizeof reasons[0] };
+    struct mt_context ctx;
+    struct mt_code_trial trials[COUNT] = {0};
+    struct mt_code_verdict verdicts[COUNT];
+    mt_context_init(&ctx, NULL);
+    for (size_t i = 0; i < COUNT; i++) {
+        trials[i].part[MT_TRIAL_ANSWER] = mt_text_of(reasons[i].answer);
+        trials[i].part[MT_TRIAL_TESTS] = mt_text_of(reasons[i].tests);
+    }
+    struct mt_sandbox_judge sandbox = {.ctx = &ctx, .options = mt_sandbox_defaults()};
+    const struct mt_code_judge judge = mt_sandbox_code_judge(&sandbox);
+    assert_int_equal(judge.run(judge.self, trials, COUNT, verdicts), MT_OK);
+    for (size_t i = 0; i < COUNT; i++) {
+        size_t length = strlen(reasons[i].why);
+        bool same =
+            length == 0 ? verdicts[i].why[0] == '\0' : strncmp(verdicts[i].why, reasons[i].why, length) == 0;
+        if (!same) print_error("wanted '%s', got '%s'\n", reasons[i].why, verdicts[i].why);
+        assert_true(same);
+        assert_int_equal(verdicts[i].passed, length == 0);
+    }
+}
+
 static enum mt_status build(struct mt_context *ctx, const void *self)
 {
     const struct mt_code_trial trial = trial_of(self);
@@ -314,11 +357,9 @@ static void test_every_allocation_failing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_uses),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_every_allocation_failing),
+        cmocka_unit_test(test_values),  cmocka_unit_test(test_uses),
+        cmocka_unit_test(test_names),   cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_reasons), cmocka_unit_test(test_every_allocation_failing),
     };
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);

@@ -498,12 +498,14 @@ static enum mt_status several_generate(void *self, const struct mt_question *que
     return status;
 }
 
-static enum mt_status judge_half(void *self, const struct mt_code_trial *trials, size_t count, bool *passed)
+static enum mt_status judge_half(void *self, const struct mt_code_trial *trials, size_t count,
+                                 struct mt_code_verdict *verdicts)
 {
     size_t *judged = self;
     for (size_t i = 0; i < count; i++) {
         for (int part = 0; part < MT_TRIAL_PARTS; part++) assert_true(trials[i].part[part].bytes > 0);
-        passed[i] = i % 2 == 0;
+        verdicts[i] = (struct mt_code_verdict){.passed = i % 2 == 0};
+        if (i % 2 == 1) (void)snprintf(verdicts[i].why, sizeof verdicts[i].why, "trial %zu", i);
     }
     *judged += count;
     return MT_OK;
@@ -529,6 +531,14 @@ static void test_several_programs(void **state)
     assert_string_equal(mt_eval_metric_label(result.task, 1, label, sizeof label), "pass@2");
     assert_true(fabs(result.metrics[0].value - 0.5) < 1e-12);
     assert_true(fabs(result.metrics[1].value - (1.0 - 1.0 / 6.0)) < 1e-12);
+    char path[512];
+    void *lines = NULL;
+    size_t bytes = 0;
+    (void)workplace_path(place, "samples_humaneval.jsonl", path, sizeof path);
+    assert_int_equal(mt_file_read_all(&setup.ctx, path, 1 << 20, &lines, &bytes), MT_OK);
+    const struct mt_text text = {.text = lines, .bytes = bytes};
+    assert_true(mt_text_find(text, 0, "\"why\": [\"\", \"trial 1\", \"\", \"trial 3\"]") < bytes);
+    mt_release(&setup.ctx, lines, bytes);
     // Another number of answers is another question.
     setup.list.tasks[0].samples = 2;
     run_ok(&setup, &result);

@@ -1,60 +1,23 @@
 /*
- * A language model as judge, over the network of this machine: tests/cli/judge_server.py answers. Here every
- * allocation fails in turn; tests/cli/judge.sh goes through the moods an endpoint can have.
+ * A language model as judge, over the network of this machine: tests/cli/endpoint_server.py answers. Here
+ * every allocation fails in turn; tests/cli/judge.sh goes through the moods an endpoint can have.
  */
-#define _DEFAULT_SOURCE // usleep
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "eval/judges/judge_llm.h"
 #include "support/cmocka_all.h"
+#include "support/endpoint_server.h"
 #include "support/failing_allocator.h"
 #include "support/workplace.h"
-
-#define SKIPPED 77
 
 /* The endpoint, and the run it judges. */
 struct bench {
     struct workplace *place;
-    pid_t server;
+    struct endpoint_server server;
     char endpoint[128];
 };
-
-static void stop_server(const struct bench *bench)
-{
-    (void)kill(bench->server, SIGKILL);
-    (void)waitpid(bench->server, NULL, 0);
-}
-
-/* Starts the server and reads the port it writes down; false: there is no python3. */
-static bool start_server(struct bench *bench)
-{
-    char script[1024];
-    char path[512];
-    long port = 0;
-    (void)snprintf(script, sizeof script, "%s/../../tests/cli/judge_server.py", getenv("METIER_TASKS"));
-    bench->server = fork();
-    if (bench->server == 0) {
-        (void)execlp("python3", "python3", script, bench->place->directory, (char *)NULL);
-        _exit(SKIPPED);
-    }
-    assert_true(bench->server > 0);
-    for (int waited = 0; waited < 1000 && port == 0; waited++) {
-        FILE *file = fopen(workplace_path(bench->place, "port", path, sizeof path), "r");
-        char digits[16] = "";
-        if (file != NULL && fgets(digits, sizeof digits, file) != NULL) port = strtol(digits, NULL, 10);
-        if (file != NULL) (void)fclose(file);
-        if (waitpid(bench->server, NULL, WNOHANG) == bench->server) return false;
-        (void)usleep(20000);
-    }
-    if (port == 0) stop_server(bench);
-    (void)snprintf(bench->endpoint, sizeof bench->endpoint, "http://127.0.0.1:%ld/echo/v1", port);
-    return port != 0;
-}
 
 static enum mt_status judge_run(struct mt_context *ctx, const void *self)
 {
@@ -91,16 +54,17 @@ static void test_memory(void **state)
         "{\"id\": \"c\", \"prompt\": \"q\", \"target\": \"2\", \"resps\": [\"\"], "
         "\"filtered_resps\": [\"\"], \"score\": 0}\n";
     assert_int_equal(workplace_write(bench.place, "samples_t.jsonl", samples, strlen(samples)), 0);
-    if (!start_server(&bench)) skip();
+    if (!endpoint_server_start(bench.place, &bench.server)) skip();
+    (void)snprintf(bench.endpoint, sizeof bench.endpoint, "http://127.0.0.1:%ld/echo/v1", bench.server.port);
     mt_context_init(&ctx, NULL);
     enum mt_status status = judge_run(&ctx, &bench);
     if (status == MT_ERR_UNSUPPORTED) {
-        stop_server(&bench);
+        endpoint_server_stop(&bench.server);
         workplace_clear(*state);
         skip(); // built without libcurl
     }
     struct failing_report report = fail_each_allocation(judge_run, &bench);
-    stop_server(&bench);
+    endpoint_server_stop(&bench.server);
     if (status != MT_OK) print_message("%s\n", ctx.message);
     assert_int_equal(status, MT_OK);
     if (!report.ok) print_message("%s\n", report.problem);

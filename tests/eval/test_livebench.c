@@ -12,6 +12,87 @@
 #include "support/eval_cases.h"
 #include "support/every_allocation.h"
 
+// ------------------------------------------------------------------ puzzles and contests
+
+static bool answer_is_right(struct mt_context *ctx, const struct mt_row *row)
+{
+    struct mt_json_node node;
+    double wanted = -1.0;
+    double score = -1.0;
+    assert_true(mt_row_value(row, "score", &node));
+    assert_int_equal(mt_json_as_real(&node, 0.0, 1.0, &wanted), MT_OK);
+    assert_int_equal(mt_livebench_judge(ctx, mt_livebench_answer, row, eval_case_text(row, "text"), &score),
+                     MT_OK);
+    if (score != wanted) print_message("%g is not %g\n", score, wanted);
+    return score == wanted;
+}
+
+/* Scores of LiveBench's own judges: tests/parity/livebench_parity.py. */
+static void test_answer_cases(void **state)
+{
+    (void)state;
+    eval_cases_check("livebench_answers.jsonl", 200, answer_is_right);
+}
+
+static const char *const puzzles[] = {
+    "{\"task\": \"cta\", \"ground_truth\": \"id\"}\n",
+    "{\"task\": \"spatial\", \"ground_truth\": \"3\"}\n",
+    "{\"task\": \"zebra_puzzle\", \"ground_truth\": \"1, tea\", \"livebench_release_date\": "
+    "\"2024-11-25\"}\n",
+    "{\"task\": \"zebra_puzzle\", \"ground_truth\": \"tea\"}\n",
+    "{\"task\": \"web_of_lies_v2\", \"ground_truth\": \"yes, no, yes\"}\n",
+    "{\"task\": \"math_comp\", \"subtask\": \"amc_12a\", \"ground_truth\": \"B\", \"turns\": "
+    "[\"\\\\textbf{(B) }6$\"]}\n",
+    "{\"task\": \"math_comp\", \"subtask\": \"aime\", \"ground_truth\": \"042\"}\n",
+    "{\"task\": \"olympiad\", \"subtask\": \"usamo\", \"ground_truth\": \"2,1\"}\n",
+};
+
+/* Marks without end are read in a time that grows with them, not with their square. */
+static void test_hostile_answers(void **state)
+{
+    (void)state;
+    static const char *const pieces[] = {
+        "*",        "**",      "** *", "***a", "<solution>", "</solution>\n", "\\boxed{",
+        "\\boxed ", "answer:", "1,",   "{",    "<think>",    "\u00b2,",       "yes, no"};
+    for (size_t i = 0; i < sizeof puzzles / sizeof puzzles[0]; i++) {
+        for (size_t k = 0; k < sizeof pieces / sizeof pieces[0]; k++) {
+            struct mt_context ctx;
+            struct mt_byte_list text = {.ctx = &ctx};
+            double score = -1.0;
+            mt_context_init(&ctx, NULL);
+            while (text.count < 50000) assert_int_equal(mt_byte_list_append_text(&text, pieces[k]), MT_OK);
+            assert_int_equal(mt_byte_list_append(&text, "", 1), MT_OK);
+            assert_int_equal(
+                eval_rule_score(&ctx, mt_livebench_answer, puzzles[i], (const char *)text.data, &score),
+                MT_OK);
+            assert_true(score >= 0.0 && score <= 1.0);
+            mt_byte_list_free(&text);
+            assert_int_equal(ctx.live_bytes, 0);
+        }
+    }
+}
+
+static void test_broken_puzzles(void **state)
+{
+    (void)state;
+    eval_rule_refuses(mt_livebench_answer, "{\"task\": \"connections\", \"ground_truth\": \"a\"}\n",
+                      "no judge");
+    eval_rule_refuses(mt_livebench_answer, "{\"task\": \"cta\"}\n", "ground_truth must be a text");
+}
+
+static enum mt_status judge_puzzle(struct mt_context *ctx, const void *self)
+{
+    double score = 0.0;
+    return eval_rule_score(ctx, mt_livebench_answer, self, "**yes** Answer: 1, 2 \\boxed{\\text{3}}", &score);
+}
+
+static void test_puzzle_allocations(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof puzzles / sizeof puzzles[0]; i++)
+        assert_every_allocation_may_fail(judge_puzzle, puzzles[i], 1);
+}
+
 // ------------------------------------------------------------------ instructions
 
 static bool instruction_is_right(struct mt_context *ctx, const struct mt_row *row)
@@ -126,6 +207,10 @@ static void test_every_allocation_failing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_answer_cases),
+        cmocka_unit_test(test_hostile_answers),
+        cmocka_unit_test(test_broken_puzzles),
+        cmocka_unit_test(test_puzzle_allocations),
         cmocka_unit_test(test_instruction_cases),
         cmocka_unit_test(test_instruction_score),
         cmocka_unit_test(test_broken_rows),

@@ -154,11 +154,12 @@ static void note(struct tally *tally, const char *who, const struct loop *loop, 
 
 // ------------------------------------------------------------------ tasks
 
-static enum mt_status never(void *self, const struct mt_code_trial *trials, size_t count, bool *passed)
+static enum mt_status never(void *self, const struct mt_code_trial *trials, size_t count,
+                            struct mt_code_verdict *verdicts)
 {
     (void)self;
     (void)trials;
-    for (size_t i = 0; i < count; i++) passed[i] = false;
+    for (size_t i = 0; i < count; i++) verdicts[i].passed = false;
     return MT_OK;
 }
 

@@ -65,6 +65,13 @@ static void test_classes(void **state)
     for (int i = 0; i < 10; i++) outcomes[i].predicted = NAN; // silence is wrong every time
     near(compute(MT_METRIC_MATTHEWS, 1, outcomes, 10).value, -1.0, 1e-12);
     near(compute(MT_METRIC_F1, 1, outcomes, 10).value, 0.0, 0.0);
+    // Half right, and silent where class 0 is right: as if class 1 had been said there.
+    for (int i = 0; i < 10; i++) {
+        outcomes[i].gold = i < 5 ? 1 : 0;
+        outcomes[i].predicted = i < 5 ? 1 : (double)NAN;
+    }
+    near(compute(MT_METRIC_F1, 1, outcomes, 10).value, 10.0 / 15.0, 1e-12);
+    near(compute(MT_METRIC_MACRO_F1, 1, outcomes, 10).value, 0.5, 1e-12);
 }
 
 static void test_correlation(void **state)
@@ -96,6 +103,18 @@ static void test_pass(void **state)
     assert_true(isnan(mt_pass_at_k(1, 1, 2)));
     const struct mt_outcome outcomes[2] = {{.tries = 10, .passed = 3}, {.tries = 10, .passed = 0}};
     near(compute(MT_METRIC_PASS, 1, outcomes, 2).value, 0.15, 1e-12);
+    // One answer each: a share, with the interval of one. All right is not certainty.
+    struct mt_outcome all[10];
+    for (int i = 0; i < 10; i++) all[i] = (struct mt_outcome){.score = 1, .tries = 1, .passed = 1};
+    struct mt_metric_result pass = compute(MT_METRIC_PASS, 1, all, 10);
+    near(pass.low, 0.722467, 1e-5);
+    near(pass.high, 1.0, 1e-12);
+    near(compute(MT_METRIC_MEAN, 1, all, 10).low, 0.722467, 1e-5);
+    for (int i = 7; i < 10; i++) all[i] = (struct mt_outcome){.tries = 1};
+    pass = compute(MT_METRIC_PASS, 1, all, 10);
+    near(pass.low, 0.396774, 1e-5);
+    near(pass.high, 0.892210, 1e-5);
+    near(pass.error, sqrt(0.7 * 0.3 / 9), 1e-12);
 }
 
 /* The same samples give the same interval, drawn as it is. */

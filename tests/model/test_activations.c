@@ -11,7 +11,7 @@
 
 static const char *const everything[] = {"*", NULL};
 
-/* LoRA on every linear map, the paper's terms. */
+/* LoRA on every linear layer, the paper's terms. */
 static struct model_outcome run_step(const struct workplace *place, enum mt_dtype activations,
                                      enum mt_recompute recompute, uint64_t step)
 {

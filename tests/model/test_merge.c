@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/files/file.h"
@@ -49,6 +50,8 @@ static void make(const struct workplace *place, const struct mt_arch *model, enu
 
 static void clean(const struct workplace *place)
 {
+    workplace_remove_folder(place, "additional_chat_templates");
+    workplace_remove_folder(place, "out/additional_chat_templates");
     workplace_remove_folder(place, "adapter");
     workplace_remove_folder(place, "out");
 }
@@ -211,15 +214,20 @@ static void files(void **state)
         assert_int_equal(workplace_write(place, "pytorch_model.bin", "x", 1), 0);
         assert_int_equal(workplace_write(place, ".hidden", "x", 1), 0);
         assert_int_equal(workplace_write(place, "empty.txt", "", 0), 0);
+        char folder[128];
+        assert_int_equal(
+            mkdir(workplace_path(place, "additional_chat_templates", folder, sizeof folder), 0777), 0);
+        assert_int_equal(workplace_write(place, "additional_chat_templates/tool_use.jinja", "tools", 5), 0);
         assert_int_equal(mt_merge(&opened.ctx, &options, &result), MT_OK);
-        assert_int_equal(result.carried, 3); // config, tokenizer, empty
+        assert_int_equal(result.carried, 4); // config, tokenizer, empty, a template
         expect_text(&opened.ctx, options.out, "config.json", results[i]);
         expect_text(&opened.ctx, options.out, "config.json", "{\"dtype\": \"inner\"}");
         expect_text(&opened.ctx, options.out, "tokenizer.json", "{}");
+        expect_text(&opened.ctx, options.out, "additional_chat_templates/tool_use.jinja", "tools");
         struct workplace out;
         int length = snprintf(out.directory, sizeof out.directory, "%.50s/out", place->directory);
         assert_true(length < (int)sizeof out.directory);
-        assert_int_equal(workplace_entries(&out), 4);
+        assert_int_equal(workplace_entries(&out), 5);
         // A second time it is in the way.
         assert_int_equal(mt_merge(&opened.ctx, &options, &result), MT_ERR_USAGE);
         assert_non_null(strstr(opened.ctx.message, "exists and is not empty"));

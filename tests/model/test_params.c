@@ -516,7 +516,7 @@ static void refused_selections(void **state)
     refused(&opened, &(struct mt_train_selection){.freeze = PATTERNS("*.q_a_proj")}, "freeze: '*.q_a_proj'");
     struct mt_train_selection lora = {.lora = PATTERNS("norms"), .lora_rank = 2, .lora_alpha = 2.0};
     refused(&opened, &lora,
-            "targets: 'norms' matches no linear map of this model. It has the parts attention, ");
+            "targets: 'norms' matches no linear layer of this model. It has the parts attention, ");
     lora.lora = PATTERNS("model.layers.7.self_attn.q_proj");
     refused(&opened, &lora, "'model.layers.7.self_attn.q_proj'");
     lora.lora = PATTERNS("attention");

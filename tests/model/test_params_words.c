@@ -117,18 +117,18 @@ static void unknown_words_are_refused(void **state)
     static const struct {
         const char *word, *text;
     } unknown[] = {
-        {"qproj", "targets: 'qproj' matches no linear map of this model; did you mean 'q_proj'?"},
+        {"qproj", "targets: 'qproj' matches no linear layer of this model; did you mean 'q_proj'?"},
         {"q_porj", "did you mean 'q_proj'?"},
         {"routed_expert", "did you mean 'routed_experts'?"},
         {"Router", "did you mean 'router'?"},
         {"c_attn", "It has the parts attention, router, routed_experts, lm_head, and names that end in"},
         {"query_key_value", "q_proj, k_proj, v_proj, o_proj, gate, w1, w2, w3"},
-        {"embed_tokens", "matches no linear map"},
-        {"norm", "matches no linear map"},
-        {"proj", "matches no linear map"}, // the end of a word is no word
-        {"", "matches no linear map"},
-        {"(q_proj", "matches no linear map"},       // a regular expression that is none
-        {"q_proj|v_proj", "matches no linear map"}, // one that matches no whole name
+        {"embed_tokens", "matches no linear layer"},
+        {"norm", "matches no linear layer"},
+        {"proj", "matches no linear layer"}, // the end of a word is no word
+        {"", "matches no linear layer"},
+        {"(q_proj", "matches no linear layer"},       // a regular expression that is none
+        {"q_proj|v_proj", "matches no linear layer"}, // one that matches no whole name
     };
     const struct workplace *place = *state;
     struct opened_model opened;

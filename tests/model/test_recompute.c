@@ -28,7 +28,7 @@ struct setting {
     const char *device;
 };
 
-/* LoRA with dropout on every linear map, norms in full, the terms of a method, as in training. */
+/* LoRA with dropout on every linear layer, norms in full, the terms of a method, as in training. */
 static struct outcome run_step(const struct workplace *place, const struct setting *setting, bool lora)
 {
     struct model_run run;

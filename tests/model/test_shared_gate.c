@@ -159,7 +159,7 @@ static void open_run(struct layer_run *run)
                                  .tokens = TOKENS,
                                  .sequences = 1,
                                  .unmasked = TOKENS,
-                                 .placement = &mt_experts_here};
+                                 .placement = &mt_experts_local};
     for (int i = 0; i < MT_LORA_LINEARS; i++)
         run->pass.xa_work[i] = mt_tensor_1d(run->work[i], MT_F64, TOKENS * EXPERTS * RANK);
     plan(run);

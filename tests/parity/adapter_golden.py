@@ -69,7 +69,7 @@ def main():
             try:
                 found = describe(metier, name, targets)
             except RuntimeError as error:
-                if "matches no linear map" not in str(error):
+                if "matches no linear layer" not in str(error):
                     raise
                 continue
             lines += [f"== {targets}", *found]

@@ -100,7 +100,7 @@ def make_full(model, tensors, sequences):
 
 
 def make_lora(model, tensors, sequences, generator):
-    """A pair on every linear map that is no expert, and on the experts whose gradients are kept."""
+    """A pair on every linear layer that is no expert, and on the experts whose gradients are kept."""
     last_layer = model.config["num_hidden_layers"] - 1
     pairs, effective, params = {}, {name: value.float() for name, value in tensors.items()}, {}
     for module in sorted(linear_maps(model)):

@@ -212,7 +212,7 @@ def check_lora(table, case, program, model, tensors, sequences):
     got = program.forward(model, sequences, *lora_options("*"))
     pairs = lora_leaves(got)
     if set(pairs) != linear_maps(model):
-        table.fail(case, f"LoRA is not on every linear map: {sorted(set(pairs) ^ linear_maps(model))[:4]}")
+        table.fail(case, f"LoRA is not on every linear layer: {sorted(set(pairs) ^ linear_maps(model))[:4]}")
     run = model.run(adapted(tensors, pairs), sequences)
     compare_forward(table, case, got, run)
     compare_gradients(table, "lora", case, given_gradients(got),

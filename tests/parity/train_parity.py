@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares ten steps of `metier train` with the same steps in PyTorch: losses at every step, trained values at the end.
 
-Every architecture, with LoRA on every linear map and with full training, without and with the objective, in one
+Every architecture, with LoRA on every linear layer and with full training, without and with the objective, in one
 micro-batch and in several. The model is transformers' (deepseek: model_deepseek.py), the optimizer torch.optim.AdamW,
 the schedule transformers', clipping torch's; tokens come from the `tokenizers` library. LoRA's A is taken from the
 program (it draws them by its own generator), everything after that is PyTorch's own.

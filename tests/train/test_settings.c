@@ -285,7 +285,7 @@ static void text_is_pretty(void **state)
                              "Hugging Face saves them\n",
                              60),
                      0);
-    assert_non_null(strstr(text, "\n\n# What learns\ntrain:              lora          # "));
+    assert_non_null(strstr(text, "\n\n# What is trained\ntrain:              lora          # "));
     assert_non_null(strstr(text, "\nlora:\n    rank:           32            # r of LoRA's pairs\n"));
     assert_non_null(strstr(text, "\nobjective:\n    alpha:          0.001         # strength of L_aux\n"));
     assert_non_null(strstr(text, "\n        - path: d.jsonl\n          weight: 2\n"));

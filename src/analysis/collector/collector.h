@@ -95,7 +95,7 @@ struct mt_layer_figures {
     double max_violation;            // MaxVio_global, the paper's: (largest load - mean) / mean
     double max_violation_code;       // the authors' code: largest |load - mean| / mean
     double max_violation_batch;      // mean over batches
-    double max_violation_batch_code; // likewise
+    double max_violation_batch_code; // mean over batches, the authors' form
     int64_t batches;
     double entropy;         // of the load, in nats; ln n when balanced
     double gini;            // 0 when balanced, 1 - 1/n when one expert has everything

@@ -1,4 +1,4 @@
-/* metier eval: benchmark tasks put to a model, or judged from a file of answers. */
+/* metier eval: benchmark tasks put to a model or an endpoint, or judged from a file of answers. */
 #define _DEFAULT_SOURCE // realpath
 #include "cli/eval/eval.h"
 
@@ -22,11 +22,10 @@
 
 #define ARENA_BYTES  65536
 #define SLOTS        8
+#define MOST_NEW     1000000
 #define MOST_SLOTS   4096
 #define MOST_SAMPLES 1000
 #define MOST_FILES   1024
-
-// ------------------------------------------------------------------ lists
 
 // ------------------------------------------------------------------ lists
 
@@ -156,6 +155,7 @@ static enum mt_status adapt_tasks(struct mt_context *ctx, const struct eval_argu
     for (size_t i = 0; i < list->count; i++) {
         struct mt_task *task = &list->tasks[i];
         if (arguments->shots >= 0) task->few_shot = arguments->shots;
+        if (arguments->infer.max_new > 0) task->max_tokens = arguments->infer.max_new;
         if (task->few_shot > 0 && task->few_shot_data == NULL)
             return mt_fail(ctx, MT_ERR_USAGE, "task %s names no file of examples for --shots", task->name);
         int64_t k = arguments->pass_k > 0 ? arguments->pass_k : arguments->samples;
@@ -186,35 +186,60 @@ static enum mt_status find_tasks(struct mt_context *ctx, const struct eval_argum
 static enum mt_status check_void(const struct eval_arguments *arguments, const struct cli_call *given)
 {
     static const char of_a_model[] =
-        "--adapter --template --bos --temperature --top-p --seed --slots --context "
+        "--adapter --template --template-option --bos --temperature --top-p --seed --slots --context "
         "--device --threads --no-routing";
+    bool asks = arguments->endpoint.url != NULL;
     const struct cli_void rules[] = {
-        {arguments->list, "--tasks --data --model --answers --questions --out --merge-review --limit",
+        {arguments->list,
+         "--tasks --data --model --endpoint --answers --questions --out --merge-review --limit",
          "with --list"},
-        {arguments->merge_review != NULL, "--tasks --data --model --answers --questions --limit --shots",
-         "with --merge-review"},
+        {arguments->merge_review != NULL,
+         "--tasks --data --model --endpoint --answers --questions --limit --shots", "with --merge-review"},
         {arguments->questions != NULL, "--out --without-sandbox --quiet --samples --pass-k",
          "with --questions: nothing is answered"},
-        {arguments->infer.directory == NULL, of_a_model, "without --model"},
+        {arguments->answers != NULL, "--max-new --max-tokens", "with --answers: they are there already"},
+        {asks, "--adapter --template-option --bos --context --device --threads --no-routing",
+         "with --endpoint: the server knows"},
+        {!asks, "--key-env --timeout --retries --backoff --insecure-http", "without --endpoint"},
+        {arguments->infer.directory == NULL && !asks, of_a_model, "without --model"},
     };
     return cli_refuse_void(given, rules, sizeof rules / sizeof rules[0]);
 }
 
-static enum mt_status check(const struct eval_arguments *arguments, const struct cli_call *given)
+/* The endpoint writes conversations out itself; only whether prompts are such can be said. */
+static enum mt_status check_endpoint(struct mt_context *ctx, struct eval_arguments *arguments)
+{
+    const char *template = arguments->infer.template_name;
+    if (arguments->endpoint.url == NULL) return MT_OK;
+    if (arguments->endpoint_model == NULL)
+        return mt_fail(ctx, MT_ERR_USAGE, "--model NAME is missing: the model, as the endpoint calls it");
+    if (template != NULL && strcmp(template, "none") != 0 && strcmp(template, "model") != 0)
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "--template is '%s', expected none (plain texts) or model: an endpoint has its own",
+                       template);
+    const struct cli_limit limit = {"--slots", arguments->infer.batch, 1, MT_HTTP_MOST_PARALLEL};
+    enum mt_status status = cli_check_limits(ctx, &limit, 1);
+    if (status != MT_OK) return status;
+    return cli_endpoint_http(ctx, &arguments->endpoint, arguments->infer.batch, &arguments->http);
+}
+
+static enum mt_status check(struct eval_arguments *arguments, const struct cli_call *given)
 {
     struct mt_context *ctx = given->ctx;
-    int sources =
-        (arguments->answers != NULL) + (arguments->questions != NULL) + (arguments->infer.directory != NULL);
+    int sources = (arguments->answers != NULL) + (arguments->questions != NULL) +
+                  (arguments->infer.directory != NULL) + (arguments->endpoint.url != NULL);
     if (sources != 1)
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "one of --model DIR, --answers FILE and --questions FILE is expected");
+                       "one of --model DIR, --endpoint URL, --answers FILE and --questions FILE is expected");
     if (arguments->answers != NULL && arguments->out == NULL)
         return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing");
     const struct cli_limit limits[] = {
         {"--shots", arguments->shots < 0 ? 0 : arguments->shots, 0, 1000},
         {"--slots", arguments->infer.batch, 1, MOST_SLOTS},
+        {"--max-new", arguments->infer.max_new, 0, MOST_NEW},
         {"--samples", arguments->samples > 0 ? arguments->samples : 1, 1, MOST_SAMPLES}};
-    enum mt_status status = cli_check_limits(ctx, limits, 3);
+    enum mt_status status = cli_check_limits(ctx, limits, sizeof limits / sizeof limits[0]);
+    if (status == MT_OK) status = check_endpoint(ctx, arguments);
     if (status != MT_OK) return status;
     if (arguments->pass_k > arguments->samples)
         return mt_fail(ctx, MT_ERR_USAGE, "--pass-k is %" PRId64 ", expected 1 to --samples",
@@ -243,7 +268,8 @@ static enum mt_status default_out(struct mt_arena *arena, const struct eval_argu
     char adapter[128] = "";
     char text[sizeof model + sizeof adapter + 16];
     char *copy = NULL;
-    short_name(arguments->infer.directory, model, sizeof model);
+    bool asks = arguments->endpoint_model != NULL;
+    short_name(asks ? arguments->endpoint_model : arguments->infer.directory, model, sizeof model);
     if (arguments->infer.adapter != NULL) short_name(arguments->infer.adapter, adapter, sizeof adapter);
     int length = snprintf(text, sizeof text, "eval-%s%s%s", model, adapter[0] != '\0' ? "-" : "", adapter);
     enum mt_status status = mt_arena_copy_text(arena, text, (size_t)length, &copy);
@@ -278,14 +304,17 @@ static bool is_for_one(const struct eval_arguments *arguments)
 }
 
 /* Tasks and folders, before anything is opened. */
-static enum mt_status prepare(const struct evaluating *e, const char *folder, struct mt_task_list *list)
+static enum mt_status prepare(const struct evaluating *e, const char *folder, bool talks,
+                              struct mt_task_list *list)
 {
     struct eval_arguments *arguments = e->arguments;
     enum mt_status status = find_tasks(e->ctx, arguments, e->given, folder, e->arena, list);
     if (status == MT_OK) status = check(arguments, e->given);
     if (status == MT_OK) status = check_drawing(e, list);
+    if (status == MT_OK) status = cli_eval_take_template(e->arena, arguments, talks);
     const char *template = arguments->infer.template_name;
-    if (status == MT_OK && template != NULL && strcmp(template, "none") != 0)
+    if (status == MT_OK && template != NULL && strcmp(template, "none") != 0 &&
+        arguments->endpoint.url == NULL)
         status = cli_find_templates(e->arena, template, &arguments->templates);
     if (status != MT_OK) return status;
     if (arguments->data == NULL) arguments->data = getenv("METIER_DATA");
@@ -305,7 +334,7 @@ static enum mt_status run_for_one(const struct evaluating *e, const char *folder
         return cli_merge_review(e->ctx, arguments->out, arguments->merge_review);
     if (arguments->merge_review != NULL)
         return mt_fail(e->ctx, MT_ERR_USAGE, "--out DIR is missing: the run the marks belong to");
-    enum mt_status status = prepare(e, folder, &list);
+    enum mt_status status = prepare(e, folder, true, &list);
     return status == MT_OK ? write_questions(e->ctx, arguments, &list) : status;
 }
 
@@ -314,24 +343,22 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
     const struct evaluating *e = self;
     const char *folder = NULL;
     struct mt_task_list list = {0};
-    int signal = 0;
     if (is_for_one(e->arguments) && mt_comm_rank(comm) != 0) return MT_OK;
     enum mt_status status = check_void(e->arguments, e->given);
     if (status == MT_OK) status = cli_find_share(e->arena, "tasks", "tasks", &folder);
     if (is_for_one(e->arguments)) {
         if (status == MT_OK) status = run_for_one(e, folder);
     } else {
-        if (status == MT_OK) status = prepare(e, folder, &list);
+        if (status == MT_OK) status = prepare(e, folder, mt_comm_rank(comm) == 0, &list);
         status = mt_comm_agree(comm, e->ctx, status);
-        if (status == MT_OK) status = cli_eval_run_tasks(e->ctx, e->arguments, &list, comm, &signal);
+        if (status == MT_OK) status = cli_eval_run_tasks(e->ctx, e->arguments, &list, comm, exit_status);
     }
-    *exit_status = signal != 0 ? 128 + signal : 0;
     return status;
 }
 
 static enum mt_status run_verb(struct cli_call *call)
 {
-    struct eval_arguments arguments = {.shots = -1};
+    struct eval_arguments arguments = {.shots = -1, .endpoint = {.retries = 5, .timeout = 300, .backoff = 1}};
     struct infer_settings *infer = &arguments.infer;
     cli_infer_settings_init(infer);
     infer->batch = SLOTS;
@@ -341,10 +368,13 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--keys", CLI_FLAG, &arguments.keys, NULL, "the keys of task files"},
         {"--tasks", CLI_TEXT, &arguments.tasks, "A,B", "tasks, beside those named as arguments"},
         {"--data", CLI_TEXT, &arguments.data, "DIR", "folder of the benchmarks' files; default $METIER_DATA"},
-        {"--model", CLI_TEXT, &infer->directory, "DIR", "the model that answers"},
+        {"--model", CLI_TEXT, &infer->directory, "DIR",
+         "the model that answers; with --endpoint its name there"},
+        {"--endpoint", CLI_TEXT, &arguments.endpoint.url, "URL",
+         "an OpenAI-compatible server that answers: https://HOST/v1"},
         {"--adapter", CLI_TEXT, &infer->adapter, "DIR", "a PEFT adapter to answer with"},
         {"--template", CLI_TEXT, &infer->template_name, "NAME",
-         "ask through a chat template: model (its own), a name or a file; default plain text"},
+         "chat template: model (its own), a name, a file or none; default that of the training run, if any"},
         {"--template-option", CLI_LIST, &infer->template_options, "X=Y",
          "a variable of the template, as enable_thinking=false; may come several times"},
         {"--bos", CLI_TEXT, &infer->bos, "WHEN",
@@ -365,12 +395,23 @@ static enum mt_status run_verb(struct cli_call *call)
          "default 0, the most likely token; 0.8 with --samples above 1"},
         {"--top-p", CLI_REAL, &infer->top_p, "P", "draw from the likeliest tokens with this probability"},
         {"--seed", CLI_INTEGER, &infer->seed, "S", "of the draws (0)"},
-        {"--slots", CLI_INTEGER, &infer->batch, "N", "sequences computed together (8)"},
+        {"--max-new", CLI_INTEGER, &infer->max_new, "N",
+         "tokens of an answer at the most; default as the task says (512)"},
+        {"--max-tokens", CLI_INTEGER, &infer->max_new, "N", "the same"},
+        {"--slots", CLI_INTEGER, &infer->batch, "N",
+         "sequences computed together, or requests at a time (8)"},
         {"--context", CLI_INTEGER, &infer->context, "N",
          "tokens of prompt and answer there is room for (4096, or the model's own limit)"},
         {"--device", CLI_TEXT, &infer->device, "NAME", CLI_DEVICE_HELP},
         {"--threads", CLI_THREADS, &infer->threads, "N", "0: as many as the machine has"},
         {"--no-routing", CLI_FLAG, &arguments.no_routing, NULL, "do not look at which experts are used"},
+        {"--key-env", CLI_TEXT, &arguments.endpoint.key_env, "VARIABLE",
+         "of the environment that holds the endpoint's key; default " CLI_KEY_NAME ", if set"},
+        {"--timeout", CLI_REAL, &arguments.endpoint.timeout, "SECONDS", "for one request (300)"},
+        {"--retries", CLI_INTEGER, &arguments.endpoint.retries, "N", "of a request, when it is busy (5)"},
+        {"--backoff", CLI_REAL, &arguments.endpoint.backoff, "SECONDS", "before a retry, doubling (1)"},
+        {"--insecure-http", CLI_FLAG, &arguments.endpoint.insecure_http, NULL,
+         "allow plain http to other machines"},
         {"--without-sandbox", CLI_FLAG, &arguments.without_sandbox, NULL,
          "run programs the model wrote as they are: they can do all that you can"},
         {"--skip-missing", CLI_FLAG, &arguments.skip_missing, NULL,
@@ -382,6 +423,10 @@ static enum mt_status run_verb(struct cli_call *call)
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
     if (arguments.keys) return cli_print_keys(&mt_task_keys, 17);
+    if (arguments.endpoint.url != NULL) {
+        arguments.endpoint_model = infer->directory;
+        infer->directory = NULL;
+    }
     mt_arena_init(&arena, call->ctx, ARENA_BYTES);
     struct evaluating e = {.ctx = call->ctx, .arguments = &arguments, .given = call, .arena = &arena};
     status = cli_run_ranks(call, run, &e);
@@ -391,8 +436,8 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_eval = {
     .name = "eval",
-    .summary =
-        "put benchmark tasks to a model, or judge answers: GSM8K, MATH-500, MMLU, BBH, GLUE, HumanEval, ...",
+    .summary = "put benchmark tasks to a model or an endpoint, or judge answers: GSM8K, MATH-500, MMLU, BBH, "
+               "GLUE, HumanEval, ...",
     .arguments = "TASK... --model DIR",
     .counts_arguments = true,
     .details =
@@ -403,6 +448,9 @@ const struct cli_verb cli_verb_eval = {
         "goes on where it was killed or stopped: Ctrl-C keeps what is finished. Under mpirun ranks share\n"
         "the samples, and write what one writes. Answers of a file are JSONL:\n"
         "  {\"task\": \"gsm8k\", \"id\": \"0\", \"answer\": \"... #### 18\"}\n"
+        "With --endpoint the questions go to a server (vLLM, for example) that speaks OpenAI's API, and "
+        "where\n"
+        "to and how many is said first. Exit status 1 when a question got no answer.\n"
         "A TASK is a name of --list, a group (glue, bbh), one of a family (mmlu_anatomy) or a file of your\n"
         "own. HumanEval and MBPP run what the model wrote, in a sandbox (metier sandbox --check).\n"
         "docs/evaluation.md describes task files and data.",
@@ -412,6 +460,7 @@ const struct cli_verb cli_verb_eval = {
         "  metier eval --tasks gsm8k,mmlu --data data --model models/moe --adapter runs/first/adapter \\\n"
         "      --out runs/first     # beside the run's log: metier report runs/first shows both\n"
         "  mpirun -n 4 metier eval --tasks gsm8k,mmlu --data data --model models/moe\n"
+        "  metier eval gsm8k mmlu --data data --endpoint http://localhost:8000/v1 --model NAME --slots 64\n"
         "  metier eval humaneval --data data --model models/moe --samples 20 --pass-k 10 --out runs/code\n"
         "  metier eval glue --skip-missing --limit 50 --shots 0 --data data --model models/moe --out "
         "runs/glue\n"

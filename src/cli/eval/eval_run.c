@@ -1,6 +1,7 @@
-/* metier eval: running tasks with a model or a file of answers, and the table at the end. */
+/* metier eval: running tasks with a model, an endpoint or a file of answers, and the table at the end. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/amount.h"
 #include "base/files/folder.h"
@@ -10,6 +11,7 @@
 #include "cli/shared/ranks.h"
 #include "cli/shared/table.h"
 #include "eval/code/code_judge.h"
+#include "eval/endpoint/endpoint.h"
 #include "eval/run/recorded.h"
 #include "infer/answerer.h"
 #include "infer/answers_folder.h"
@@ -26,6 +28,7 @@ struct evaluation {
     struct mt_sandbox_judge judge;
     struct mt_sandbox_cgroups cgroups;     // of the programs it runs
     struct mt_recorded *recorded;          // --answers
+    struct mt_endpoint *endpoint;          // --endpoint
     struct mt_session session;             // --model
     struct mt_session_answerer *answering; // likewise
     struct mt_task_routing routing;        // likewise, unless --no-routing
@@ -60,6 +63,12 @@ static enum mt_status print_results(const struct evaluation *e)
     cli_table_init(&table, e->ctx, columns, watched ? 6 : 5);
     for (size_t i = 0; i < e->list->count; i++) {
         if (!e->results[i].skipped) add_rows(&table, &e->results[i]);
+    }
+    for (size_t i = 0; i < e->list->count; i++) {
+        struct mt_metric_result mean;
+        if (!mt_eval_group(e->results, e->list->count, i, &mean) || mean.samples == 0) continue;
+        cli_table_add(&table, "%s\t%zu\tmean\t%.4f\t%.4f to %.4f\t", e->results[i].task->asked, mean.samples,
+                      mean.value, mean.low, mean.high);
     }
     return cli_table_print(&table, stdout);
 }
@@ -100,6 +109,13 @@ static void print_stop(const struct evaluation *e)
 
 // ------------------------------------------------------------------ what answers and what judges
 
+/* An endpoint gets prompts as they are, to go on with. */
+static bool asks_plainly(const struct eval_arguments *arguments)
+{
+    const char *template = arguments->infer.template_name;
+    return template != NULL && strcmp(template, "none") == 0;
+}
+
 /* Programs are run only in a sandbox, unless somebody says otherwise by name; that is known before hours of
  * answering. */
 static enum mt_status open_judge(struct evaluation *e, bool *needed)
@@ -120,14 +136,71 @@ static enum mt_status open_judge(struct evaluation *e, bool *needed)
     return mt_fail_within(e->ctx, status, "task %s runs programs that a model wrote", task->name);
 }
 
+/* What leaves this machine, said before it does. */
+static enum mt_status tell_of_questions(void *self, const struct mt_task *task, size_t samples, size_t kept)
+{
+    const struct evaluation *e = self;
+    const struct eval_arguments *arguments = e->arguments;
+    if (arguments->limit > 0 && (uint64_t)arguments->limit < samples) samples = (size_t)arguments->limit;
+    if (mt_comm_rank(e->comm) == 0 && kept < samples)
+        (void)fprintf(stderr, "%s: %s to %s, the model is %s\n", task->name,
+                      mt_counted(samples - kept, "question goes", "questions go").text,
+                      mt_endpoint_place(e->endpoint), arguments->endpoint_model);
+    return MT_OK;
+}
+
+static enum mt_status ignore_rest(void *self, size_t asked)
+{
+    (void)self;
+    (void)asked;
+    return MT_OK;
+}
+
+static enum mt_status ignore_end(void *self, struct mt_task_result *result)
+{
+    (void)self;
+    (void)result;
+    return MT_OK;
+}
+
+static enum mt_status open_endpoint(struct evaluation *e, struct mt_answerer *answerer)
+{
+    const struct infer_settings *infer = &e->arguments->infer;
+    const struct mt_endpoint_options options = {.model = e->arguments->endpoint_model,
+                                                .plain = asks_plainly(e->arguments),
+                                                .http = e->arguments->http,
+                                                .temperature = infer->temperature,
+                                                .top_p = infer->top_p,
+                                                .seed = (uint64_t)infer->seed};
+    enum mt_status status = mt_endpoint_create(e->ctx, &options, &e->endpoint);
+    if (status == MT_OK) *answerer = mt_endpoint_answerer(e->endpoint);
+    return status;
+}
+
+/* Answers that nobody asked for: their task or id is probably misspelt. */
+static enum mt_status warn_of_unmatched(struct evaluation *e)
+{
+    struct mt_byte_list names = {.ctx = e->ctx};
+    size_t count = 0;
+    if (mt_comm_rank(e->comm) != 0) return MT_OK;
+    enum mt_status status = mt_recorded_unmatched(e->recorded, e->list, e->arguments->data, &names, &count);
+    if (status == MT_OK && count > 0)
+        mt_log_warning(&e->log, "%s: %s no question of these tasks: %.*s%s", e->arguments->answers,
+                       mt_counted(count, "answer matches", "answers match").text, (int)names.count,
+                       (const char *)names.data, count > MT_RECORDED_NAMED ? "; ..." : "");
+    mt_byte_list_free(&names);
+    return status;
+}
+
 static enum mt_status open_answerer(struct evaluation *e, struct mt_answerer *answerer)
 {
     const struct eval_arguments *arguments = e->arguments;
     enum mt_status status = MT_OK;
+    if (arguments->endpoint.url != NULL) return open_endpoint(e, answerer);
     if (arguments->answers != NULL) {
         status = mt_recorded_open(e->ctx, arguments->answers, &e->recorded);
         if (status == MT_OK) *answerer = mt_recorded_answerer(e->recorded);
-        return status;
+        return status == MT_OK ? warn_of_unmatched(e) : status;
     }
     const struct mt_session_answerer_options options = {.name = arguments->infer.directory,
                                                         .temperature = arguments->infer.temperature,
@@ -140,7 +213,8 @@ static enum mt_status open_answerer(struct evaluation *e, struct mt_answerer *an
     status = cli_infer_open(e->ctx, &infer, &e->session);
     if (status == MT_OK && mt_comm_rank(e->comm) == 0) {
         cli_infer_warn_of_texts(&e->session, &e->log);
-        if (e->session.template != NULL && !mt_session_talks(&e->session)) cli_infer_warn_of_plain(&e->log);
+        if (e->session.template != NULL && !mt_session_talks(&e->session) && !arguments->template_taken)
+            cli_infer_warn_of_plain(&e->log);
     }
     if (status == MT_OK) status = mt_session_answerer_create(&e->session, &options, &e->answering);
     if (status == MT_OK) *answerer = mt_session_answerer_face(e->answering);
@@ -156,6 +230,7 @@ static void close_all(struct evaluation *e)
     mt_session_answerer_destroy(e->answering);
     mt_session_close(&e->session);
     mt_recorded_close(e->recorded);
+    mt_endpoint_destroy(e->endpoint);
     mt_sandbox_cgroups_close(&e->cgroups);
     mt_folder_unlock(e->lock);
 }
@@ -175,6 +250,8 @@ static enum mt_status open_folder(struct evaluation *e)
     const char *out = e->arguments->out;
     const struct mt_answers_source source = {.out = out,
                                              .answers = e->arguments->answers,
+                                             .endpoint_model = e->arguments->endpoint_model,
+                                             .plain = asks_plainly(e->arguments),
                                              .model = infer->directory,
                                              .adapter = infer->adapter,
                                              .template_name = infer->template_name,
@@ -184,7 +261,8 @@ static enum mt_status open_folder(struct evaluation *e)
                                              .context = infer->context,
                                              .temperature = infer->temperature,
                                              .top_p = infer->top_p,
-                                             .seed = infer->seed};
+                                             .seed = infer->seed,
+                                             .max_new = infer->max_new};
     enum mt_status status = MT_OK;
     if (mt_comm_rank(e->comm) == 0) {
         status = mt_folder_make_all(e->ctx, out);
@@ -235,21 +313,25 @@ static enum mt_status run(struct evaluation *e)
     enum mt_status status = open_all(e, &answerer, &runs_programs);
     if (status != MT_OK) return status;
     struct mt_task_watcher watcher = mt_task_routing_watcher(&e->routing);
-    const struct mt_eval_options options = {.tasks = e->list->tasks,
-                                            .task_count = e->list->count,
-                                            .data = arguments->data,
-                                            .out = arguments->out,
-                                            .held = &e->lock,
-                                            .answerer = &answerer,
-                                            .judge = runs_programs ? &judge : NULL,
-                                            .watcher = e->routing.watch != NULL ? &watcher : NULL,
-                                            .limit = arguments->limit,
-                                            .skip_missing = arguments->skip_missing,
-                                            .stop = told_to_stop,
-                                            .stop_self = e,
-                                            .terminal = arguments->quiet || !talks ? NULL : stderr,
-                                            .log = talks ? &e->log : NULL,
-                                            .comm = e->comm};
+    if (e->endpoint != NULL)
+        watcher = (struct mt_task_watcher){
+            .self = e, .began = tell_of_questions, .rested = ignore_rest, .ended = ignore_end};
+    const struct mt_eval_options options = {
+        .tasks = e->list->tasks,
+        .task_count = e->list->count,
+        .data = arguments->data,
+        .out = arguments->out,
+        .held = &e->lock,
+        .answerer = &answerer,
+        .judge = runs_programs ? &judge : NULL,
+        .watcher = e->routing.watch != NULL || e->endpoint != NULL ? &watcher : NULL,
+        .limit = arguments->limit,
+        .skip_missing = arguments->skip_missing,
+        .stop = told_to_stop,
+        .stop_self = e,
+        .terminal = arguments->quiet || !talks ? NULL : stderr,
+        .log = talks ? &e->log : NULL,
+        .comm = e->comm};
     status = mt_eval_run(e->ctx, &options, e->results);
     if (status == MT_ERR_IO) status = mt_folder_blame(e->ctx, status, arguments->out, e->lock);
     if (status == MT_OK) warn_of_cut_prompts(e);
@@ -257,11 +339,12 @@ static enum mt_status run(struct evaluation *e)
 }
 
 enum mt_status cli_eval_run_tasks(struct mt_context *ctx, const struct eval_arguments *arguments,
-                                  const struct mt_task_list *list, struct mt_comm *comm, int *signal)
+                                  const struct mt_task_list *list, struct mt_comm *comm, int *exit_status)
 {
     struct evaluation e = {
         .ctx = ctx, .arguments = arguments, .list = list, .comm = comm, .lock = MT_FOLDER_UNLOCKED};
     bool stopped = false;
+    bool failed = false;
     bool talks = mt_comm_rank(comm) == 0;
     mt_log_init(&e.log, stderr, MT_LOG_WARNING);
     // Before the device makes threads.
@@ -269,10 +352,14 @@ enum mt_status cli_eval_run_tasks(struct mt_context *ctx, const struct eval_argu
     enum mt_status status = run(&e);
     int64_t seen = mt_interrupt_seen(&e.interrupt);
     mt_interrupt_end(&e.interrupt);
-    for (size_t i = 0; status == MT_OK && i < list->count; i++) stopped = stopped || e.results[i].stopped;
+    for (size_t i = 0; status == MT_OK && i < list->count; i++) {
+        stopped = stopped || e.results[i].stopped;
+        failed = failed || e.results[i].failed > 0;
+    }
+    *exit_status = failed ? 1 : 0;
     if (status == MT_OK && stopped) {
         mt_comm_max_i64(comm, &seen, 1); // it may have reached some ranks only
-        *signal = (int)seen;
+        *exit_status = seen != 0 ? 128 + (int)seen : 0;
         if (talks) print_stop(&e);
     } else if (status == MT_OK && talks) {
         status = print_results(&e); // a signal came too late to stop anything

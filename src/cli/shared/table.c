@@ -61,6 +61,7 @@ void cli_table_add(struct cli_table *table, const char *format, ...)
         cells[column] = tab + 1;
         tab = strchr(tab + 1, '\t');
     }
+    if (tab != NULL) *tab = '\0'; // more cells than columns
     cli_table_row(table, cells);
 }
 

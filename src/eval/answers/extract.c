@@ -3,16 +3,14 @@
 
 #include <ctype.h>
 #include <string.h>
-#include <strings.h>
 
-#include "eval/answers/pattern.h"
+#include "eval/answers/statement.h"
+#include "eval/code/code_block.h"
 #include "formats/text/utf8.h"
-
-#define MOST_PATTERNS 8 // of one way
 
 struct compiled_step {
     struct mt_extract_step step;
-    struct mt_pattern *patterns[MOST_PATTERNS]; // NULL from the first unused one on
+    struct mt_pattern *patterns[MT_STATEMENT_FORMS]; // NULL: not needed
 };
 
 // ------------------------------------------------------------------ numbers
@@ -84,7 +82,7 @@ static bool last_number(const char *text, size_t bytes, struct mt_text *span)
     return found;
 }
 
-// ------------------------------------------------------------------ boxes, lines, programs
+// ------------------------------------------------------------------ boxes, lines
 
 /* The end of a group whose opening brace is before `at`; `bytes` + 1 when it never closes. */
 static size_t closing_brace(const char *text, size_t bytes, size_t at)
@@ -168,147 +166,6 @@ static bool line(struct mt_text text, bool last, struct mt_text *span)
     return found;
 }
 
-/* The first block between fences that defines a function, else the first; without a fence, all. */
-static bool code(struct mt_text text, struct mt_text *span)
-{
-    static const char fence[] = "```";
-    size_t open = mt_text_find(text, 0, fence);
-    bool found = false;
-    *span = text;
-    while (open < text.bytes) {
-        size_t line_end = mt_text_find(text, open, "\n");
-        if (line_end == text.bytes) break;
-        size_t close = mt_text_find(text, line_end, fence);
-        struct mt_text block = {.text = text.text + line_end + 1, .bytes = close - line_end - 1};
-        bool defines = mt_text_find(block, 0, "def ") < block.bytes;
-        if (!found || defines) *span = block;
-        found = true;
-        if (defines || close == text.bytes) break;
-        open = mt_text_find(text, close + sizeof fence - 1, fence);
-    }
-    return span->bytes > 0;
-}
-
-// ------------------------------------------------------------------ choices
-
-/*
- * How an answer is announced, and what may stand between that and the answer. What a repeat has taken (++) it
- * does not give back: nothing else could take it, and trying takes a time quadratic in a run of spaces.
- */
-#define ANNOUNCED                                                                                            \
-    "(?i:\\b(?:answer|choice|option|conclusion)s?\\b(?:[ \\t]++(?:to|for)[^.:\\n]{0,80}?)?"                  \
-    "(?:[ \\t]*+\\*\\*)?(?:[ \\t]++(?:is|are|would be|must be|should be|has to be|therefore is))?"           \
-    "(?:[ \\t]++(?:indeed|then|thus|clearly|therefore|option|choice|letter|simply))?[ \\t]*+[:=]?+)"
-#define OPENING                                                                                              \
-    "(?:[\\s*_$(\\[\"'`]++|\\\\boxed\\{|\\\\text\\{|\\\\textbf\\{|\\\\mathrm\\{|(?i:option|choice|"          \
-    "letter)[ ]){0,16}"
-
-static enum mt_status letter_patterns(struct mt_context *ctx, struct mt_pattern **patterns)
-{
-    static const char *const texts[] = {
-        // "The answer is (C)", "Answer: **C**", "correct option is C"
-        ANNOUNCED OPENING
-        "([A-Z])(?![A-Za-z0-9])(?!'[a-z])(?! (?:think|believe|guess|would|am|bit|few|lot)\\b)",
-        // "\boxed{\text{C}}"
-        "\\\\boxed\\{[^A-Za-z{}]*+(?:(?<=\\\\)[a-z]++\\{[^A-Za-z{}]*+)?+([A-Z])(?![A-Za-z])",
-        // "C is correct", "(C) is the best choice"
-        "(?<![A-Za-z'])([A-Z])\\)?(?:\\*\\*)? (?:is|would be|must be) (?:the "
-        ")?(?i:correct|right|best|true|answer)",
-        // a line of its own: "C", "(C)", "**C**."
-        "(?m)^[^A-Za-z0-9\\n]*([A-Z])[^A-Za-z0-9\\n]*$",
-        // the beginning: "C. Paris", "(C) Paris", "C) Paris", "C: Paris"
-        "\\A\\s*(?:\\*\\*)?\\(?([A-Z])(?:\\)|[.:](?!\\w)|\\*\\*|,(?= ))"
-        "(?! (?:is|says|would|seems|can|and|or|implies|fails)\\b)",
-        // the last "(C)" or "C)" or "**C"
-        "(?:\\(([A-Z])\\)|(?<=[ \\n*])([A-Z])\\)|\\*\\*([A-Z])[.):]?(?: [^*\\n]*)?\\*\\*)",
-        // the last capital letter that stands alone and is no word
-        "(?<![A-Za-z0-9'])(?!(?:A|I) [a-z])([A-Z])(?![A-Za-z0-9'])",
-    };
-    enum mt_status status = MT_OK;
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0] && status == MT_OK; i++) {
-        status = mt_pattern_create(ctx, texts[i], &patterns[i]);
-    }
-    return status;
-}
-
-static bool letter(struct mt_pattern *const *patterns, const char *text, size_t bytes, int choices,
-                   struct mt_text *span)
-{
-    char last = (char)(choices > 0 && choices < 26 ? 'A' + choices - 1 : 'Z');
-    for (int i = 0; i < MOST_PATTERNS && patterns[i] != NULL; i++) {
-        struct mt_pattern_match match;
-        size_t from = 0;
-        bool found = false;
-        // The last match whose letter is one of the choices.
-        while (from < bytes && mt_pattern_find(patterns[i], text, bytes, from, &match)) {
-            from = match.to > from ? match.to : from + 1;
-            while (from < bytes && ((unsigned char)text[from] & 0xC0u) == 0x80u) from++;
-            if (text[match.start] > last) continue;
-            *span = (struct mt_text){.text = text + match.start, .bytes = 1};
-            found = true;
-        }
-        if (found) return true;
-    }
-    return false;
-}
-
-// ------------------------------------------------------------------ words
-
-/* Appends "(?i:yes|no)", what is special in a pattern escaped. */
-static enum mt_status append_words(struct mt_byte_list *out, const char *const *words)
-{
-    enum mt_status status = mt_byte_list_append_text(out, "((?i:");
-    for (size_t i = 0; words[i] != NULL && status == MT_OK; i++) {
-        if (i > 0) status = mt_byte_list_append_text(out, "|");
-        for (const char *at = words[i]; *at != '\0' && status == MT_OK; at++) {
-            bool plain = isalnum((unsigned char)*at) || (unsigned char)*at >= 128;
-            if (!plain) status = mt_byte_list_append_text(out, "\\");
-            if (status == MT_OK) status = mt_byte_list_append(out, at, 1);
-        }
-    }
-    return status == MT_OK ? mt_byte_list_append_text(out, "))") : status;
-}
-
-static enum mt_status word_patterns(struct mt_context *ctx, const char *const *words,
-                                    struct mt_pattern **patterns)
-{
-    static const char *const around[][2] = {
-        {ANNOUNCED OPENING, "(?![A-Za-z0-9_])"},
-        {"\\\\boxed\\{(?:\\\\[a-z]+\\{)?\\s*", "(?![A-Za-z0-9_])"},
-        {"(?m)^[^A-Za-z0-9\\n]*", "[^A-Za-z0-9\\n]*$"},
-        {"\\A[^A-Za-z0-9]*", "(?![A-Za-z0-9_])"},
-        {"(?<![A-Za-z0-9_])", "(?![A-Za-z0-9_])"},
-    };
-    enum mt_status status = MT_OK;
-    for (size_t i = 0; i < sizeof around / sizeof around[0] && status == MT_OK; i++) {
-        struct mt_byte_list text = {.ctx = ctx};
-        status = mt_byte_list_append_text(&text, around[i][0]);
-        if (status == MT_OK) status = append_words(&text, words);
-        if (status == MT_OK) status = mt_byte_list_append_text(&text, around[i][1]);
-        if (status == MT_OK) status = mt_byte_list_append(&text, "", 1);
-        if (status == MT_OK) status = mt_pattern_create(ctx, (const char *)text.data, &patterns[i]);
-        mt_byte_list_free(&text);
-    }
-    return status;
-}
-
-static bool words(struct mt_pattern *const *patterns, const char *const *words, const char *text,
-                  size_t bytes, struct mt_text *span)
-{
-    for (int i = 0; i < MOST_PATTERNS && patterns[i] != NULL; i++) {
-        struct mt_pattern_match match;
-        if (!mt_pattern_find_last(patterns[i], text, bytes, &match)) continue;
-        for (size_t k = 0; words[k] != NULL; k++) {
-            size_t length = strlen(words[k]);
-            if (length != match.end - match.start) continue;
-            if (strncasecmp(words[k], text + match.start, length) != 0) continue;
-            *span = (struct mt_text){.text = words[k], .bytes = length};
-            return true;
-        }
-    }
-    return false;
-}
-
 // ------------------------------------------------------------------ all ways
 
 struct mt_extractor {
@@ -323,6 +180,7 @@ static const char *const names[MT_EXTRACT_KINDS] = {
     [MT_EXTRACT_WORDS] = "words",         [MT_EXTRACT_FIRST_LINE] = "first_line",
     [MT_EXTRACT_LAST_LINE] = "last_line", [MT_EXTRACT_CODE_BLOCK] = "code_block",
     [MT_EXTRACT_WHOLE] = "whole",         [MT_EXTRACT_VERBATIM] = "verbatim",
+    [MT_EXTRACT_NUMBER] = "number",       [MT_EXTRACT_STATED] = "stated",
 };
 
 enum mt_extract_kind mt_extract_named(const char *name)
@@ -334,8 +192,11 @@ static enum mt_status compile_step(struct mt_context *ctx, struct compiled_step 
 {
     switch (compiled->step.kind) {
     case MT_EXTRACT_REGEX: return mt_pattern_create(ctx, compiled->step.pattern, &compiled->patterns[0]);
-    case MT_EXTRACT_LETTER: return letter_patterns(ctx, compiled->patterns);
-    case MT_EXTRACT_WORDS: return word_patterns(ctx, compiled->step.words, compiled->patterns);
+    case MT_EXTRACT_LETTER: return mt_statement_compile(ctx, MT_STATE_LETTER, NULL, compiled->patterns);
+    case MT_EXTRACT_WORDS:
+        return mt_statement_compile(ctx, MT_STATE_WORD, compiled->step.words, compiled->patterns);
+    case MT_EXTRACT_NUMBER:
+    case MT_EXTRACT_STATED: return mt_statement_compile(ctx, MT_STATE_TEXT, NULL, compiled->patterns);
     default: return MT_OK;
     }
 }
@@ -370,7 +231,7 @@ void mt_extractor_free(struct mt_extractor *extractor)
 {
     if (extractor == NULL) return;
     for (size_t i = 0; i < extractor->count; i++) {
-        for (int k = 0; k < MOST_PATTERNS; k++) mt_pattern_free(extractor->steps[i].patterns[k]);
+        for (int k = 0; k < MT_STATEMENT_FORMS; k++) mt_pattern_free(extractor->steps[i].patterns[k]);
     }
     mt_release(extractor->ctx, extractor->steps, extractor->count * sizeof *extractor->steps);
     mt_release(extractor->ctx, extractor, sizeof *extractor);
@@ -391,35 +252,60 @@ static bool apply(const struct compiled_step *compiled, struct mt_text text, int
     }
     case MT_EXTRACT_LAST_NUMBER: return last_number(text.text, text.bytes, span);
     case MT_EXTRACT_BOXED: return mt_extract_boxed(text, span);
-    case MT_EXTRACT_LETTER: return letter(patterns, text.text, text.bytes, choices, span);
-    case MT_EXTRACT_WORDS: return words(patterns, compiled->step.words, text.text, text.bytes, span);
+    case MT_EXTRACT_LETTER: return choices >= 0 && mt_statement_letter(patterns, text, choices, span);
+    case MT_EXTRACT_WORDS: return mt_statement_word(patterns, compiled->step.words, text, span);
+    case MT_EXTRACT_STATED: return mt_statement_text(patterns, text, span);
     case MT_EXTRACT_FIRST_LINE: return line(text, false, span);
     case MT_EXTRACT_LAST_LINE: return line(text, true, span);
-    case MT_EXTRACT_CODE_BLOCK: return code(text, span);
     default: *span = text; return true;
     }
+}
+
+/* One way; what it found is appended. `plain` is the same text, as statements are read in. */
+static enum mt_status apply_step(const struct compiled_step *compiled, struct mt_text text,
+                                 struct mt_text plain, int choices, struct mt_text wanted,
+                                 struct mt_byte_list *out)
+{
+    enum mt_extract_kind kind = compiled->step.kind;
+    bool reads = kind == MT_EXTRACT_LETTER || kind == MT_EXTRACT_WORDS || kind == MT_EXTRACT_STATED;
+    struct mt_text span = {0};
+    enum mt_status status = MT_OK;
+    bool found = false;
+    if (kind == MT_EXTRACT_NUMBER) {
+        status = mt_statement_number(compiled->patterns, plain, out);
+    } else if (kind == MT_EXTRACT_CODE_BLOCK) {
+        status = mt_code_find(text, wanted, out, &found);
+    } else if (apply(compiled, reads ? plain : text, choices, &span)) {
+        if (kind != MT_EXTRACT_VERBATIM) span = mt_text_trimmed(span);
+    } else {
+        span.bytes = 0;
+    }
+    for (int k = 0; k < MT_STATEMENT_FORMS && status == MT_OK; k++) {
+        if (compiled->patterns[k] != NULL) status = mt_pattern_status(compiled->patterns[k]);
+    }
+    return status == MT_OK && span.bytes > 0 ? mt_byte_list_append(out, span.text, span.bytes) : status;
 }
 
 enum mt_status mt_extract(const struct mt_extractor *extractor, const char *text, size_t bytes, int choices,
                           struct mt_byte_list *out, bool *found)
 {
+    return mt_extract_wanted(extractor, text, bytes, choices, mt_text_of(""), out, found);
+}
+
+enum mt_status mt_extract_wanted(const struct mt_extractor *extractor, const char *text, size_t bytes,
+                                 int choices, struct mt_text wanted, struct mt_byte_list *out, bool *found)
+{
     struct mt_byte_list valid = {.ctx = extractor->ctx};
+    struct mt_byte_list plain = {.ctx = extractor->ctx};
     out->count = 0;
-    *found = false;
     enum mt_status status = mt_utf8_append_repaired(&valid, (const uint8_t *)text, bytes);
-    for (size_t i = 0; status == MT_OK && i < extractor->count && !*found; i++) {
-        struct mt_text span = {0};
-        bool applied = apply(&extractor->steps[i], mt_text_in(&valid), choices, &span);
-        for (int k = 0; k < MOST_PATTERNS && extractor->steps[i].patterns[k] != NULL && status == MT_OK; k++)
-            status = mt_pattern_status(extractor->steps[i].patterns[k]);
-        if (!applied || status != MT_OK) continue;
-        enum mt_extract_kind kind = extractor->steps[i].step.kind;
-        bool indented =
-            kind == MT_EXTRACT_CODE_BLOCK || kind == MT_EXTRACT_VERBATIM; // where white space counts
-        if (!indented) span = mt_text_trimmed(span);
-        *found = span.bytes > 0;
-        status = mt_byte_list_append(out, span.text, span.bytes);
-    }
+    if (status == MT_OK) status = mt_statement_plain(mt_text_in(&valid), &plain);
+    for (size_t i = 0; status == MT_OK && i < extractor->count && out->count == 0; i++)
+        status =
+            apply_step(&extractor->steps[i], mt_text_in(&valid), mt_text_in(&plain), choices, wanted, out);
+    if (status != MT_OK) out->count = 0;
+    *found = out->count > 0;
+    mt_byte_list_free(&plain);
     mt_byte_list_free(&valid);
     return status;
 }

@@ -2,12 +2,14 @@
  * The answer out of what a model wrote: a list of ways, tried in order, the first that finds something wins.
  *
  *     regex         the last match (or the first) of a pattern: its first group that took part, or all of it
+ *     letter        the letter of a choice, in the many ways to name one (statement.h)
+ *     words         one of a few words (yes and no, True and False): the one given as the answer (likewise)
+ *     number        the number given as the answer, as mathematics writes it (likewise)
+ *     stated        the text given as the answer: a box, or what follows "the answer is" (likewise)
  *     last_number   the last number, with sign, thousands separators, a fraction's slash
  *     boxed         what the last \boxed{} holds
- *     letter        the letter of a choice, in the many ways to name one
- *     words         one of a few words (yes and no, True and False): the one given as the answer
  *     first_line, last_line    that is not empty
- *     code_block    the program in the text: what stands between ``` fences, or all
+ *     code_block    the program in the text (eval/code/code_block.h)
  *     whole         everything, without white space at the ends
  *     verbatim      everything as it is: how a program goes on
  *
@@ -29,6 +31,8 @@ enum mt_extract_kind {
     MT_EXTRACT_CODE_BLOCK,
     MT_EXTRACT_WHOLE,
     MT_EXTRACT_VERBATIM,
+    MT_EXTRACT_NUMBER,
+    MT_EXTRACT_STATED,
     MT_EXTRACT_KINDS
 };
 
@@ -48,10 +52,14 @@ void mt_extractor_free(struct mt_extractor *extractor); // NULL is allowed
 
 /*
  * Replaces `out` by the answer; *found is false, and `out` empty, when no way found one. `choices` is how
- * many letters there are (0: 26).
+ * many letters there are (0: 26; -1: none, and `letter` finds nothing).
  */
 enum mt_status mt_extract(const struct mt_extractor *extractor, const char *text, size_t bytes, int choices,
                           struct mt_byte_list *out, bool *found);
+
+/* The same; `wanted` is Python whose names a program should define, for code_block. */
+enum mt_status mt_extract_wanted(const struct mt_extractor *extractor, const char *text, size_t bytes,
+                                 int choices, struct mt_text wanted, struct mt_byte_list *out, bool *found);
 
 /* What the last \boxed{} of a text holds; false: there is none. */
 bool mt_extract_boxed(struct mt_text text, struct mt_text *inner);

@@ -1,6 +1,7 @@
 /* Judging answers. */
 #include "eval/answers/grade.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,33 +128,63 @@ bool mt_grader_runs_programs(const struct mt_grader *grader)
     return grader->task->compare == MT_COMPARE_CODE;
 }
 
+/* Takes the letter of an option from the front of "(B) text", "b) text" or "B"; '\0': there is none. */
+static char take_letter(struct mt_text *option)
+{
+    struct mt_text rest = *option;
+    (void)mt_text_take(&rest, "(");
+    if (rest.bytes == 0 || !isalpha((unsigned char)rest.text[0])) return '\0';
+    char letter = (char)toupper((unsigned char)rest.text[0]);
+    rest = mt_text_from(rest, 1);
+    if (rest.bytes > 0 && rest.text[0] != ')' && rest.text[0] != '.') return '\0';
+    if (rest.bytes > 0) rest = mt_text_trimmed(mt_text_from(rest, 1));
+    *option = rest;
+    return letter;
+}
+
+/* What is found in an answer, up to the task's first stop text: a model ends there, a file may go on.
+ * `wanted` are the tests of a program, else empty. */
+static enum mt_status extract(const struct mt_grader *grader, const struct mt_task_sample *sample,
+                              struct mt_text text, struct mt_text wanted, struct mt_byte_list *extracted,
+                              bool *found)
+{
+    text = mt_text_until(text, grader->task->stop);
+    int choices = (int)sample->choice_count;
+    struct mt_text right = mt_text_in(&sample->answer);
+    // An option whose letter nobody knows is judged by its text.
+    if (grader->task->compare == MT_COMPARE_OPTION && take_letter(&right) == '\0') choices = -1;
+    return mt_extract_wanted(grader->extractor, text.text, text.bytes, choices, wanted, extracted, found);
+}
+
 enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_task_sample *sample,
                                 struct mt_text text, struct mt_byte_list *extracted,
                                 struct mt_byte_list parts[MT_TRIAL_PARTS], int64_t *unjudged)
 {
     bool found = false;
-    enum mt_status status =
-        mt_extract(grader->extractor, text.text, text.bytes, (int)sample->choice_count, extracted, &found);
+    struct mt_prompt_names names = mt_sample_names(grader->task, sample);
+    const char *const templates[MT_TRIAL_PARTS] = {[MT_TRIAL_GIVEN] = grader->task->given,
+                                                   [MT_TRIAL_TESTS] = grader->task->tests,
+                                                   [MT_TRIAL_CALLS] = grader->task->calls};
+    enum mt_status status = MT_OK;
+    for (int i = 0; i < MT_TRIAL_PARTS && status == MT_OK; i++) {
+        if (templates[i] != NULL) status = mt_prompt_render(templates[i], &sample->row, &names, &parts[i]);
+    }
+    if (status != MT_OK) return status;
+    struct mt_text wanted =
+        mt_text_in(&parts[parts[MT_TRIAL_CALLS].count > 0 ? MT_TRIAL_CALLS : MT_TRIAL_TESTS]);
+    status = extract(grader, sample, text, wanted, extracted, &found);
     status = note_limit(status, unjudged);
     if (status != MT_OK || !found) return status;
     struct mt_text completion = mt_text_in(extracted);
-    struct mt_prompt_names names = mt_sample_names(grader->task, sample);
-    const char *const templates[MT_TRIAL_PARTS] = {[MT_TRIAL_ANSWER] = grader->task->program,
-                                                   [MT_TRIAL_GIVEN] = grader->task->given,
-                                                   [MT_TRIAL_TESTS] = grader->task->tests,
-                                                   [MT_TRIAL_CALLS] = grader->task->calls};
-    for (int i = 0; i < MT_TRIAL_PARTS && status == MT_OK; i++) {
-        names.completion = i == MT_TRIAL_ANSWER ? &completion : NULL;
-        if (templates[i] != NULL) status = mt_prompt_render(templates[i], &sample->row, &names, &parts[i]);
-    }
-    return status;
+    names.completion = &completion;
+    return mt_prompt_render(grader->task->program, &sample->row, &names, &parts[MT_TRIAL_ANSWER]);
 }
 
-void mt_grade_passed(const bool *passed, size_t count, struct mt_outcome *outcome)
+void mt_grade_passed(const struct mt_code_verdict *verdicts, size_t count, struct mt_outcome *outcome)
 {
     *outcome = (struct mt_outcome){.predicted = NAN, .gold = NAN, .tries = (int64_t)count};
-    for (size_t i = 0; i < count; i++) outcome->passed += passed[i] ? 1 : 0;
-    outcome->score = count > 0 && passed[0] ? 1.0 : 0.0;
+    for (size_t i = 0; i < count; i++) outcome->passed += verdicts[i].passed ? 1 : 0;
+    outcome->score = count > 0 && verdicts[0].passed ? 1.0 : 0.0;
 }
 
 // ------------------------------------------------------------------ judges
@@ -194,6 +225,21 @@ static enum mt_status judge_numbers(struct mt_context *ctx, const struct mt_byte
     return MT_OK;
 }
 
+/* A letter decides where both have one, else the text. */
+static enum mt_status judge_option(struct mt_context *ctx, const struct mt_byte_list *said,
+                                   const struct mt_byte_list *right, struct mt_outcome *outcome)
+{
+    (void)ctx;
+    struct mt_text one = mt_text_in(said);
+    struct mt_text other = mt_text_in(right);
+    char letter = take_letter(&one);
+    char gold = take_letter(&other);
+    bool letters = letter != '\0' && gold != '\0';
+    bool same = letters ? letter == gold : one.bytes > 0 && mt_text_same(one, other);
+    outcome->score = same ? 1.0 : 0.0;
+    return MT_OK;
+}
+
 /*
  * The judges, by the task's key `compare`: of two normalised texts, or of the row, where the answer is no
  * text that could be held against another. Programs have none here: they are run.
@@ -201,8 +247,7 @@ static enum mt_status judge_numbers(struct mt_context *ctx, const struct mt_byte
 static const struct judge {
     enum mt_status (*texts)(struct mt_context *ctx, const struct mt_byte_list *said,
                             const struct mt_byte_list *right, struct mt_outcome *outcome);
-    enum mt_status (*row)(struct mt_context *ctx, const struct mt_row *row, struct mt_text answer,
-                          double *score);
+    mt_livebench_rule *row;
 } judges[] = {
     [MT_COMPARE_TEXT] = {.texts = judge_text},
     [MT_COMPARE_MATH] = {.texts = judge_math},
@@ -211,6 +256,8 @@ static const struct judge {
     [MT_COMPARE_INSTRUCTIONS] = {.row = mt_livebench_instructions},
     [MT_COMPARE_TABLE] = {.row = mt_livebench_table},
     [MT_COMPARE_MAPPING] = {.row = mt_livebench_mapping},
+    [MT_COMPARE_LIVEBENCH] = {.row = mt_livebench_answer},
+    [MT_COMPARE_OPTION] = {.texts = judge_option},
 };
 
 /* Normalises copies of what was extracted and of the right answer, and compares them. */
@@ -239,8 +286,7 @@ enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_task_sam
     bool found = false;
     int64_t unjudged = 0;
     *outcome = (struct mt_outcome){.predicted = NAN, .gold = NAN, .tries = 1};
-    enum mt_status status =
-        mt_extract(grader->extractor, text.text, text.bytes, (int)sample->choice_count, extracted, &found);
+    enum mt_status status = extract(grader, sample, text, mt_text_of(""), extracted, &found);
     status = note_limit(status, &unjudged);
     if (status != MT_OK) return status;
     if (sample->choice_count > 0) {
@@ -251,7 +297,8 @@ enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_task_sam
     if (judge->row == NULL) {
         status = compare(grader, extracted, &sample->answer, outcome);
     } else if (found) {
-        status = judge->row(grader->ctx, &sample->row, mt_text_in(extracted), &outcome->score);
+        status =
+            mt_livebench_judge(grader->ctx, judge->row, &sample->row, mt_text_in(extracted), &outcome->score);
         status = note_limit(status, &unjudged);
     }
     if (!found || unjudged > 0) outcome->score = 0.0;

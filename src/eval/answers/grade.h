@@ -31,7 +31,7 @@ enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_
                                 struct mt_byte_list parts[MT_TRIAL_PARTS], int64_t *unjudged);
 
 /* The outcome of so many answers, of which some passed. The first one's verdict is the score. */
-void mt_grade_passed(const bool *passed, size_t count, struct mt_outcome *outcome);
+void mt_grade_passed(const struct mt_code_verdict *verdicts, size_t count, struct mt_outcome *outcome);
 
 /*
  * Judges one answer that was written, of any other task. `extracted` is replaced by what was found in it. The

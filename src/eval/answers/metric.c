@@ -8,7 +8,6 @@
 #include "eval/text.h"
 
 #define MOST_CLASSES 32
-#define NORMAL_95    1.959963984540054 // two-sided 95 %
 
 static const char *const names[MT_METRIC_KINDS] = {
     [MT_METRIC_ACCURACY] = "acc",    [MT_METRIC_EXACT_MATCH] = "exact_match", [MT_METRIC_MEAN] = "score",
@@ -24,6 +23,12 @@ const char *mt_metric_name(enum mt_metric_kind kind)
 enum mt_metric_kind mt_metric_named(const char *name)
 {
     return (enum mt_metric_kind)mt_name_place(names, MT_METRIC_KINDS, name);
+}
+
+bool mt_metric_is_mean(enum mt_metric_kind kind)
+{
+    return kind == MT_METRIC_ACCURACY || kind == MT_METRIC_EXACT_MATCH || kind == MT_METRIC_MEAN ||
+           kind == MT_METRIC_PASS;
 }
 
 double mt_pass_at_k(int64_t n, int64_t c, int64_t k)
@@ -63,18 +68,20 @@ static double mean_of(const struct metric_view *view, enum mt_metric_kind kind, 
     return sum / (double)view->count;
 }
 
-/* Counts of one class against the rest. A sample without an answer is predicted as no class. */
+/* Counts of one class against the rest. */
 struct confusion {
     double hit, extra, missed, rest;
 };
 
-static struct confusion confusion_of(const struct metric_view *view, double class)
+/* `two`: there are no other classes, and no answer counts as the wrong one: leaving it out would reward
+ * silence. Else it is predicted as no class, and missed by its own. */
+static struct confusion confusion_of(const struct metric_view *view, double class, bool two)
 {
     struct confusion counts = {0};
     for (size_t i = 0; i < view->count; i++) {
         const struct mt_outcome *one = &view->outcomes[place(view, i)];
-        bool said = one->predicted == class;
         bool is = one->gold == class;
+        bool said = two && isnan(one->predicted) ? !is : one->predicted == class;
         counts.hit += said && is ? 1 : 0;
         counts.extra += said && !is ? 1 : 0;
         counts.missed += !said && is ? 1 : 0;
@@ -85,7 +92,7 @@ static struct confusion confusion_of(const struct metric_view *view, double clas
 
 static double f1_of(const struct metric_view *view, double class)
 {
-    struct confusion c = confusion_of(view, class);
+    struct confusion c = confusion_of(view, class, true);
     double under = 2 * c.hit + c.extra + c.missed;
     return under > 0 ? 2 * c.hit / under : 0.0;
 }
@@ -95,7 +102,7 @@ static double macro_f1_of(const struct metric_view *view)
     double sum = 0;
     int classes = 0;
     for (int class = 0; class < MOST_CLASSES; class ++) {
-        struct confusion c = confusion_of(view, class);
+        struct confusion c = confusion_of(view, class, false);
         if (c.hit + c.extra + c.missed == 0) continue;
         sum += 2 * c.hit / (2 * c.hit + c.extra + c.missed);
         classes++;
@@ -103,24 +110,13 @@ static double macro_f1_of(const struct metric_view *view)
     return classes > 0 ? sum / classes : NAN;
 }
 
-/* Of two classes, 0 and 1. No answer counts as the wrong class: leaving it out would reward silence. */
+/* Of two classes, 0 and 1. */
 static double matthews_of(const struct metric_view *view)
 {
-    double tp = 0;
-    double fp = 0;
-    double fn = 0;
-    double tn = 0;
-    for (size_t i = 0; i < view->count; i++) {
-        const struct mt_outcome *one = &view->outcomes[place(view, i)];
-        bool is = one->gold == 1;
-        bool said = isnan(one->predicted) ? !is : one->predicted == 1;
-        tp += said && is ? 1 : 0;
-        fp += said && !is ? 1 : 0;
-        fn += !said && is ? 1 : 0;
-        tn += !said && !is ? 1 : 0;
-    }
-    double under = sqrt(tp + fp) * sqrt(tp + fn) * sqrt(tn + fp) * sqrt(tn + fn);
-    return under > 0 ? (tp * tn - fp * fn) / under : 0.0;
+    struct confusion c = confusion_of(view, 1, true);
+    double under =
+        sqrt(c.hit + c.extra) * sqrt(c.hit + c.missed) * sqrt(c.rest + c.extra) * sqrt(c.rest + c.missed);
+    return under > 0 ? (c.hit * c.rest - c.extra * c.missed) / under : 0.0;
 }
 
 static double value_at(const struct metric_view *view, size_t i, int side)
@@ -197,25 +193,32 @@ static void rank(const struct mt_outcome *outcomes, size_t count, int side, stru
 
 // ------------------------------------------------------------------ uncertainty
 
-static void wilson(struct mt_metric_result *result)
+/*
+ * Wilson's interval with the samples' own variance in the place of p(1-p), which it is where every part is 0
+ * or 1. Parts between these vary less.
+ */
+void mt_metric_wilson(struct mt_metric_result *result, double variance)
 {
     double n = (double)result->samples;
     double p = result->value;
-    double z = NORMAL_95;
+    double z = MT_NORMAL_95;
     double centre = (p + z * z / (2 * n)) / (1 + z * z / n);
-    double half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n);
+    double half = z * sqrt(variance / n + z * z / (4 * n * n)) / (1 + z * z / n);
     result->low = fmax(0.0, centre - half);
     result->high = fmin(1.0, centre + half);
-    result->error = n > 1 ? sqrt(p * (1 - p) / (n - 1)) : 0.0;
 }
 
-/* Of a mean: the samples' deviation over the root of their number, as lm-evaluation-harness has it. */
-static double error_of_mean(const struct metric_view *view, enum mt_metric_kind kind, int64_t k, double mean)
+/* Of a mean. Its error is the samples' deviation over the root of their number, as in
+ * lm-evaluation-harness. */
+static void interval_of_mean(const struct metric_view *view, enum mt_metric_kind kind, int64_t k,
+                             struct mt_metric_result *result)
 {
     double squares = 0;
     double n = (double)view->count;
-    for (size_t i = 0; i < view->count; i++) squares += pow(part_of(&view->outcomes[i], kind, k) - mean, 2);
-    return n > 1 ? sqrt(squares / (n - 1) / n) : 0.0;
+    for (size_t i = 0; i < view->count; i++)
+        squares += pow(part_of(&view->outcomes[i], kind, k) - result->value, 2);
+    result->error = n > 1 ? sqrt(squares / (n - 1) / n) : 0.0;
+    mt_metric_wilson(result, squares / n);
 }
 
 static int by_size(const void *a, const void *b)
@@ -262,10 +265,9 @@ enum mt_status mt_metric_compute(struct mt_context *ctx, enum mt_metric_kind kin
     struct metric_view view = {.outcomes = outcomes, .all = count, .count = count};
     *result = (struct mt_metric_result){NAN, NAN, NAN, NAN, count};
     if (count == 0) return MT_OK;
-    bool shares = kind == MT_METRIC_ACCURACY || kind == MT_METRIC_EXACT_MATCH;
-    if (shares) {
+    if (mt_metric_is_mean(kind)) {
         result->value = figure(&view, kind, k);
-        wilson(result);
+        interval_of_mean(&view, kind, k, result);
         return MT_OK;
     }
     void *drawn = NULL;
@@ -283,8 +285,6 @@ enum mt_status mt_metric_compute(struct mt_context *ctx, enum mt_metric_kind kin
     if (status == MT_OK) {
         result->value = figure(&view, kind, k);
         bootstrap(view, kind, k, drawn, result);
-        if (kind == MT_METRIC_MEAN || kind == MT_METRIC_PASS)
-            result->error = error_of_mean(&view, kind, k, result->value);
     }
     mt_release(ctx, ranks, 2 * count * sizeof(double));
     mt_release(ctx, order, count * sizeof(struct value_place));

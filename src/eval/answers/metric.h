@@ -1,11 +1,13 @@
 /*
- * Figures over a task's samples, each with a standard error and a 95 % interval: Wilson's for shares of right
- * answers, else the bootstrap's percentiles, drawn with a fixed seed. The standard error of a mean is the
- * samples' deviation over the root of their number, of other figures the bootstrap's.
+ * Figures over a task's samples, each with a standard error and a 95 % interval: Wilson's for means of what
+ * is between 0 and 1 (shares, scores, pass@k), else the bootstrap's percentiles, drawn with a fixed seed. The
+ * standard error of a mean is the samples' deviation over the root of their number, of other figures the
+ * bootstrap's.
  */
 #ifndef MT_EVAL_METRIC_H
 #define MT_EVAL_METRIC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,6 +15,7 @@
 
 #define MT_RESAMPLES       1000 // of a bootstrap
 #define MT_RESAMPLING_SEED 20240817u
+#define MT_NORMAL_95       1.959963984540054 // two-sided 95 %
 
 enum mt_metric_kind {
     MT_METRIC_ACCURACY,    // share of right answers; lm-evaluation-harness: acc
@@ -56,6 +59,12 @@ enum mt_metric_kind mt_metric_named(const char *name); // MT_METRIC_KINDS: unkno
 enum mt_status mt_metric_compute(struct mt_context *ctx, enum mt_metric_kind kind, int64_t k,
                                  const struct mt_outcome *outcomes, size_t count,
                                  struct mt_metric_result *result);
+
+/* True when the figure is the mean of a part of every sample, between 0 and 1. */
+bool mt_metric_is_mean(enum mt_metric_kind kind);
+
+/* Wilson's interval of such a mean: `value` and `samples` are set, `variance` is that of the parts. */
+void mt_metric_wilson(struct mt_metric_result *result, double variance);
 
 /* The 95 % percentiles of at least two values of a bootstrap, which are sorted. */
 void mt_metric_interval(double *values, size_t count, double *low, double *high);

@@ -10,7 +10,7 @@ static const char *const names[MT_NORMALIZE_STEPS] = {
     [MT_NORMALIZE_SPACES] = "spaces",       [MT_NORMALIZE_PUNCTUATION] = "punctuation",
     [MT_NORMALIZE_BRACKETS] = "brackets",   [MT_NORMALIZE_ARTICLES] = "articles",
     [MT_NORMALIZE_NO_SPACES] = "no_spaces", [MT_NORMALIZE_NO_COMMAS] = "no_commas",
-    [MT_NORMALIZE_MARKUP] = "markup",
+    [MT_NORMALIZE_MARKUP] = "markup",       [MT_NORMALIZE_ITEMS] = "items",
 };
 
 enum mt_normalize_step mt_normalize_named(const char *name)
@@ -94,6 +94,35 @@ static void articles(struct mt_byte_list *text)
     text->count = count;
 }
 
+/* Words without numbering, commas, arrows, quotes and brackets around them, and without the "and" that
+ * follows a comma. */
+static void items(struct mt_byte_list *text)
+{
+    static const char around[] = ",;:.!?\"'`*_()[]<>|-";
+    size_t count = 0;
+    bool comma = false; // ends the word before
+    for (size_t at = 0, end = 0; at < text->count; at = end) {
+        while (at < text->count && isspace(text->data[at])) at++;
+        end = at;
+        while (end < text->count && !isspace(text->data[end])) end++;
+        size_t first = at;
+        size_t last = end;
+        while (first < last && strchr(around, text->data[first]) != NULL) first++;
+        while (last > first && strchr(around, text->data[last - 1]) != NULL) last--;
+        size_t digits = first;
+        while (digits < last && isdigit(text->data[digits])) digits++;
+        bool number = digits == last && last < end;
+        bool joins =
+            comma && last - first == 3 && strncasecmp((const char *)text->data + first, "and", 3) == 0;
+        comma = end > at && text->data[end - 1] == ',';
+        if (first == last || number || joins) continue;
+        if (count > 0) text->data[count++] = ' ';
+        memmove(text->data + count, text->data + first, last - first);
+        count += last - first;
+    }
+    text->count = count;
+}
+
 static void lower(struct mt_byte_list *text)
 {
     for (size_t i = 0; i < text->count; i++) text->data[i] = (uint8_t)tolower(text->data[i]);
@@ -112,6 +141,7 @@ void mt_normalize_text(struct mt_byte_list *text, const enum mt_normalize_step *
         case MT_NORMALIZE_NO_SPACES: drop(text, " \t\r\n\v\f"); break;
         case MT_NORMALIZE_NO_COMMAS: drop(text, ","); break;
         case MT_NORMALIZE_MARKUP: drop(text, "*`$"); break;
+        case MT_NORMALIZE_ITEMS: items(text); break;
         default: break;
         }
     }

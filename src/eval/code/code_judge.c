@@ -93,16 +93,68 @@ enum mt_status mt_code_trials_run(const struct mt_sandbox_judge *judge, const st
     return mt_sandbox_run_many(judge->ctx, &judge->options, &batch);
 }
 
+/* The error in the last line of a traceback, and the line of the tests it came from, where there is one. */
+static void explain_failure(const char *tail, char why[MT_CODE_WHY_BYTES])
+{
+    struct mt_text text = mt_text_trimmed(mt_text_of(tail));
+    struct mt_text line;
+    struct mt_text error = mt_text_of("");
+    struct mt_text test = mt_text_of("");
+    bool quoted = false; // the line before names a line of the tests
+    size_t at = 0;
+    while (mt_text_next_line(text, &at, &line)) {
+        if (quoted) test = mt_text_trimmed(line);
+        quoted = mt_text_find(line, 0, "File \"tests\", line ") < line.bytes;
+        error = mt_text_trimmed(line);
+    }
+    const int most = MT_CODE_WHY_BYTES / 2 - 8; // of either
+    int error_bytes = error.bytes < (size_t)most ? (int)error.bytes : most;
+    int test_bytes = test.bytes < (size_t)most ? (int)test.bytes : most;
+    (void)snprintf(why, MT_CODE_WHY_BYTES, "%.*s%s%.*s", error_bytes, error.text,
+                   error_bytes > 0 && test_bytes > 0 ? " in: " : "", test_bytes, test.text);
+}
+
+/* Why a program did not pass, in a line. */
+static void explain(const struct mt_sandbox_judge *judge, const struct mt_code_trial *trial,
+                    const struct mt_sandbox_result *result, char why[MT_CODE_WHY_BYTES])
+{
+    const char *outcome = mt_sandbox_outcome_name(result->outcome);
+    why[0] = '\0';
+    if (trial->part[MT_TRIAL_ANSWER].bytes == 0) {
+        (void)snprintf(why, MT_CODE_WHY_BYTES, "no program in the answer");
+    } else if (result->outcome == MT_SANDBOX_TIMED_OUT) {
+        (void)snprintf(why, MT_CODE_WHY_BYTES, "%s: %.1f s, %.1f s are allowed", outcome, result->seconds,
+                       judge->options.seconds);
+    } else if (result->outcome == MT_SANDBOX_OUT_OF_MEMORY) {
+        (void)snprintf(why, MT_CODE_WHY_BYTES, "%s: %llu MiB are allowed", outcome,
+                       (unsigned long long)(judge->options.memory >> 20));
+    } else if (result->outcome == MT_SANDBOX_FAILED) {
+        explain_failure(result->tail, why);
+    }
+    if (why[0] == '\0')
+        (void)snprintf(why, MT_CODE_WHY_BYTES, "%s: exit status %d", outcome, result->exit_status);
+}
+
+struct verdicts {
+    const struct mt_sandbox_judge *judge;
+    const struct mt_code_trial *trials;
+    struct mt_code_verdict *verdicts;
+};
+
 static enum mt_status keep_verdict(void *self, size_t trial, const struct mt_sandbox_result *result)
 {
-    bool *passed = self;
-    passed[trial] = result->outcome == MT_SANDBOX_PASSED;
+    const struct verdicts *kept = self;
+    struct mt_code_verdict *verdict = &kept->verdicts[trial];
+    *verdict = (struct mt_code_verdict){.passed = result->outcome == MT_SANDBOX_PASSED};
+    if (!verdict->passed) explain(kept->judge, &kept->trials[trial], result, verdict->why);
     return MT_OK;
 }
 
-static enum mt_status run(void *self, const struct mt_code_trial *trials, size_t count, bool *passed)
+static enum mt_status run(void *self, const struct mt_code_trial *trials, size_t count,
+                          struct mt_code_verdict *verdicts)
 {
-    const struct mt_trial_listener listener = {.self = passed, .heard = keep_verdict};
+    struct verdicts kept = {.judge = self, .trials = trials, .verdicts = verdicts};
+    const struct mt_trial_listener listener = {.self = &kept, .heard = keep_verdict};
     return mt_code_trials_run(self, trials, count, &listener);
 }
 
@@ -119,12 +171,13 @@ enum mt_status mt_sandbox_judge_check(const struct mt_sandbox_judge *judge)
         {.part = {[MT_TRIAL_ANSWER] = TEXT("def f(x): return x\n"),
                   [MT_TRIAL_TESTS] = TEXT("assert f(1) == 2\n")}},
     };
-    bool passed[2] = {false, false};
-    const struct mt_trial_listener listener = {.self = passed, .heard = keep_verdict};
+    struct mt_code_verdict verdicts[2] = {0};
+    struct verdicts kept = {.judge = judge, .trials = trials, .verdicts = verdicts};
+    const struct mt_trial_listener listener = {.self = &kept, .heard = keep_verdict};
     enum mt_status status = mt_code_trials_run(judge, trials, 2, &listener);
-    if (status != MT_OK || (passed[0] && !passed[1])) return status;
+    if (status != MT_OK || (verdicts[0].passed && !verdicts[1].passed)) return status;
     return mt_fail(judge->ctx, MT_ERR_UNSUPPORTED, "programs cannot be judged here: one that is %s",
-                   passed[0] ? "wrong passes" : "right does not pass");
+                   verdicts[0].passed ? "wrong passes" : "right does not pass");
 }
 
 struct mt_code_judge mt_sandbox_code_judge(struct mt_sandbox_judge *judge)

@@ -5,7 +5,7 @@
 
 #include "base/files/folder_lock.h"
 #include "base/progress.h"
-#include "eval/judges/chat_api.h"
+#include "eval/endpoint/chat_api.h"
 #include "eval/run/line_file.h"
 
 #define MOST_FAILURES 20 // before the first verdict: then something is wrong with all of them
@@ -167,8 +167,8 @@ static enum mt_status take_reply(void *self, size_t index, const struct mt_byte_
     struct llm_judging *judging = self;
     struct mt_judged_sample *sample = &judging->task->samples[judging->open[index]];
     judging->text.count = 0;
-    enum mt_status status =
-        mt_chat_reply(judging->ctx, body->data, body->count, judging->options->http.key, &judging->text);
+    enum mt_status status = mt_chat_reply(judging->ctx, body->data, body->count, judging->options->http.key,
+                                          &judging->text, NULL);
     if (status == MT_ERR_FORMAT) return note_failure(self, index, judging->ctx->message);
     if (status != MT_OK) return status;
     enum mt_verdict verdict = mt_judge_prompt_verdict((const char *)judging->text.data, judging->text.count);
@@ -262,7 +262,7 @@ enum mt_status mt_llm_judge(struct mt_context *ctx, const struct mt_llm_judge_op
                                   .progress = &progress};
     size_t total = 0;
     *report = (struct mt_llm_judge_report){0};
-    enum mt_status status = mt_http_check(ctx, &options->http);
+    enum mt_status status = mt_http_check(ctx, &options->http, NULL);
     for (size_t i = 0; i < run->count && status == MT_OK; i++) {
         judging.task = &run->tasks[i];
         total += judging.task->count;

@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-#include "eval/judges/judge_http.h"
+#include "eval/endpoint/http.h"
 #include "eval/judges/judged_run.h"
 
 /* Refuses a template that lacks {question}, {reference} or {answer}; `file` stands in the message. */

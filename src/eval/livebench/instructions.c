@@ -308,6 +308,7 @@ enum mt_status mt_livebench_instructions(struct mt_context *ctx, const struct mt
     struct mt_json_node values;
     size_t count = mt_row_items(row, "instruction_id_list");
     size_t followed = 0;
+    answer = mt_livebench_stripped(answer);
     *score = 0.0;
     if (count == 0) return mt_row_fail(row, "instruction_id_list is missing or empty");
     if (!mt_row_value(row, "kwargs", &values) || mt_json_kind(&values) != MT_JSON_ARRAY ||

@@ -9,6 +9,14 @@
 #include "eval/text.h"
 #include "formats/data/dataset.h"
 
+/* One of the rules below. */
+typedef enum mt_status mt_livebench_rule(struct mt_context *ctx, const struct mt_row *row,
+                                         struct mt_text answer, double *score);
+
+/* Judges an answer by a rule, what stands in <think> ... </think> left out. */
+enum mt_status mt_livebench_judge(struct mt_context *ctx, mt_livebench_rule *rule, const struct mt_row *row,
+                                  struct mt_text answer, double *score);
+
 /*
  * Instruction following: the row's `instruction_id_list` names instructions, its `kwargs` holds an object of
  * values for each. The score is the mean of the share that is followed and of 1 where all are, else 0. An
@@ -42,6 +50,14 @@ enum mt_status mt_livebench_table_matches(struct mt_context *ctx, struct mt_text
  */
 enum mt_status mt_livebench_mapping(struct mt_context *ctx, const struct mt_row *row, struct mt_text answer,
                                     double *score);
+
+/*
+ * Zebra puzzles, spatial questions, web of lies, column types, contests and olympiad proofs, by what the
+ * row's `subtask`, else its `task`, says, and step by step as LiveBench's own judges go about it: the score
+ * is theirs.
+ */
+enum mt_status mt_livebench_answer(struct mt_context *ctx, const struct mt_row *row, struct mt_text answer,
+                                   double *score);
 
 /* The same with the right dict given. MT_ERR_FORMAT: it is none. */
 enum mt_status mt_livebench_mapping_score(struct mt_context *ctx, struct mt_text right, struct mt_text answer,

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "eval/answers/extract.h"
 #include "eval/livebench/livebench.h"
+#include "eval/livebench/python.h"
 #include "eval/livebench/text.h"
 #include "formats/text/utf8.h"
 
@@ -164,6 +164,8 @@ static enum mt_status read_dict(struct mt_text text, struct dict *dict)
 {
     struct literal literal = {.dict = dict, .rest = text, .text = {.ctx = dict->ctx}};
     enum mt_status status = MT_OK;
+    size_t parentheses = 0;
+    while (take(&literal, "(")) parentheses++;
     bool more = take(&literal, "{");
     literal.broken = !more;
     while (more && status == MT_OK && !literal.broken && !take(&literal, "}")) {
@@ -177,6 +179,8 @@ static enum mt_status read_dict(struct mt_text text, struct dict *dict)
         more = false;
         if (!take(&literal, "}")) literal.broken = true;
     }
+    while (parentheses > 0 && take(&literal, ")")) parentheses--;
+    if (parentheses > 0) literal.broken = true;
     (void)take(&literal, "");
     if (literal.broken || literal.rest.bytes > 0) dict->count = 0;
     mt_byte_list_free(&literal.text);
@@ -211,20 +215,25 @@ static enum mt_status unpack_box(struct mt_text box, struct mt_byte_list *out)
     return status;
 }
 
-/* What of an answer is the dict where all of it is none: the last fence, else the last box; `box` holds that.
- */
+/* What of an answer is the dict where all of it is none: the last fence, the last box, else nothing; `box`
+ * holds that of a box. */
 static enum mt_status find_dict(struct mt_text whole, struct mt_byte_list *box, struct mt_text *found)
 {
-    struct mt_text span;
+    struct mt_python python;
+    struct mt_text inner;
+    enum mt_status status = MT_OK;
     if (mt_livebench_last_between(whole, "```python", "```", found) ||
         mt_livebench_last_between(whole, "```json", "```", found) ||
         mt_livebench_last_between(whole, "```", "```", found))
         return MT_OK;
     *found = mt_text_of("");
-    if (mt_text_find(whole, 0, "\\boxed") == whole.bytes || !mt_extract_boxed(whole, &span)) return MT_OK;
-    enum mt_status status = unpack_box(span, box);
-    *found = mt_text_in(box);
-    return status;
+    if (mt_text_find(whole, 0, "\\boxed") == whole.bytes) return MT_OK;
+    mt_python_open(&python, box->ctx);
+    bool boxed = mt_python_boxed(&python, whole, &inner);
+    if (boxed) status = unpack_box(inner, box);
+    if (boxed) *found = mt_text_in(box);
+    enum mt_status closed = mt_python_close(&python);
+    return status == MT_OK ? closed : status;
 }
 
 static enum mt_status read_answer(struct mt_text answer, struct dict *dict)

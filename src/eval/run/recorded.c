@@ -6,6 +6,7 @@
 
 #include "base/amount.h"
 #include "base/files/digest.h"
+#include "eval/tasks/task_data.h"
 #include "formats/data/dataset.h"
 
 #define BATCH 256
@@ -14,6 +15,7 @@
 struct recorded_entry {
     struct mt_digest_text key;
     uint64_t row;
+    bool matched; // by a question
 };
 
 struct mt_recorded {
@@ -100,23 +102,21 @@ void mt_recorded_close(struct mt_recorded *recorded)
     mt_release(recorded->ctx, recorded, sizeof *recorded);
 }
 
-static const struct recorded_entry *find(const struct mt_recorded *recorded,
-                                         const struct mt_question *question)
+static struct recorded_entry *find(const struct mt_recorded *recorded, const char *task, const char *id)
 {
-    struct recorded_entry wanted = {
-        .key = key_of(question->task, strlen(question->task), question->id, strlen(question->id))};
+    struct recorded_entry wanted = {.key = key_of(task, strlen(task), id, strlen(id))};
     if (recorded->count == 0) return NULL;
-    const struct recorded_entry *found =
+    struct recorded_entry *found =
         bsearch(&wanted, recorded->entries, recorded->count, sizeof *recorded->entries, by_key);
     if (found != NULL) return found;
-    wanted.key = key_of("", 0, question->id, strlen(question->id));
+    wanted.key = key_of("", 0, id, strlen(id));
     return bsearch(&wanted, recorded->entries, recorded->count, sizeof *recorded->entries, by_key);
 }
 
 static enum mt_status answer_one(struct mt_recorded *recorded, const struct mt_question *question,
                                  size_t samples, struct mt_byte_list *answers)
 {
-    const struct recorded_entry *entry = find(recorded, question);
+    const struct recorded_entry *entry = find(recorded, question->task, question->id);
     if (entry == NULL) {
         return mt_fail(recorded->ctx, MT_ERR_USAGE, "%s: there is no answer for task %s, id %s",
                        mt_dataset_path(recorded->dataset), question->task, question->id);
@@ -154,4 +154,78 @@ struct mt_answerer mt_recorded_answerer(struct mt_recorded *recorded)
 {
     return (struct mt_answerer){
         .self = recorded, .name = mt_dataset_path(recorded->dataset), .batch = BATCH, .generate = generate};
+}
+
+// ------------------------------------------------------------------ answers to nothing
+
+/* Marks the answers to a question; there may be several, of which one is read. */
+static void match(struct mt_recorded *recorded, const char *task, const char *id)
+{
+    struct recorded_entry *found = find(recorded, task, id);
+    if (found == NULL) return;
+    const struct recorded_entry *end = recorded->entries + recorded->count;
+    struct recorded_entry *first = found;
+    while (first > recorded->entries && by_key(&first[-1], found) == 0) first--;
+    for (; first < end && by_key(first, found) == 0; first++) first->matched = true;
+}
+
+static enum mt_status match_task(struct mt_recorded *recorded, const struct mt_task *task, const char *folder)
+{
+    struct mt_task_data *data = NULL;
+    struct mt_task_sample sample;
+    mt_sample_init(recorded->ctx, &sample);
+    enum mt_status status = mt_task_data_open(recorded->ctx, task, folder, &data);
+    size_t count = status == MT_OK ? mt_task_data_count(data) : 0;
+    for (size_t i = 0; i < count && status == MT_OK; i++) {
+        status = mt_task_data_sample(data, i, &sample);
+        if (status == MT_OK) match(recorded, task->name, sample.id);
+    }
+    mt_sample_free(&sample);
+    mt_task_data_close(data);
+    return status;
+}
+
+static enum mt_status name_row(struct mt_recorded *recorded, uint64_t number, struct mt_byte_list *names)
+{
+    static const char *const fields[] = {"task", "id"};
+    enum mt_status status = mt_dataset_read(recorded->dataset, number, &recorded->row);
+    if (status == MT_OK && names->count > 0) status = mt_byte_list_append_text(names, "; ");
+    bool first = true;
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0] && status == MT_OK; i++) {
+        const struct mt_row_field *field = mt_row_field(&recorded->row, fields[i]);
+        if (field == NULL || field->kind != MT_FIELD_TEXT) continue;
+        if (!first) status = mt_byte_list_append_text(names, ", ");
+        if (status == MT_OK) status = mt_byte_list_append_text(names, fields[i]);
+        if (status == MT_OK) status = mt_byte_list_append_text(names, " ");
+        size_t bytes = field->bytes < 64 ? field->bytes : 64;
+        if (status == MT_OK) status = mt_byte_list_append(names, field->text, bytes);
+        first = false;
+    }
+    return status;
+}
+
+static int by_row(const void *a, const void *b)
+{
+    const struct recorded_entry *one = a;
+    const struct recorded_entry *other = b;
+    return one->row < other->row ? -1 : 1;
+}
+
+enum mt_status mt_recorded_unmatched(struct mt_recorded *recorded, const struct mt_task_list *list,
+                                     const char *data, struct mt_byte_list *names, size_t *count)
+{
+    enum mt_status status = MT_OK;
+    *count = 0;
+    for (size_t i = 0; i < list->count && status == MT_OK; i++) {
+        if (mt_task_data_exists(&list->tasks[i], data)) status = match_task(recorded, &list->tasks[i], data);
+    }
+    // In the order of the file for a while.
+    if (recorded->count > 0) qsort(recorded->entries, recorded->count, sizeof *recorded->entries, by_row);
+    for (size_t i = 0; i < recorded->count && status == MT_OK; i++) {
+        if (recorded->entries[i].matched) continue;
+        if (*count < MT_RECORDED_NAMED) status = name_row(recorded, recorded->entries[i].row, names);
+        ++*count;
+    }
+    if (recorded->count > 0) qsort(recorded->entries, recorded->count, sizeof *recorded->entries, by_key);
+    return status;
 }

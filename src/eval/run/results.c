@@ -188,6 +188,7 @@ enum mt_status mt_results_add(struct mt_results *results, const struct mt_result
     mt_text_put_string(line, ", \"target\": ", record->target);
     put_texts(line, ", \"resps\": [", record->answers, record->count);
     put_texts(line, ", \"filtered_resps\": [", record->found, record->count);
+    if (record->why != NULL) put_texts(line, ", \"why\": [", record->why, record->count);
     if (record->choosing != NULL) put_choices(line, record->choosing);
     mt_text_put_number(line, ", \"score\": ", outcome->score);
     mt_text_put_number(line, ", \"predicted\": ", outcome->predicted);

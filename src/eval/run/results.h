@@ -37,6 +37,8 @@ struct mt_result_record {
     const struct mt_text *answers; // [count], as the model gave them
     const struct mt_text *found;   // [count], what was extracted
     size_t count;
+    const struct mt_text
+        *why; // [count], why a program did not pass, or empty; NULL: all passed, or no programs
     const struct mt_choice_question *choosing; // with its scores; NULL: the answers were written
     struct mt_outcome outcome;
 };

@@ -23,7 +23,9 @@
 #define ARENA_BYTES   ((size_t)1 << 16)
 #define MOST_BATCH    4096
 #define MOST_ANSWERS  1000000 // of one batch
-#define BYTES_A_TOKEN 4       // of an answer to come, beside the bytes of its prompt
+#define MOST_FAILURES 20      // before the first answer: then something is wrong with all of them
+#define WHY_BYTES     512
+#define BYTES_A_TOKEN 4 // of an answer to come, beside the bytes of its prompt
 
 /* Samples that are asked together. Arrays that the task's kind has no use for are NULL. */
 struct task_batch {
@@ -38,17 +40,17 @@ struct task_batch {
     struct mt_question *questions; // [capacity]
     struct mt_byte_list *answers;  // [capacity · tries]
     struct mt_byte_list *found;    // [capacity · tries]: what was extracted
-    struct mt_text *texts;         // [2 · tries]
+    struct mt_text *texts;         // [3 · tries]
     // Programs; only of the samples that were answered.
-    struct mt_byte_list *programs; // [capacity · tries · MT_TRIAL_PARTS]
-    struct mt_code_trial *trials;  // [capacity · tries]
-    bool *passed;                  // [capacity · tries]
-    int64_t *unjudged;             // [capacity]: of a sample's programs, those that could not be looked for
+    struct mt_byte_list *programs;    // [capacity · tries · MT_TRIAL_PARTS]
+    struct mt_code_trial *trials;     // [capacity · tries]
+    struct mt_code_verdict *verdicts; // [capacity · tries]
+    int64_t *unjudged; // [capacity]: of a sample's programs, those that could not be looked for
     // Choices.
     struct mt_choice_question *choosing;    // [capacity]
     struct mt_byte_list continuation_bytes; // of all samples, one after the other
     struct mt_text *continuations;          // [capacity · MT_SAMPLE_MOST_CHOICES]
-    struct mt_choice_score *scores;         // the same
+    struct mt_choice_score *scores;         // [capacity · MT_SAMPLE_MOST_CHOICES]
 };
 
 /* One task in progress. */
@@ -68,7 +70,10 @@ struct task_run {
     bool *done;                  // [count]: before, or now by this rank
     int32_t *owner;              // [count]: the rank a sample is for; -1: done before
     size_t done_count, kept;
-    bool chooses; // scores choices instead of reading answers
+    bool any;            // question was answered now
+    size_t failed;       // samples that got no answer now, of all ranks in the end
+    char why[WHY_BYTES]; // of the first of them
+    bool chooses;        // scores choices instead of reading answers
     bool stopped;
     struct task_batch batch;
     struct mt_progress progress;
@@ -158,7 +163,7 @@ static enum mt_status open_batch(struct task_run *run)
     for (size_t i = 0; status == MT_OK && i < capacity; i++) mt_sample_init(run->ctx, &batch->samples[i]);
     batch->numbers = mt_arena_array(arena, capacity, sizeof *batch->numbers, &status);
     batch->answered = mt_arena_array(arena, capacity, sizeof *batch->answered, &status);
-    batch->texts = mt_arena_array(arena, 2 * tries, sizeof *batch->texts, &status);
+    batch->texts = mt_arena_array(arena, 3 * tries, sizeof *batch->texts, &status);
     batch->answers = take_lists(arena, answers, &status);
     batch->found = take_lists(arena, answers, &status);
     if (run->chooses) {
@@ -172,7 +177,7 @@ static enum mt_status open_batch(struct task_run *run)
     if (!mt_grader_runs_programs(&run->grader)) return status;
     batch->programs = take_lists(arena, answers * MT_TRIAL_PARTS, &status);
     batch->trials = mt_arena_array(arena, answers, sizeof *batch->trials, &status);
-    batch->passed = mt_arena_array(arena, answers, sizeof *batch->passed, &status);
+    batch->verdicts = mt_arena_array(arena, answers, sizeof *batch->verdicts, &status);
     batch->unjudged = mt_arena_array(arena, capacity, sizeof *batch->unjudged, &status);
     return status;
 }
@@ -188,8 +193,12 @@ static void free_batch(struct task_batch *batch)
     if (batch->capacity > 0) mt_arena_free(&batch->arena);
 }
 
-/* Sample i of the batch is done: its line goes to the file. Answers: the first `answers` of the sample's. */
-static enum mt_status record(struct task_run *run, size_t i, size_t answers, const struct mt_outcome *outcome)
+/*
+ * Sample i of the batch is done: its line goes to the file. Answers: the first `answers` of the sample's;
+ * their verdicts, where they are programs, else NULL.
+ */
+static enum mt_status record(struct task_run *run, size_t i, size_t answers,
+                             const struct mt_code_verdict *verdicts, const struct mt_outcome *outcome)
 {
     struct task_batch *batch = &run->batch;
     const struct mt_task_sample *sample = &batch->samples[i];
@@ -197,7 +206,9 @@ static enum mt_status record(struct task_run *run, size_t i, size_t answers, con
     for (size_t k = 0; k < answers; k++) {
         batch->texts[k] = mt_text_in(&batch->answers[first + k]);
         batch->texts[answers + k] = mt_text_in(&batch->found[first + k]);
+        batch->texts[2 * answers + k] = mt_text_of(verdicts != NULL ? verdicts[k].why : NULL);
     }
+    bool failed = verdicts != NULL && outcome->passed < outcome->tries;
     struct mt_result_record line = {.number = batch->numbers[i],
                                     .id = sample->id,
                                     .prompt = mt_text_in(&sample->prompt),
@@ -205,6 +216,7 @@ static enum mt_status record(struct task_run *run, size_t i, size_t answers, con
                                     .answers = batch->texts,
                                     .found = batch->texts + answers,
                                     .count = answers,
+                                    .why = failed ? batch->texts + 2 * answers : NULL,
                                     .choosing = run->chooses ? &batch->choosing[i] : NULL,
                                     .outcome = *outcome};
     enum mt_status status = check_folder(run->ctx, run->options);
@@ -241,7 +253,7 @@ static enum mt_status judge_written(struct task_run *run, size_t i)
         if (k > 0) total.unjudged += one.unjudged;
     }
     total.tries = (int64_t)batch->tries;
-    return status == MT_OK ? record(run, i, batch->tries, &total) : status;
+    return status == MT_OK ? record(run, i, batch->tries, NULL, &total) : status;
 }
 
 static enum mt_status judge_choice(struct task_run *run, size_t i)
@@ -261,7 +273,7 @@ static enum mt_status judge_choice(struct task_run *run, size_t i)
     if (best >= 0)
         status = mt_byte_list_append(&batch->answers[i], question->continuations[best].text,
                                      question->continuations[best].bytes);
-    return status == MT_OK ? record(run, i, 1, &outcome) : status;
+    return status == MT_OK ? record(run, i, 1, NULL, &outcome) : status;
 }
 
 /* Programs wait until the call is over: they then run side by side. */
@@ -269,8 +281,21 @@ static enum mt_status answered(void *self, size_t i)
 {
     struct task_run *run = self;
     run->batch.answered[i] = true;
+    run->any = true;
     if (run->chooses) return judge_choice(run, i);
     return mt_grader_runs_programs(&run->grader) ? MT_OK : judge_written(run, i);
+}
+
+/* A sample without an answer: not recorded, so that the next start asks it again. */
+static enum mt_status failed(void *self, size_t i, const char *why)
+{
+    struct task_run *run = self;
+    if (run->failed == 0)
+        (void)snprintf(run->why, sizeof run->why, "sample %.64s: %.400s", run->batch.samples[i].id, why);
+    run->failed++;
+    if (run->failed < MOST_FAILURES || run->any) return MT_OK;
+    return mt_fail(run->ctx, MT_ERR_IO, "task %s: the first %zu questions all got no answer (%s)",
+                   run->task->name, run->failed, run->why);
 }
 
 /* The programs of one sample, written out as trials. */
@@ -303,15 +328,15 @@ static enum mt_status judge_programs(struct task_run *run)
     for (size_t i = 0; i < batch->count && status == MT_OK; i++) {
         if (batch->answered[i]) status = make_trials(run, i, &count);
     }
-    if (status == MT_OK && count > 0) status = judge->run(judge->self, batch->trials, count, batch->passed);
-    const bool *passed = batch->passed;
+    if (status == MT_OK && count > 0) status = judge->run(judge->self, batch->trials, count, batch->verdicts);
+    const struct mt_code_verdict *verdicts = batch->verdicts;
     for (size_t i = 0; i < batch->count && status == MT_OK; i++) {
         if (!batch->answered[i]) continue;
         struct mt_outcome outcome;
-        mt_grade_passed(passed, batch->tries, &outcome);
+        mt_grade_passed(verdicts, batch->tries, &outcome);
         outcome.unjudged = batch->unjudged[i];
-        passed += batch->tries;
-        status = record(run, i, batch->tries, &outcome);
+        status = record(run, i, batch->tries, verdicts, &outcome);
+        verdicts += batch->tries;
     }
     return status;
 }
@@ -338,8 +363,13 @@ static enum mt_status ask_to_write(struct task_run *run, const struct mt_answer_
     for (size_t i = 0; i < batch->capacity * batch->tries; i++) batch->answers[i].count = 0;
     enum mt_status status = answerer->generate(answerer->self, batch->questions, batch->count, &options,
                                                listener, batch->answers);
-    if (status == MT_OK && mt_grader_runs_programs(&run->grader)) status = judge_programs(run);
-    return status;
+    if (!mt_grader_runs_programs(&run->grader) || (status != MT_OK && status != MT_ERR_IO)) return status;
+    // An endpoint that is gone has answered some: they are judged, and not asked again.
+    char why[sizeof run->ctx->message];
+    memcpy(why, run->ctx->message, sizeof why);
+    enum mt_status judged = judge_programs(run);
+    if (judged != MT_OK || status == MT_OK) return judged;
+    return mt_fail(run->ctx, status, "%s", why);
 }
 
 /* Writes out the continuations of sample i, which end up in continuation_bytes; texts get their sizes only.
@@ -394,7 +424,8 @@ static enum mt_status ask_to_choose(struct task_run *run, const struct mt_answer
 static enum mt_status ask(struct task_run *run)
 {
     struct task_batch *batch = &run->batch;
-    const struct mt_answer_listener listener = {.self = run, .answered = answered, .go_on = go_on};
+    const struct mt_answer_listener listener = {
+        .self = run, .answered = answered, .failed = failed, .go_on = go_on};
     if (batch->count == 0) return MT_OK;
     memset(batch->answered, 0, batch->capacity * sizeof *batch->answered);
     run->latest = 0;
@@ -532,6 +563,9 @@ static enum mt_status join_samples(struct task_run *run)
     if (status != MT_OK) return status;
     mt_comm_sum_i64(run->comm, &now, 1);
     size_t done_by_all = run->kept + (size_t)now;
+    int64_t lost = (int64_t)run->failed;
+    mt_comm_sum_i64(run->comm, &lost, 1);
+    run->failed = (size_t)lost;
     if (run->rank == 0) status = mt_sample_parts_collect(run->ctx, run->options->out, run->task->name);
     if (status == MT_OK && run->rank == 0 && !is_alone(run)) status = learn_outcomes(run, done_by_all);
     run->done_count = done_by_all;
@@ -607,18 +641,33 @@ static enum mt_status run_samples(struct task_run *run)
     return status;
 }
 
-static enum mt_status compute_metrics(const struct task_run *run, struct mt_task_result *result)
+static void warn_of_failed(const struct task_run *run)
+{
+    if (run->failed == 0) return;
+    mt_log_warning(run->options->log,
+                   "task %s: %s no answer, left out of the figures; the same command asks again%s%s",
+                   run->task->name, mt_counted(run->failed, "question got", "questions got").text,
+                   run->why[0] != '\0' ? "; the first, " : "", run->why);
+}
+
+/* Of the samples that were answered. */
+static enum mt_status compute_metrics(struct task_run *run, struct mt_task_result *result)
 {
     enum mt_status status = MT_OK;
+    size_t count = 0;
     if (run->rank != 0 || result->stopped) return MT_OK;
-    for (size_t i = 0; i < run->count; i++) result->unjudged += (size_t)run->outcomes[i].unjudged;
+    warn_of_failed(run);
+    for (size_t i = 0; i < run->count; i++) {
+        if (run->done[i]) run->outcomes[count++] = run->outcomes[i];
+    }
+    for (size_t i = 0; i < count; i++) result->unjudged += (size_t)run->outcomes[i].unjudged;
     if (result->unjudged > 0)
         mt_log_warning(run->options->log,
                        "task %s: %s as wrong, unjudged: a pattern of the task needs too much work on them",
                        run->task->name, mt_counted(result->unjudged, "answer counts", "answers count").text);
     for (size_t i = 0; i < run->task->metric_count && status == MT_OK; i++) {
         status = mt_metric_compute(run->ctx, run->task->metrics[i], mt_task_metric_k(run->task, i),
-                                   run->outcomes, run->count, &result->metrics[i]);
+                                   run->outcomes, count, &result->metrics[i]);
     }
     return status;
 }
@@ -650,7 +699,8 @@ static enum mt_status run_task(struct mt_context *ctx, const struct mt_eval_opti
         result->total = mt_task_data_count(run.data);
         result->done = run.done_count;
         result->kept = run.kept;
-        result->stopped = run.done_count < run.count;
+        result->failed = run.failed;
+        result->stopped = run.done_count + run.failed < run.count;
         status = mt_comm_agree(comm, ctx, compute_metrics(&run, result));
     }
     if (status == MT_OK) status = mt_comm_agree(comm, ctx, check_folder(ctx, options));

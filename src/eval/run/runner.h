@@ -23,6 +23,7 @@ struct mt_task_result {
     size_t total;    // samples there are
     size_t done;     // of them asked, now or before
     size_t kept;     // of those, done before
+    size_t failed;   // got no answer: not done, and not in the figures
     size_t unjudged; // answers whose judging took more work than allowed; they count as wrong
     struct mt_metric_result metrics[MT_TASK_MOST_METRICS];
     double max_vio; // how unevenly experts were used, if somebody watched; else NaN
@@ -70,6 +71,13 @@ enum mt_status mt_eval_run(struct mt_context *ctx, const struct mt_eval_options 
 /* Writes OUT/results.json in lm-evaluation-harness's layout. */
 enum mt_status mt_eval_write_summary(struct mt_context *ctx, const struct mt_eval_options *options,
                                      const struct mt_task_result *results, double seconds);
+
+/*
+ * The mean of what was asked for by one name, as a family or group: of the tasks' first metrics, each sample
+ * weighing the same, with an interval. False: `first` is not the first of such tasks.
+ */
+bool mt_eval_group(const struct mt_task_result *results, size_t count, size_t first,
+                   struct mt_metric_result *mean);
 
 /* "exact_match", "pass@1": a metric of a task. Lives as long as the buffer. */
 const char *mt_eval_metric_label(const struct mt_task *task, size_t metric, char *text, size_t bytes);

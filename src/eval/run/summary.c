@@ -20,21 +20,32 @@ const char *mt_eval_metric_label(const struct mt_task *task, size_t metric, char
     return text;
 }
 
-/* Mean over tasks of the first metric, each weighing its samples; tasks for which `belongs` is false are left
- * out. */
-static double mean_of(const struct mt_task_result *results, size_t count,
-                      bool (*belongs)(const struct mt_task *task, const void *self), const void *self)
+/* The mean over tasks of the first metric, each sample weighing the same; tasks for which `belongs` is false
+ * are left out. */
+static struct mt_metric_result mean_of(const struct mt_task_result *results, size_t count,
+                                       bool (*belongs)(const struct mt_task *task, const void *self),
+                                       const void *self)
 {
-    double sum = 0;
-    double weight = 0;
+    struct mt_metric_result mean = {0};
+    double squares = 0; // of the tasks' errors, each times its samples
+    bool shares = true;
     for (size_t i = 0; i < count; i++) {
         const struct mt_task_result *one = &results[i];
         if (one->skipped || one->done == 0 || isnan(one->metrics[0].value) || !belongs(one->task, self))
             continue;
-        sum += one->metrics[0].value * (double)one->done;
-        weight += (double)one->done;
+        double n = (double)one->done;
+        mean.value += one->metrics[0].value * n;
+        squares += pow(one->metrics[0].error * n, 2);
+        shares = shares && mt_metric_is_mean(one->task->metrics[0]);
+        mean.samples += one->done;
     }
-    return weight > 0 ? sum / weight : NAN;
+    if (mean.samples == 0) return (struct mt_metric_result){NAN, NAN, NAN, NAN, 0};
+    mean.value /= (double)mean.samples;
+    mean.error = sqrt(squares) / (double)mean.samples;
+    mean.low = fmax(-1.0, mean.value - MT_NORMAL_95 * mean.error);
+    mean.high = fmin(1.0, mean.value + MT_NORMAL_95 * mean.error);
+    if (shares) mt_metric_wilson(&mean, mean.error * mean.error * (double)mean.samples);
+    return mean;
 }
 
 static void put_task(struct mt_text_writer *writer, const struct mt_task_result *result)
@@ -56,6 +67,7 @@ static void put_task(struct mt_text_writer *writer, const struct mt_task_result 
         mt_text_put_number(writer, ", ", metric->high);
         mt_text_put(writer, "]");
     }
+    if (result->failed > 0) mt_text_put_number(writer, ", \"unanswered,none\": ", (double)result->failed);
     if (result->unjudged > 0) mt_text_put_number(writer, ", \"unjudged,none\": ", (double)result->unjudged);
     if (!isnan(result->max_vio)) mt_text_put_number(writer, ", \"max_vio,none\": ", result->max_vio);
     mt_text_put(writer, "}");
@@ -121,32 +133,48 @@ static bool of_domain(const struct mt_task *task, const void *self)
     return (int)task->domain == *(const int *)self;
 }
 
-/* Means over what was asked for by one name, and over domains: the first metric, each sample weighing the
- * same. */
-static void put_means(struct mt_text_writer *writer, const struct mt_task_result *results, size_t count)
+bool mt_eval_group(const struct mt_task_result *results, size_t count, size_t first,
+                   struct mt_metric_result *mean)
 {
-    bool first = true;
+    const char *name = results[first].task->asked;
+    if (strcmp(name, results[first].task->name) == 0) return false;
+    for (size_t i = 0; i < first; i++) {
+        if (asked_as(results[i].task, name)) return false;
+    }
+    *mean = mean_of(results, count, asked_as, name);
+    return true;
+}
+
+static void put_groups(struct mt_text_writer *writer, const struct mt_task_result *results, size_t count)
+{
+    const char *before = "\n    ";
     mt_text_put(writer, "  \"groups\": {");
     for (size_t i = 0; i < count; i++) {
-        const char *name = results[i].task->asked;
-        bool before = false;
-        for (size_t k = 0; k < i; k++) before |= asked_as(results[k].task, name);
-        if (before || strcmp(name, results[i].task->name) == 0) continue;
-        mt_text_put_string(writer, first ? "\n    " : ",\n    ", mt_text_of(name));
-        mt_text_put_string(writer, ": {\"alias\": ", mt_text_of(name));
-        mt_text_put_number(writer, ", \"mean,none\": ", mean_of(results, count, asked_as, name));
-        mt_text_put(writer, "}");
-        first = false;
+        struct mt_metric_result mean;
+        if (!mt_eval_group(results, count, i, &mean)) continue;
+        const struct mt_text name = mt_text_of(results[i].task->asked);
+        mt_text_put_string(writer, before, name);
+        mt_text_put_string(writer, ": {\"alias\": ", name);
+        mt_text_put_number(writer, ", \"mean,none\": ", mean.value);
+        if (!isnan(mean.error)) mt_text_put_number(writer, ", \"mean_stderr,none\": ", mean.error);
+        mt_text_put_number(writer, ", \"mean_ci95,none\": [", mean.low);
+        mt_text_put_number(writer, ", ", mean.high);
+        mt_text_put(writer, "]}");
+        before = ",\n    ";
     }
-    mt_text_put(writer, "\n  },\n  \"domains\": {");
-    first = true;
+    mt_text_put(writer, "\n  },\n");
+}
+
+static void put_domains(struct mt_text_writer *writer, const struct mt_task_result *results, size_t count)
+{
+    const char *before = "\n    ";
+    mt_text_put(writer, "  \"domains\": {");
     for (int domain = 0; domain < MT_DOMAINS; domain++) {
-        double mean = mean_of(results, count, of_domain, &domain);
+        double mean = mean_of(results, count, of_domain, &domain).value;
         if (isnan(mean)) continue;
-        const char *name = mt_domain_name((enum mt_task_domain)domain);
-        mt_text_put_string(writer, first ? "\n    " : ",\n    ", mt_text_of(name));
+        mt_text_put_string(writer, before, mt_text_of(mt_domain_name((enum mt_task_domain)domain)));
         mt_text_put_number(writer, ": ", mean);
-        first = false;
+        before = ",\n    ";
     }
     mt_text_put(writer, "\n  },\n");
 }
@@ -159,7 +187,8 @@ enum mt_status mt_eval_write_summary(struct mt_context *ctx, const struct mt_eva
     char path[PATH_BYTES];
     mt_text_put(&writer, "{\n");
     put_section(&writer, "results", put_task, results, count);
-    put_means(&writer, results, count);
+    put_groups(&writer, results, count);
+    put_domains(&writer, results, count);
     put_section(&writer, "configs", put_config, results, count);
     put_section(&writer, "versions", put_version, results, count);
     put_section(&writer, "n-shot", put_shots, results, count);

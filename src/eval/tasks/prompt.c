@@ -18,8 +18,8 @@ struct prompt_field {
     int count;
 };
 
-static const char *const filters[] = {"trim", "lower", "upper",  "words",  "boxed",
-                                      "join", "paren", "after:", "before:"};
+static const char *const filters[] = {"trim", "lower", "upper",  "words",   "boxed",
+                                      "join", "paren", "after:", "before:", "option:"};
 
 static bool is_filter(const char *part)
 {
@@ -208,6 +208,32 @@ static void apply(struct mt_byte_list *out, size_t start, const char *filter)
     out->count = start + span.bytes;
 }
 
+/*
+ * "option:FIELD": what was appended from `start` on, "(B)" or the text of an option, becomes "(B) text" where
+ * the field has such a line.
+ */
+static enum mt_status complete_option(const struct mt_row *row, const char *field, size_t start,
+                                      struct mt_byte_list *out)
+{
+    const struct mt_row_field *value = mt_row_field(row, field);
+    if (value == NULL || value->kind != MT_FIELD_TEXT)
+        return mt_row_fail(row, "there is no text '%s'", mt_printable(field).text);
+    const struct mt_text options = {.text = value->text, .bytes = value->bytes};
+    struct mt_text line;
+    for (size_t at = 0; mt_text_next_line(options, &at, &line);) {
+        const struct mt_text given = mt_text_trimmed(
+            (struct mt_text){.text = (const char *)out->data + start, .bytes = out->count - start});
+        line = mt_text_trimmed(line);
+        if (line.bytes < 4 || line.text[0] != '(' || line.text[2] != ')') continue;
+        const struct mt_text letter = {.text = line.text, .bytes = 3};
+        if (!mt_text_same(given, letter) && !mt_text_same(given, mt_text_trimmed(mt_text_from(line, 3))))
+            continue;
+        out->count = start;
+        return mt_byte_list_append(out, line.text, line.bytes);
+    }
+    return MT_OK;
+}
+
 enum mt_status mt_prompt_render(const char *template, const struct mt_row *row,
                                 const struct mt_prompt_names *names, struct mt_byte_list *out)
 {
@@ -223,7 +249,11 @@ enum mt_status mt_prompt_render(const char *template, const struct mt_row *row,
         if (status != MT_OK || field.count == 0) continue;
         size_t start = out->count;
         status = append_value(&field, row, names, out);
-        for (int i = 1; i < field.count && status == MT_OK; i++) apply(out, start, field.parts[i]);
+        for (int i = 1; i < field.count && status == MT_OK; i++) {
+            bool option = strncmp(field.parts[i], "option:", 7) == 0;
+            if (option) status = complete_option(row, field.parts[i] + 7, start, out);
+            if (!option) apply(out, start, field.parts[i]);
+        }
     }
     return status;
 }

@@ -38,6 +38,8 @@ enum mt_task_compare {
     MT_COMPARE_INSTRUCTIONS, // the row's instructions are followed (livebench.h)
     MT_COMPARE_TABLE,        // the table the question asks for (likewise)
     MT_COMPARE_MAPPING,      // a dict of names: F1 over its pairs (likewise)
+    MT_COMPARE_LIVEBENCH,    // puzzles and contests, by LiveBench's own rules (likewise)
+    MT_COMPARE_OPTION,       // "(B) text": the letter, the text or both
 };
 
 enum mt_task_pick {

@@ -124,7 +124,7 @@ static enum mt_status add_tensor(struct mt_adapter *adapter, const struct mt_mod
     if (status != MT_OK) return status;
     if (!parse_name(stored->name, &name)) {
         return mt_fail(adapter->ctx, MT_ERR_UNSUPPORTED,
-                       "%s: %s is neither the A nor the B of a linear map's LoRA pair", adapter->file.path,
+                       "%s: %s is neither the A nor the B of a linear layer's LoRA pair", adapter->file.path,
                        mt_printable(stored->name).text);
     }
     const struct mt_safetensors_tensor *other =

@@ -60,7 +60,7 @@ enum mt_status mt_adapter_layout_check(struct mt_context *ctx, const struct mt_m
 const char *mt_adapter_layout_warning(const struct mt_params *params, const struct mt_model_desc *desc,
                                       enum mt_adapter_layout layout, int index);
 
-/* The pair of one linear map, and where it lies in the stored matrices. */
+/* The pair of one linear layer, and where it lies in the stored matrices. */
 struct mt_adapter_pair {
     const char *module; // as the checkpoint names it: "model.layers.0.self_attn.q_proj"
     const struct mt_safetensors_tensor *a, *b;

@@ -49,7 +49,7 @@ static enum mt_status append(const struct mt_adapter_targets *targets, const cha
     return status;
 }
 
-/* Whether PEFT has to be given a linear map as a parameter. */
+/* Whether PEFT has to be given a linear layer as a parameter. */
 static bool is_parameter(const struct mt_adapter_targets *targets, enum mt_model_part part)
 {
     switch (targets->layout) {
@@ -98,7 +98,7 @@ static int compare_words(const void *left, const void *right)
     return order != 0 ? order : strcmp(a, b);
 }
 
-/* How many linear maps of the model have this last word in their names. */
+/* How many linear layers of the model have this last word in their names. */
 static size_t count_in_model(const struct mt_model_desc *desc, const char *word)
 {
     struct mt_model_tensors walk = mt_model_tensors_begin(desc->config);

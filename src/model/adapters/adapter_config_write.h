@@ -22,7 +22,7 @@ enum mt_status mt_adapter_targets_open(struct mt_adapter_targets *targets, struc
                                        size_t capacity, const struct mt_model_desc *desc,
                                        enum mt_adapter_layout layout);
 
-/* A linear map with a pair of its own. */
+/* A linear layer with a pair of its own. */
 enum mt_status mt_adapter_target_module(struct mt_adapter_targets *targets, const char *module,
                                         enum mt_model_part part);
 

@@ -33,7 +33,7 @@ enum mt_status mt_adapter_add_stack(struct mt_adapter *adapter, const struct mt_
                                     const struct mt_safetensors_tensor *a,
                                     const struct mt_safetensors_tensor *b, int64_t layer);
 
-/* Whether all of A and B is zero: such a pair does nothing, and learns nothing. */
+/* Whether all of A and B is zero: such a pair does nothing, and gets no gradient. */
 bool mt_adapter_pair_is_zero(const struct mt_adapter_pair *pair);
 
 #endif

@@ -116,7 +116,7 @@ static bool is_of_map(const struct mt_param *param, int64_t layer, const char *m
     return whole > (size_t)length && strcmp(param->name + whole - (size_t)length, ending) == 0;
 }
 
-/* The list of what learns knows the pairs of every rank; the layers' views only those that are here. */
+/* The list of what is trained knows the pairs of every rank; the layers' views only those that are here. */
 static bool has_pairs(const struct writer *writer, int64_t layer, const char *map)
 {
     for (size_t i = 0; i < writer->params->trained_count; i++) {

@@ -1,8 +1,8 @@
 /*
  * The routed experts of a layer: rows sorted by expert go in, as many come out. Where an expert's weights
- * are, and how rows get there, only its placement knows: all of them here (here.c), or spread over ranks
- * (spread.c). Another way to place them is another file and another
- * mt_placement; another way to store their weights is weight.h's affair.
+ * are, and how rows get there, only its placement knows: all of them here (local.c), or divided
+ * among ranks (expert_parallel.c). Another way to place them is another file and another mt_placement;
+ * another way to store their weights is weight.h's affair.
  *
  * Letters: R = T·k rows, room for every slot of our tokens; the first offsets[n] are used, since dropped
  * slots have none. Q rows that are computed here, which are R where all experts are; I inner width of an
@@ -20,7 +20,7 @@ struct mt_experts {
     struct mt_lora_trace gate_lora, up_lora, down_lora;
     // work
     struct mt_tensor inner; // [Q,I]: silu(gate) · up; in backward also its gradient
-    // work of spread.c; C: the most rows that can be received
+    // work of expert_parallel.c; C: the most rows that can be received
     struct mt_tensor own;                            // [R,d]: our rows
     struct mt_tensor own_offsets;                    // i32 [owned+1]: where each of our experts' rows begin
     struct mt_tensor order;                          // i32 [C]
@@ -70,7 +70,7 @@ struct mt_placement {
                                const struct mt_meanwhile *meanwhile);
 };
 
-extern const struct mt_placement mt_experts_here, mt_experts_spread;
+extern const struct mt_placement mt_experts_local, mt_experts_parallel;
 
 /* True when anything in them is trained. */
 bool mt_experts_are_trained(const struct mt_layer_params *params);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/files/file.h"
+#include "base/files/folder.h"
 #include "formats/text/json_text.h"
 #include "formats/text/printable.h"
 
@@ -151,12 +152,11 @@ static enum mt_status copy_entry(struct mt_context *ctx, const char *from, const
     return status;
 }
 
-enum mt_status mt_model_carry_files(struct mt_context *ctx, const char *from, const char *to,
-                                    enum mt_hf_float dtype, size_t *count)
+static enum mt_status copy_folder(struct mt_context *ctx, const char *from, const char *to,
+                                  enum mt_hf_float dtype, size_t *count)
 {
     enum mt_status status = MT_OK;
     DIR *directory = opendir(from);
-    *count = 0;
     if (directory == NULL) return mt_fail(ctx, MT_ERR_IO, "%s: cannot be read: %s", from, strerror(errno));
     for (const struct dirent *entry = readdir(directory); entry != NULL && status == MT_OK;
          entry = readdir(directory)) {
@@ -164,6 +164,31 @@ enum mt_status mt_model_carry_files(struct mt_context *ctx, const char *from, co
     }
     (void)closedir(directory);
     return status;
+}
+
+/* The one folder within a model's folder that transformers reads: templates for tools, for retrieval, ... */
+static enum mt_status copy_templates(struct mt_context *ctx, const char *from, const char *to, size_t *count)
+{
+    struct stat info;
+    char *source = NULL;
+    char *target = NULL;
+    enum mt_status status = mt_path_join(ctx, from, MT_MORE_TEMPLATES_FOLDER, &source);
+    if (status == MT_OK && stat(source, &info) == 0 && S_ISDIR(info.st_mode)) {
+        status = mt_path_join(ctx, to, MT_MORE_TEMPLATES_FOLDER, &target);
+        if (status == MT_OK) status = mt_folder_make(ctx, target);
+        if (status == MT_OK) status = copy_folder(ctx, source, target, MT_HF_FLOAT_UNKNOWN, count);
+    }
+    mt_path_release(ctx, source);
+    mt_path_release(ctx, target);
+    return status;
+}
+
+enum mt_status mt_model_carry_files(struct mt_context *ctx, const char *from, const char *to,
+                                    enum mt_hf_float dtype, size_t *count)
+{
+    *count = 0;
+    enum mt_status status = copy_folder(ctx, from, to, dtype, count);
+    return status == MT_OK ? copy_templates(ctx, from, to, count) : status;
 }
 
 enum mt_status mt_model_carry_template(struct mt_context *ctx, const char *from, const char *to)

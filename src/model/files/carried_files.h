@@ -4,12 +4,13 @@
 
 #include "arch/config.h"
 
-#define MT_CHAT_TEMPLATE_FILE "chat_template.jinja"
+#define MT_CHAT_TEMPLATE_FILE    "chat_template.jinja"
+#define MT_MORE_TEMPLATES_FOLDER "additional_chat_templates"
 
 /*
  * Copies every regular file of up to 64 MB that is not hidden and holds no weights: config, tokenizer,
- * generation, templates, code. In config.json the type of the weights becomes `dtype`, unless that is
- * unknown.
+ * generation, templates (also those in additional_chat_templates), code. In config.json the type of the
+ * weights becomes `dtype`, unless that is unknown.
  */
 enum mt_status mt_model_carry_files(struct mt_context *ctx, const char *from, const char *to,
                                     enum mt_hf_float dtype, size_t *count);

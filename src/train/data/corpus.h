@@ -42,7 +42,7 @@ void mt_corpus_close(struct mt_corpus *corpus); // a zeroed struct is allowed
 struct mt_run_length {
     uint64_t steps;               // of the whole run
     uint64_t epoch_steps;         // of the first epoch; 0: not counted
-    struct mt_batch_counts epoch; // likewise; zero
+    struct mt_batch_counts epoch; // of the first epoch; zero: not counted
 };
 
 /*

@@ -35,9 +35,9 @@ struct mt_step_record {
     double weighted[MT_TERM_COUNT]; // what it adds to L, summed over layers; NaN: off
     double gradient_norm;           // of everything trainable, before clipping
     bool clipped;
-    double max_violation;                    // means over layers
-    double max_violation_running;            // likewise
-    double load_entropy;                     // likewise
+    double max_violation;                    // mean over layers
+    double max_violation_running;            // mean over layers
+    double load_entropy;                     // mean over layers
     int64_t tokens, answer_tokens, examples; // of this step
     uint64_t tokens_total;                   // of all steps so far
     double seconds;                          // since the run began; a resumed run goes on counting

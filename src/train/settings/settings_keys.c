@@ -173,11 +173,11 @@ static const struct mt_key_row rows_to_method[] = {
      .also = "output|output_dir|out_dir|save_dir", .may_differ = true},
 
     {"train", MT_KEY_CHOICE, AT(train), "lora|full", "lora",
-     .meaning = "LoRA pairs beside frozen weights, or the weights themselves", .title = "What learns",
+     .meaning = "LoRA pairs beside frozen weights, or the weights themselves", .title = "What is trained",
      .also = "finetuning_type|tuning|mode"},
     {"targets", MT_KEY_LIST, AT(targets), "LIST", "model.layers.*, full: *",
      .meaning =
-         "what learns: parts (attention, router, ...), words (q_proj, all-linear, ...) or globs on names",
+         "what is trained: parts (attention, router, ...), words (q_proj, all-linear, ...) or globs on names",
      .also = "target_modules|lora_target|lora.targets|lora_targets|lora_target_modules|lora.target_modules|"
              "target_parameters|lora_target_linear"},
     {"freeze", MT_KEY_LIST, AT(freeze), "LIST", "none", .meaning = "what does not, though a target names it",

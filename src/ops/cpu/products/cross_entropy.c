@@ -23,7 +23,7 @@
 #define TILE_COLUMNS 512                  // vocabulary entries per tile
 #define TILE_STRIDE  (TILE_COLUMNS + 16)  // floats between a tile's rows; as padded() makes it
 #define MOST_ROWS    512                  // of a chunk, when the device chooses
-#define LEAST_ROWS   32                   // likewise
+#define LEAST_ROWS   32                   // of a chunk, when the device chooses
 #define LOGIT_BYTES  ((int64_t)112 << 20) // of a chunk's logits, when the device chooses
 #define MOST_LANES   32
 #define MAXIMA       32                  // kept side by side in the search for a row's largest logit

@@ -1,5 +1,5 @@
 /* Chat completions as JSON. */
-#include "eval/judges/chat_api.h"
+#include "eval/endpoint/chat_api.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,14 +45,31 @@ static enum mt_status content_of(const struct mt_json_node *root, const char **c
     if (status != MT_OK) return status;
     if (mt_json_count(&choices) == 0) return mt_json_fail(&choices, "is empty");
     struct mt_json_node first = mt_json_element(&choices, 0);
+    const char *why = "";
     status = mt_json_expect_object(&first);
+    if (status == MT_OK && mt_json_has(&first, "text")) return mt_json_get_string(&first, "text", content);
     if (status == MT_OK) status = mt_json_get_object(&first, "message", &message);
-    if (status == MT_OK) status = mt_json_get_string(&message, "content", content);
-    return status;
+    if (status == MT_OK) status = mt_json_optional_string(&first, "finish_reason", &why);
+    *content = "";
+    if (status != MT_OK || (strcmp(why, "length") == 0 && !mt_json_has(&message, "content"))) return status;
+    return mt_json_get_string(&message, "content", content);
+}
+
+int64_t mt_reply_tokens(const struct mt_json_node *reply)
+{
+    static const char *const keys[] = {"prompt_tokens", "completion_tokens"};
+    struct mt_json_node usage;
+    int64_t sum = 0;
+    if (!mt_json_member(reply, "usage", &usage) || mt_json_kind(&usage) != MT_JSON_OBJECT) return 0;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        double count = 0.0; // whole numbers are read as such
+        if (mt_json_optional_real(&usage, keys[i], 0.0, 1e9, &count) == MT_OK) sum += (int64_t)count;
+    }
+    return sum;
 }
 
 enum mt_status mt_chat_reply(struct mt_context *ctx, const void *body, size_t bytes, const char *key,
-                             struct mt_byte_list *text)
+                             struct mt_byte_list *text, int64_t *tokens)
 {
     struct mt_json json = {0};
     const char *content = NULL;
@@ -64,6 +81,7 @@ enum mt_status mt_chat_reply(struct mt_context *ctx, const void *body, size_t by
     struct mt_json_node root = mt_json_root(&json);
     status = content_of(&root, &content);
     if (status == MT_OK) status = mt_byte_list_append_text(text, content);
+    if (status == MT_OK && tokens != NULL) *tokens = mt_reply_tokens(&root);
     if (status == MT_OK && text->count > before) blot((char *)text->data + before, text->count - before, key);
     mt_json_free(&json);
     return status;

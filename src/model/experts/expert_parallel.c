@@ -1,7 +1,7 @@
 /*
- * Experts spread over ranks (ranks.h). Rows go to the owners of their experts, are computed there together
- * with the other ranks', and come back; in backward gradients go the same way, and before them the rows once
- * more, while the gradients are still being made.
+ * Expert parallelism: experts divided among ranks (ranks.h). Rows go to the owners of their experts, are
+ * computed there together with the other ranks', and come back; in backward gradients go the same way, and
+ * before them the rows once more, while the gradients are still being made.
  */
 #include "model/experts/compute.h"
 #include "model/experts/ranks.h"
@@ -156,7 +156,7 @@ static enum mt_status backward(const struct mt_pass *pass, const struct mt_layer
     return status == MT_OK ? mt_expert_ranks_return_finish(pass->ranks, experts->number, &transfer) : status;
 }
 
-const struct mt_placement mt_experts_spread = {
+const struct mt_placement mt_experts_parallel = {
     .waits = true,
     .most_rows = most_rows,
     .plan = plan,

@@ -1,5 +1,5 @@
 /* Requests over libcurl's multi interface. */
-#include "eval/judges/judge_http.h"
+#include "eval/endpoint/http.h"
 
 #include <arpa/inet.h>
 #include <curl/curl.h>
@@ -9,11 +9,12 @@
 
 #include "base/amount.h"
 #include "base/clock.h"
-#include "eval/judges/chat_api.h"
+#include "eval/endpoint/chat_api.h"
 #include "formats/text/printable.h"
 
 #define MOST_KEY_BYTES 4096
-#define POLL_MS        1000
+#define POLL_MS        250
+#define CONNECT_MS     30000L
 #define WHY_BYTES      512
 
 enum slot_state { SLOT_FREE, SLOT_RUNNING, SLOT_WAITING };
@@ -25,8 +26,9 @@ struct http_slot {
     struct mt_byte_list reply;
     enum slot_state state;
     size_t index;
-    int tries;  // failed ones
-    double due; // of WAITING: when to try again
+    int tries;   // failed ones
+    double due;  // of WAITING: when to try again
+    size_t most; // bytes of a reply
     bool too_long;
     enum mt_status status; // of taking the reply in
 };
@@ -59,21 +61,24 @@ static bool is_loopback(const char *host)
     return inet_pton(AF_INET, host, &address) == 1 && (ntohl(address.s_addr) >> 24) == 127;
 }
 
-static bool ends_with(const char *text, const char *end)
+/* Completes the path: the root and ".../v1" are short for the whole, and one request's path leads to the
+ * other's. */
+static enum mt_status complete_path(struct mt_context *ctx, CURLU *parts, const char *path,
+                                    const char *wanted)
 {
-    size_t length = strlen(text);
-    return length >= strlen(end) && strcmp(text + length - strlen(end), end) == 0;
-}
-
-/* Completes the path: the root and ".../v1" are short for the whole. */
-static enum mt_status complete_path(struct mt_context *ctx, CURLU *parts, const char *path)
-{
+    static const char *const known[] = {"/" MT_HTTP_CHAT, "/" MT_HTTP_COMPLETION};
     char whole[2048];
-    if (ends_with(path, "/chat/completions")) return MT_OK;
     size_t length = strlen(path);
     while (length > 0 && path[length - 1] == '/') length--;
-    int written = snprintf(whole, sizeof whole, "%.*s%s", (int)length, path,
-                           length == 0 ? "/v1/chat/completions" : "/chat/completions");
+    const char *version = length == 0 ? "/v1" : "";
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        size_t end = strlen(known[i]);
+        if (length < end || memcmp(path + length - end, known[i], end) != 0) continue;
+        length -= end;
+        break;
+    }
+    int written = snprintf(whole, sizeof whole, "%.*s%s/%s", (int)length, path, version,
+                           wanted != NULL ? wanted : MT_HTTP_CHAT);
     if (written < 0 || (size_t)written >= sizeof whole)
         return mt_fail(ctx, MT_ERR_USAGE, "the endpoint's path is too long");
     return curl_url_set(parts, CURLUPART_PATH, whole, 0) == CURLUE_OK ? MT_OK : fail_memory(ctx);
@@ -99,7 +104,7 @@ static enum mt_status check_parts(struct client *client, CURLU *parts, const cha
                        "--insecure-http if that is meant",
                        mt_printable(client->host).text);
     if (curl_url_get(parts, CURLUPART_PATH, &path, 0) != CURLUE_OK) return fail_memory(ctx);
-    enum mt_status status = complete_path(ctx, parts, path);
+    enum mt_status status = complete_path(ctx, parts, path, client->options->path);
     curl_free(path);
     if (status == MT_OK && curl_url_get(parts, CURLUPART_URL, &client->url, 0) != CURLUE_OK)
         status = fail_memory(ctx);
@@ -154,7 +159,7 @@ static size_t take_in(char *data, size_t size, size_t count, void *self)
 {
     struct http_slot *slot = self;
     size_t bytes = size * count;
-    if (bytes > MT_HTTP_MOST_BYTES - slot->reply.count) {
+    if (bytes > slot->most - slot->reply.count) {
         slot->too_long = true;
         return 0;
     }
@@ -166,6 +171,7 @@ static enum mt_status set_up_slot(struct client *client, struct http_slot *slot)
 {
     const struct mt_http_options *options = client->options;
     slot->body.ctx = slot->reply.ctx = client->ctx;
+    slot->most = options->most_bytes > 0 ? options->most_bytes : MT_HTTP_MOST_BYTES;
     slot->easy = curl_easy_init();
     CURL *easy = slot->easy;
     if (easy == NULL) return fail_memory(client->ctx);
@@ -177,6 +183,7 @@ static enum mt_status set_up_slot(struct client *client, struct http_slot *slot)
                curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
                curl_easy_setopt(easy, CURLOPT_HTTPHEADER, client->headers) == CURLE_OK &&
                curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)ceil(options->timeout * 1000)) == CURLE_OK &&
+               curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS) == CURLE_OK &&
                curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_in) == CURLE_OK &&
                curl_easy_setopt(easy, CURLOPT_WRITEDATA, slot) == CURLE_OK &&
                curl_easy_setopt(easy, CURLOPT_PRIVATE, slot) == CURLE_OK;
@@ -269,7 +276,7 @@ static enum mt_status finish(struct client *client, struct http_slot *slot, CURL
     if (slot->status != MT_OK) return slot->status;
     if (slot->too_long) {
         char why[WHY_BYTES];
-        (void)snprintf(why, sizeof why, "a reply of more than %zu MiB", MT_HTTP_MOST_BYTES >> 20);
+        (void)snprintf(why, sizeof why, "a reply of more than %zu MiB", slot->most >> 20);
         slot->state = SLOT_FREE;
         return client->work->refused(client->work->self, slot->index, why);
     }
@@ -330,7 +337,8 @@ static enum mt_status finish_done(struct client *client, bool *some)
 static enum mt_status go(struct client *client)
 {
     enum mt_status status = MT_OK;
-    while (status == MT_OK) {
+    const struct mt_http_work *work = client->work;
+    while (status == MT_OK && (work->go_on == NULL || work->go_on(work->self))) {
         bool some = false;
         int busy = 0;
         int running = 0;
@@ -344,12 +352,6 @@ static enum mt_status go(struct client *client)
         if (curl_multi_poll(client->multi, NULL, 0, pause, NULL) != CURLM_OK) return fail_memory(client->ctx);
     }
     return status;
-}
-
-static enum mt_status open_client(struct client *client)
-{
-    enum mt_status status = read_endpoint(client);
-    return status == MT_OK ? make_headers(client) : status;
 }
 
 static void close_client(struct client *client)
@@ -367,8 +369,9 @@ static void close_client(struct client *client)
     curl_free(client->url);
 }
 
+/* `work` NULL: only looks; `place` as mt_http_check's. */
 static enum mt_status with_client(struct mt_context *ctx, const struct mt_http_options *options,
-                                  const struct mt_http_work *work)
+                                  const struct mt_http_work *work, char *place)
 {
     void *memory = NULL;
     enum mt_status status = mt_allocate_array(ctx, 1, sizeof(struct client), &memory);
@@ -377,7 +380,10 @@ static enum mt_status with_client(struct mt_context *ctx, const struct mt_http_o
     client->ctx = ctx;
     client->options = options;
     client->work = work;
-    status = open_client(client);
+    status = read_endpoint(client);
+    if (status == MT_OK) status = make_headers(client);
+    if (status == MT_OK && place != NULL)
+        (void)snprintf(place, MT_HTTP_PLACE_BYTES, "%.*s", (int)strcspn(client->url, "?#"), client->url);
     if (status == MT_OK && work != NULL) {
         client->multi = curl_multi_init();
         if (client->multi == NULL) status = fail_memory(ctx);
@@ -391,16 +397,17 @@ static enum mt_status with_client(struct mt_context *ctx, const struct mt_http_o
 }
 
 static enum mt_status run(struct mt_context *ctx, const struct mt_http_options *options,
-                          const struct mt_http_work *work)
+                          const struct mt_http_work *work, char *place)
 {
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return mt_fail(ctx, MT_ERR_INTERNAL, "libcurl does not start");
-    enum mt_status status = with_client(ctx, options, work);
+    enum mt_status status = with_client(ctx, options, work, place);
     curl_global_cleanup();
     return status;
 }
 
-enum mt_status mt_http_check(struct mt_context *ctx, const struct mt_http_options *options)
+enum mt_status mt_http_check(struct mt_context *ctx, const struct mt_http_options *options,
+                             char place[MT_HTTP_PLACE_BYTES])
 {
     if (options->parallel < 1 || options->parallel > MT_HTTP_MOST_PARALLEL)
         return mt_fail(ctx, MT_ERR_USAGE, "--parallel is %d, expected 1 to %d", options->parallel,
@@ -413,11 +420,11 @@ enum mt_status mt_http_check(struct mt_context *ctx, const struct mt_http_option
     if (!(options->backoff >= 0 && options->backoff <= MT_HTTP_LONGEST_PAUSE))
         return mt_fail(ctx, MT_ERR_USAGE, "--backoff is %g, expected 0 to %g seconds", options->backoff,
                        MT_HTTP_LONGEST_PAUSE);
-    return run(ctx, options, NULL);
+    return run(ctx, options, NULL, place);
 }
 
 enum mt_status mt_http_post_all(struct mt_context *ctx, const struct mt_http_options *options,
                                 const struct mt_http_work *work)
 {
-    return work->count > 0 ? run(ctx, options, work) : MT_OK;
+    return work->count > 0 ? run(ctx, options, work, NULL) : MT_OK;
 }

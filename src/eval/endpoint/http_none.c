@@ -1,5 +1,5 @@
-/* In place of judge_http.c where libcurl is not installed. */
-#include "eval/judges/judge_http.h"
+/* In place of http.c where libcurl is not installed. */
+#include "eval/endpoint/http.h"
 
 static enum mt_status refuse(struct mt_context *ctx)
 {
@@ -8,9 +8,11 @@ static enum mt_status refuse(struct mt_context *ctx)
                    "libcurl4-openssl-dev and build again");
 }
 
-enum mt_status mt_http_check(struct mt_context *ctx, const struct mt_http_options *options)
+enum mt_status mt_http_check(struct mt_context *ctx, const struct mt_http_options *options,
+                             char place[MT_HTTP_PLACE_BYTES])
 {
     (void)options;
+    (void)place;
     return refuse(ctx);
 }
 

@@ -47,7 +47,7 @@ static enum mt_status backward(const struct mt_pass *pass, const struct mt_layer
     return mt_experts_inner_backward(pass, &all, experts, &record->offsets, drows, want_rows ? drows : NULL);
 }
 
-const struct mt_placement mt_experts_here = {
+const struct mt_placement mt_experts_local = {
     .most_rows = most_rows,
     .plan = plan,
     .forward = forward,

@@ -1,0 +1,50 @@
+/*
+ * The answer a text states, as a person would read it. A table of forms (statement.c) says how answers are
+ * given, in ranks: explicit statements ("The answer is (B)", "\boxed{B}") before conclusions ("So it is B"),
+ * these before lines of their own, and these before mere mentions. Of the best rank there is, the last
+ * statement counts. Several answers in one statement ("A and C") are no answer.
+ */
+#ifndef MT_EVAL_STATEMENT_H
+#define MT_EVAL_STATEMENT_H
+
+#include "eval/answers/pattern.h"
+#include "eval/text.h"
+
+#define MT_STATEMENT_FORMS 32 // at the most
+
+enum mt_statement_kind {
+    MT_STATE_LETTER,
+    MT_STATE_WORD,
+    MT_STATE_TEXT, // a number, or whatever stands there
+};
+
+/* One pattern for each form; NULL for those the kind does not have. `words` of WORD, NULL-terminated. The
+ * caller frees them, also after a failure. */
+enum mt_status mt_statement_compile(struct mt_context *ctx, enum mt_statement_kind kind,
+                                    const char *const *words,
+                                    struct mt_pattern *patterns[MT_STATEMENT_FORMS]);
+
+/*
+ * Appends the text in plain characters, so that patterns need not know them all: full-width letters and
+ * punctuation as ASCII, quotes, dashes and minus signs of all kinds as " ' -, spaces of all kinds as one.
+ * `text` is valid UTF-8.
+ */
+enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plain);
+
+/* The letter, in upper case; of the first `choices` of the alphabet (0: of all). False: none is stated. */
+bool mt_statement_letter(struct mt_pattern *const *patterns, struct mt_text plain, int choices,
+                         struct mt_text *letter);
+
+/* One of the words, as the list spells it. Where there are two, "not" before one is the other. */
+bool mt_statement_word(struct mt_pattern *const *patterns, const char *const *words, struct mt_text plain,
+                       struct mt_text *word);
+
+/* The last number that is stated, or else the last one there is: sign, digits, *10^{exponent}, or a fraction.
+ * Appended, where there is one. */
+enum mt_status mt_statement_number(struct mt_pattern *const *patterns, struct mt_text plain,
+                                   struct mt_byte_list *number);
+
+/* The last text that is stated: a box, or the rest of a sentence, without markup at its ends. */
+bool mt_statement_text(struct mt_pattern *const *patterns, struct mt_text plain, struct mt_text *text);
+
+#endif
