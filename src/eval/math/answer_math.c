@@ -81,6 +81,7 @@ static bool read_time(struct mt_text text, struct time_of_day *time)
         if (at == start || (i == 1 && at != start + 2)) return false;
         if (i == 0 && (at == text.bytes || text.text[at++] != ':')) return false;
     }
+    if (parts[0] > 24 || parts[1] > 59) return false;
     *time = (struct time_of_day){.hour = parts[0], .minute = parts[1]};
     char half[2] = {0};
     size_t letters = 0;

@@ -85,7 +85,8 @@ static bool same_elements(struct mt_math_comparison *all, const struct mt_math_n
     struct elements one = elements_of(a, values);
     struct elements other = elements_of(b, values);
     if (one.count < 0 || other.count < 0) return false;
-    bool sets = a->open == '{' || b->open == '{'; // what is in a set twice is there once
+    // What is in a set twice is there once; and one answer may be given in two forms, "7/2 or 3.5".
+    bool sets = a->open == '{' || b->open == '{' || one.count == 1 || other.count == 1;
     if (sets) return each_found(all, &one, &other, false) && each_found(all, &other, &one, false);
     return one.count == other.count && each_found(all, &one, &other, true);
 }

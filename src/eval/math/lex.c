@@ -274,10 +274,17 @@ void mt_math_advance(struct mt_math_parser *parser)
         } else if (isalpha((unsigned char)byte)) {
             lex_word(parser, &token);
         } else {
-            token.kind = (unsigned char)byte < 128 ? MT_TOKEN_SIGN : MT_TOKEN_UNKNOWN;
+            token.kind = MT_TOKEN_SIGN;
             token.sign = byte;
             token.bytes = 1;
             parser->at++;
+            while ((unsigned char)byte >= 128 && parser->at < parser->end &&
+                   (unsigned char)*parser->at >= 128) {
+                token.kind = MT_TOKEN_TEXT; // a word of another script
+                token.bytes++;
+                parser->at++;
+            }
+            if ((unsigned char)byte >= 128 && token.bytes == 1) token.kind = MT_TOKEN_UNKNOWN;
         }
     }
     token.spaced = before < token.start && *before == ' ';

@@ -78,21 +78,82 @@ static struct mt_math_node *interval(struct mt_math_parser *parser, struct mt_ma
     return group;
 }
 
+static bool is_phrase(const char *phrase, const char *text, size_t bytes)
+{
+    return strlen(phrase) == bytes && strncasecmp(phrase, text, bytes) == 0;
+}
+
+/* "forty-four", "one hundred and five", "two thousand". False: other words. */
+static bool read_count(const char *text, size_t bytes, int64_t *value)
+{
+    static const struct {
+        const char *word;
+        int64_t value;
+    } words[] = {{"zero", 0},     {"one", 1},        {"two", 2},         {"three", 3},
+                 {"four", 4},     {"five", 5},       {"six", 6},         {"seven", 7},
+                 {"eight", 8},    {"nine", 9},       {"ten", 10},        {"eleven", 11},
+                 {"twelve", 12},  {"thirteen", 13},  {"fourteen", 14},   {"fifteen", 15},
+                 {"sixteen", 16}, {"seventeen", 17}, {"eighteen", 18},   {"nineteen", 19},
+                 {"twenty", 20},  {"thirty", 30},    {"forty", 40},      {"fifty", 50},
+                 {"sixty", 60},   {"seventy", 70},   {"eighty", 80},     {"ninety", 90},
+                 {"and", -1},     {"hundred", 100},  {"thousand", 1000}, {"million", 1000000}};
+    const size_t count = sizeof words / sizeof words[0];
+    int64_t total = 0;
+    int64_t part = 0;
+    size_t at = 0;
+    bool any = false;
+    while (at < bytes) {
+        size_t length = 0;
+        size_t i = 0;
+        while (at + length < bytes && strchr(" -", text[at + length]) == NULL) length++;
+        while (i < count && !is_phrase(words[i].word, text + at, length)) i++;
+        if (i == count || total > 1000000000 || part > 1000000) return false;
+        int64_t each = words[i].value;
+        if (each == 100) part = (part == 0 ? 1 : part) * each;
+        if (each >= 1000) {
+            total += (part == 0 ? 1 : part) * each;
+            part = 0;
+        }
+        if (each >= 0 && each < 100) part += each;
+        any = any || each >= 0;
+        at += length + 1;
+    }
+    *value = total + part;
+    return any;
+}
+
 struct mt_math_node *mt_node_meant(struct mt_math_parser *parser, const char *text, size_t bytes)
 {
-    static const char *const reals[] = {"all real numbers", "all reals", "real numbers", "all real", "reals"};
-    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
-        if (strlen(reals[i]) != bytes || strncasecmp(reals[i], text, bytes) != 0) continue;
+    static const struct {
+        const char *phrase;
+        char open, close; // of what begins or ends at 0; both 0: all numbers
+    } sets[] = {{"real numbers", 0, 0},
+                {"reals", 0, 0},
+                {"real", 0, 0},
+                {"positive real numbers", '(', 0},
+                {"positive reals", '(', 0},
+                {"non-negative real numbers", '[', 0},
+                {"nonnegative real numbers", '[', 0},
+                {"nonnegative reals", '[', 0},
+                {"negative real numbers", 0, ')'},
+                {"negative reals", 0, ')'}};
+    int64_t count = 0;
+    size_t all = bytes > 4 && strncasecmp(text, "all ", 4) == 0 ? 4 : 0;
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        if (!is_phrase(sets[i].phrase, text + all, bytes - all) || (all == 0 && i == 2)) continue;
+        struct mt_math_node *zero = mt_node_new(parser, MT_MATH_NUMBER);
         struct mt_math_node *low =
             mt_node_wrap(parser, MT_MATH_NEGATIVE, mt_node_new(parser, MT_MATH_INFINITY));
-        return interval(parser, low, mt_node_new(parser, MT_MATH_INFINITY));
+        if (zero == NULL) return NULL;
+        zero->number = mt_rational_make(&parser->numbers, 0, 1);
+        struct mt_math_node *high = sets[i].close != 0 ? zero : mt_node_new(parser, MT_MATH_INFINITY);
+        struct mt_math_node *group = interval(parser, sets[i].open != 0 ? zero : low, high);
+        if (group != NULL && sets[i].open == '[') group->open = '[';
+        return group;
     }
-    static const char *const counts[] = {"zero",  "one",   "two",  "three", "four",   "five",  "six",
-                                         "seven", "eight", "nine", "ten",   "eleven", "twelve"};
-    for (int i = 0; i < 13; i++) {
-        if (strlen(counts[i]) != bytes || strncasecmp(counts[i], text, bytes) != 0) continue;
+    if (read_count(text, bytes, &count)) {
         struct mt_math_node *number = mt_node_new(parser, MT_MATH_NUMBER);
-        if (number != NULL) number->number = mt_rational_make(&parser->numbers, i, 1);
+        if (number != NULL) number->number = mt_rational_make(&parser->numbers, count, 1);
         return number;
     }
     return mt_node_named(parser, MT_MATH_TEXT, text, bytes, NULL);

@@ -170,7 +170,10 @@ bool mt_math_compare_sets(struct mt_math_comparison *all, const struct mt_math_n
     if (left == NULL && right == NULL) return false;
     bool relations = a->kind == MT_MATH_RELATION && b->kind == MT_MATH_RELATION;
     if (relations && (left == NULL || right == NULL)) return false;
+    // "2, 5" are two numbers, not what lies between.
+    bool list = (left == NULL && mt_math_is_bare(a)) || (right == NULL && mt_math_is_bare(b));
     bool other_name = left != NULL && right != NULL && one.symbol != other.symbol;
-    *same = !other_name && mt_math_same_answer(all, left != NULL ? left : a, right != NULL ? right : b);
+    *same =
+        !other_name && !list && mt_math_same_answer(all, left != NULL ? left : a, right != NULL ? right : b);
     return true;
 }

@@ -188,6 +188,11 @@ static bool is_infinite(const struct mt_math_node *node)
            (node->kind == MT_MATH_NEGATIVE && node->first->kind == MT_MATH_INFINITY);
 }
 
+static bool is_radian(const struct mt_unit *unit)
+{
+    return unit->count == 1 && strcmp(unit->parts[0].name, "radian") == 0;
+}
+
 bool mt_math_same_single(struct mt_math_comparison *all, const struct mt_math_node *a,
                          const struct mt_math_node *b, int a_sign, int b_sign)
 {
@@ -198,8 +203,12 @@ bool mt_math_same_single(struct mt_math_comparison *all, const struct mt_math_no
     struct peeled one = peel(numbers, a);
     struct peeled other = peel(numbers, b);
     if (numbers->failed || !mt_unit_same(&one.unit, &other.unit)) return false;
-    if ((one.percent || one.degree) && other.unit.count > 0 && !other.percent && !other.degree) return false;
-    if ((other.percent || other.degree) && one.unit.count > 0 && !one.percent && !one.degree) return false;
+    if (one.degree != other.degree && is_radian(one.degree ? &other.unit : &one.unit))
+        return same_value(all, a, b, a_sign, b_sign);
+    bool sign_a = one.percent || one.degree;
+    bool sign_b = other.percent || other.degree;
+    if ((sign_a && !sign_b && other.unit.count > 0) || (sign_b && !sign_a && one.unit.count > 0))
+        return false;
     bool units = one.unit.count > 0 && other.unit.count > 0;
     const struct mt_math_node *left = scaled_value(numbers, &one, units, &scaled_a);
     const struct mt_math_node *right = scaled_value(numbers, &other, units, &scaled_b);
