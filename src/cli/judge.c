@@ -16,7 +16,7 @@ struct arguments {
     struct cli_endpoint endpoint;
     const char *model, *tasks, *prompt;
     int64_t parallel, max_tokens;
-    bool quiet;
+    bool quiet, no_temperature;
 };
 
 /* The prompt's text, in the arena. */
@@ -65,6 +65,7 @@ static enum mt_status judge(struct mt_context *ctx, const struct arguments *argu
         .model = arguments->model,
         .template = template,
         .max_tokens = arguments->max_tokens,
+        .no_temperature = arguments->no_temperature,
         .http = *http,
         .terminal = arguments->quiet ? NULL : stderr,
     };
@@ -104,6 +105,8 @@ static enum mt_status run_verb(struct cli_call *call)
          "before the first retry, doubling (1)"},
         {"--max-tokens", CLI_INTEGER, &arguments.max_tokens, "N",
          "of a reply; 0: the endpoint's limit (1024)"},
+        {"--no-temperature", CLI_FLAG, &arguments.no_temperature, NULL,
+         "do not ask for temperature 0, which some models refuse"},
         {"--prompt", CLI_TEXT, &arguments.prompt, "FILE", "another prompt than share/judge/prompt.txt"},
         {"--insecure-http", CLI_FLAG, &arguments.endpoint.insecure_http, NULL,
          "allow plain http to other machines"},
@@ -131,7 +134,8 @@ const struct cli_verb cli_verb_judge = {
         "RUN_DIR is what metier eval wrote. Every answer goes out with its question and reference; the\n"
         "verdicts (correct, incorrect, unsure) are appended to RUN_DIR/judge_TASK.jsonl, and agreement\n"
         "with the rules (and with a person, see metier review) is printed and stored in results.json.\n"
-        "An answer that has a verdict is not asked about again: the same command goes on after a stop.\n"
+        "An answer that has a verdict is not asked about again: the same command goes on after a stop. A\n"
+        "reply without one is asked for again, three times in all, and then counted as unreadable.\n"
         "The key is read from the environment and goes nowhere but to the endpoint. Exit status 1 when\n"
         "an answer got no verdict.",
     .examples =

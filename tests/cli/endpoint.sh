@@ -32,7 +32,18 @@ while [ ! -s "$folder/port" ] && [ $waited -lt 100 ]; do sleep 0.1; waited=$((wa
 port=$(cat "$folder/port") || exit 1
 
 # The samples of STOP are those of GSM8K, their answers end at a text.
-sed '/^metrics/a stop: ["STOP", "b", "c", "d", "e"]\nmax_tokens: 77' "$here/../../share/tasks/gsm8k.yaml" >"$folder/stop.yaml"
+cat >"$folder/stop.yaml" <<'END'
+title: answers that end at a text
+domain: math
+data: gsm8k/test.jsonl
+prompt: "Question: {question}"
+answer: "{answer|after:####|trim}"
+extract: [last_number]
+compare: math
+metrics: [exact_match]
+stop: ["STOP", "b", "c", "d", "e"]
+max_tokens: 77
+END
 
 # again MOOD STATUS TASK [options]: goes on in $folder/run; output in out, err
 again() {
@@ -161,7 +172,7 @@ done=$(wc -l <"$folder/stopped/samples_gsm8k.jsonl")
 # Log-likelihoods: whatever the tokens look like, those of the continuation count.
 for kind in good bos stripped raw; do
     ask $kind 0 glue_cola
-    said '^glue_cola: 2 questions go to'
+    said "^glue_cola: 2 questions go to http://127.0.0.1:$port/$kind/v1/completions,"
     [ "$(grep -c '"log_likelihoods": \[-1.5, -2\(.0\)\{0,1\}\], "greedy": \[true, true\]' "$folder/run/samples_glue_cola.jsonl")" -eq 2 ] ||
         { cat "$folder/run/samples_glue_cola.jsonl"; fail "$kind: log-likelihoods"; }
     grep -q '^/'$kind'/v1/completions .*"echo": true, "logprobs": 1' "$folder/bodies" || fail "$kind: the request"

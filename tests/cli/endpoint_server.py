@@ -126,7 +126,7 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
         prompt = request["prompt"] if "prompt" in request else request["messages"][0]["content"]
         said = good = written(prompt)
         if "the answer to grade" in prompt:
-            assert request["temperature"] == 0 and len(request["messages"]) == 1
+            assert request.get("temperature", 0) == 0 and len(request["messages"]) == 1
             said = verdict(prompt)
             good = f"It says so.\n{said}\n"
         if request.get("echo") and mood not in ("garbage", "refuse", "dead", "huge"):
@@ -172,6 +172,14 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
             self.send(401, json.dumps({"error": {"message": f"Incorrect key: {key}"}}))
         elif mood == "refuse":
             self.send(400, json.dumps({"error": {"message": f"too long, {key}\x1b[31m"}}))
+        elif mood == "warm":
+            refusal = json.dumps({"error": {"message": "temperature is not supported"}})
+            self.send(400, refusal) if "temperature" in request else self.say(good)
+        elif mood == "mumbling":
+            reminded = "held no verdict" in request["messages"][0]["content"]
+            self.say(f"**{said.capitalize()}**." if reminded else "Hard to say.")
+        elif mood == "silent":
+            self.say("Hard to say.")
         elif mood == "chatty":
             self.say(f"{said}, I would say.")
         else:

@@ -46,7 +46,7 @@ grep -q 'livebench_tablejoin .* score *0.7500' "$folder/table" || { cat "$folder
 
 # An answer that loops, and a pattern that is quadratic: no verdict, which is counted, kept and said.
 mkdir "$folder/tasks"
-sed "s/^  - regex: '####.*/  - regex: '(?m)^[^#%]*[#%](\\\\d+)'/" "$samples/../tasks/gsm8k.yaml" >"$folder/tasks/gsm8k.yaml"
+sed "s/^  - number$/  - regex: '(?m)^[^#%]*[#%](\\\\d+)'/" "$samples/../tasks/gsm8k.yaml" >"$folder/tasks/gsm8k.yaml"
 {
     printf '{"task": "gsm8k", "id": "0", "answer": "'
     yes '\n' | head -n 60000 | tr -d '\n'

@@ -44,7 +44,7 @@ same() {
 }
 
 # Every kind: written answers, numbers, lists, choices, programs; alone and in company the same bits.
-kinds=gsm8k,math500,mmlu_astronomy,mmlu_pro,gpqa,glue_cola,glue_stsb,bbh_words_word_sorting,livebench_olympiad
+kinds=gsm8k,math500,mmlu_astronomy,mmlu_pro_math,gpqa,glue_cola,glue_stsb,bbh_words_word_sorting,livebench_olympiad
 evaluate one --tasks $kinds --slots 1 --no-routing
 [ -e "$place/one/routing_gsm8k.json" ] && fail "--no-routing writes routing"
 evaluate eight --tasks $kinds --slots 8

@@ -119,7 +119,20 @@ judge echo 0
 grep -q 'thrice .*\*\*\*' "$folder/run/judge_gsm8k.jsonl" || fail "echo: the reply is kept without the key"
 judge escaped 0
 judge chatty 0
-[ "$(verdicts unreadable)" -eq 3 ] || fail "chatty: a verdict must stand alone"
+[ "$(verdicts correct)" -eq 2 ] && [ "$(verdicts incorrect)" -eq 1 ] || fail "chatty: a verdict in a sentence"
+# A reply without a verdict is asked for again, not for ever, and by the next call.
+judge mumbling 0
+[ "$(verdicts correct)" -eq 2 ] && [ "$(verdicts incorrect)" -eq 1 ] || fail "mumbling: the second reply counts"
+[ "$(requests)" -eq 6 ] || fail "mumbling: six requests, not $(requests)"
+judge silent 0
+[ "$(verdicts unreadable)" -eq 3 ] && [ "$(requests)" -eq 9 ] || fail "silent: three times three requests"
+grep -q 'llm  *0  *0  *0  *3 ' "$folder/out" || { cat "$folder/out"; fail "silent: the table counts them"; }
+"$metier" judge "$folder/run" --endpoint "http://127.0.0.1:$port/good/v1" --model judge-1 --quiet >"$folder/out" ||
+    fail "silent, then good"
+grep -q '^3 answers judged by judge-1, 0 had' "$folder/out" || { cat "$folder/out"; fail "unreadable ones are asked again"; }
+judge warm 1
+grep -q 'temperature is not supported' "$folder/err" || { cat "$folder/err"; fail "warm: why"; }
+judge warm 0 --no-temperature
 judge nowhere 2
 OPENAI_API_KEY='two words' judge good 2
 grep -q 'two words' "$folder/err" && fail "the bad key was named"

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "eval/endpoint/chat_api.h"
 #include "eval/endpoint/completion_api.h"
 #include "eval/endpoint/endpoint.h"
 #include "support/cmocka_all.h"
@@ -36,13 +37,17 @@ static void test_scores(void **state)
          -14, false},
         // White space at the end of the prefix is the continuation's.
         {"Is it? ", "yes", TOKENS("\"Is it?\", \" yes\", \"!\"", "null, -3, -9", ""), -3, false},
-        // A token over the border is the continuation's; so is one before it only if it spells a part.
-        {"ab", "cd", TOKENS("\"a\", \"bc\", \"d\", \"!\"", "null, -1, -2, -9", ""), -3, false},
+        // A token over the border is the prefix's, unless it is the only one.
+        {"ab", "c", TOKENS("\"a\", \"bc\", \"!\"", "null, -1, -9", ""), -1, false},
+        {"ab", "cd", TOKENS("\"a\", \"bc\", \"d\", \"!\"", "null, -1, -2, -9", ""), -2, false},
         // Tokens decoded by themselves have lost their space.
         {"Is it?", " yes or",
          TOKENS("\"Is\", \"it\", \"?\", \"yes\", \"or\", \"!\"", "null, -1, -2, -3, -4, -9", ""), -7, false},
         {"Is it:", " 5", TOKENS("\"Is\", \"it\", \":\", \"\", \"5\", \"!\"", "null, -1, -2, -3, -4, -9", ""),
          -7, false},
+        {"(a)", "  two b",
+         TOKENS("\"\", \"(a\", \")\", \"\", \"two\", \"b\", \"!\"", "null, -1, -2, -3, -4, -5, -9", ""), -12,
+         false},
         // Characters that are cut into tokens, and tokens that are no texts: offsets, in characters.
         {"Größe:", " ü",
          TOKENS("\"Gr\", \"?\", \"?\", \"?\", \"?\"", "null, -1, -2, -4, -9",
@@ -52,6 +57,22 @@ static void test_scores(void **state)
          TOKENS("\"<s>\", \"Gr\", \"?\", \"?\", \"?\"", "null, -1, -2, -4, -9",
                 ", \"text_offset\": [0, 3, 5, 9, 11]"),
          -4, false},
+        // Characters cut into tokens that decode to nothing, or to what stands for a broken one.
+        {"Is it?", " \U0001f642 ok",
+         TOKENS("\"Is it?\", \" \\ufffd\", \"\\ufffd\", \"\", \"\\ufffd\", \" ok\", \"!\"",
+                "null, -1, -2, -3, -4, -5, -9", ""),
+         -15, false},
+        {"Is it?", "\u00fc", TOKENS("\"Is it?\", \"\\ufffd\", \"\\ufffd\", \"!\"", "null, -1, -2, -9", ""),
+         -3, false},
+        {"Is it?", " \u00fcbel",
+         TOKENS("\"Is\", \"it\", \"?\", \"\\ufffd\", \"\\ufffd\", \"bel\", \"!\"",
+                "null, -1, -2, -3, -4, -5, -9", ""),
+         -12, false},
+        // Spelt as in the vocabulary: the space is a token of its own, which only the offsets know.
+        {"Is it?", " y",
+         TOKENS("\"Is\", \"\\u0120it\", \"?\", \"\\u0120\", \"y\", \"!\"", "null, -1, -2, -3, -4, -9",
+                ", \"text_offset\": [0, 2, 5, 6, 7, 8]"),
+         -7, false},
         // The likeliest tokens, where they are named.
         {"a", " b",
          TOKENS("\"a\", \" b\", \"!\"", "null, -1, -9",
@@ -98,6 +119,7 @@ static void test_no_scores(void **state)
         {"{\"choices\": [{\"logprobs\": {\"content\": []}}]}", MT_ERR_UNSUPPORTED},
         {TOKENS("\"!\"", "-1", ""), MT_ERR_UNSUPPORTED},
         {TOKENS("\"a\", \" b\", \"!\"", "null, -1", ""), MT_ERR_UNSUPPORTED},
+        {TOKENS("\"c\", \" b\", \"!\"", "null, -1, -9", ""), MT_ERR_FORMAT},
         {TOKENS("\"a\", \" c\", \"!\"", "null, -1, -9", ""), MT_ERR_FORMAT},
         {TOKENS("\"x\", \"b\", \"!\"", "null, null, -9", ""), MT_ERR_FORMAT},
         {TOKENS("\"a\", \" b\", \"!\"", "null, NaN, -9", ""), MT_ERR_FORMAT},
@@ -118,6 +140,34 @@ static void test_no_scores(void **state)
                                                mt_text_of("a b"), 1, &score, &tokens);
         if (status != cases[i].expected) print_message("case %zu: %s\n", i, ctx.message);
         assert_int_equal(status, cases[i].expected);
+    }
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
+static void test_nul(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    struct mt_byte_list body = {.ctx = &ctx};
+    assert_int_equal(mt_byte_list_append_text(&body, "\"a\\u0000b\\\\u0000\\\\\\u0000\\u000\""), MT_OK);
+    mt_reply_without_nul(&body);
+    assert_true(mt_text_is(mt_text_in(&body), "\"a\\ufffdb\\\\u0000\\\\\\ufffd\\u000\""));
+    mt_byte_list_free(&body);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    static const char *const cases[] = {"{\"error\": {\"message\": \"too long\", \"code\": 400}}",
+                                        "{\"error\": \"too long\"}", "{\"detail\": \"too long\"}",
+                                        "{\"object\": \"error\", \"message\": \"too long\", \"code\": 400}"};
+    struct mt_context ctx;
+    char line[64];
+    mt_context_init(&ctx, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(mt_chat_refusal(&ctx, cases[i], strlen(cases[i]), NULL, line, sizeof line), MT_OK);
+        assert_string_equal(line, "too long");
     }
     assert_int_equal(ctx.live_bytes, 0);
 }
@@ -210,6 +260,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scores),
         cmocka_unit_test(test_no_scores),
+        cmocka_unit_test(test_nul),
+        cmocka_unit_test(test_refusals),
         cmocka_unit_test_setup_teardown(test_memory, workplace_open, workplace_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,13 +77,16 @@ static enum mt_status script_generate(void *self, const struct mt_question *ques
         if (script->asked == script->fail_at) return mt_fail(script->ctx, MT_ERR_IO, "the power is gone");
         mt_sample_init(script->ctx, &sample);
         status = find_sample(script, questions[i].task, questions[i].id, &sample);
-        bool math = status == MT_OK && task_named(script, questions[i].task)->compare == MT_COMPARE_MATH;
+        enum mt_task_compare compare = task_named(script, questions[i].task)->compare;
+        bool math = compare == MT_COMPARE_MATH;
+        bool bold = compare == MT_COMPARE_LIVEBENCH;
         if (status == MT_OK)
-            status = mt_byte_list_append_text(&answers[i], math ? "So \\boxed{" : "The answer is ");
+            status = mt_byte_list_append_text(&answers[i],
+                                              math ? "So \\boxed{" : (bold ? "**" : "The answer is "));
         if (status == MT_OK && script->right)
             status = mt_byte_list_append(&answers[i], sample.answer.data, sample.answer.count);
         if (status == MT_OK && !script->right) status = mt_byte_list_append_text(&answers[i], "-4096.5");
-        if (status == MT_OK && math) status = mt_byte_list_append_text(&answers[i], "}");
+        if (status == MT_OK) status = mt_byte_list_append_text(&answers[i], math ? "}" : (bold ? "**" : ""));
         mt_sample_free(&sample);
         if (status == MT_OK) status = listener->answered(listener->self, i);
     }
@@ -205,7 +208,7 @@ static void test_right_and_wrong(void **state)
             if (!(fabs(value - expected) < 1e-12)) print_message("%s: %g\n", results[i].task->name, value);
             assert_true(fabs(value - expected) < 1e-12);
         }
-        assert_true(judged == 27);
+        assert_true(judged == 40);
         tear_down(&setup, place);
     }
 }
@@ -549,6 +552,52 @@ static void test_several_programs(void **state)
     tear_down(&setup, place);
 }
 
+/* An endpoint that answers the first question and is gone. */
+static enum mt_status broken_generate(void *self, const struct mt_question *questions, size_t count,
+                                      const struct mt_answer_options *options,
+                                      const struct mt_answer_listener *listener, struct mt_byte_list *answers)
+{
+    struct script *script = self;
+    script->asked += count;
+    if (count < 2) return several_generate(self, questions, count, options, listener, answers);
+    enum mt_status status = several_generate(self, questions, 1, options, listener, answers);
+    return status == MT_OK ? mt_fail(script->ctx, MT_ERR_IO, "nobody is there") : status;
+}
+
+static enum mt_status judge_all(void *self, const struct mt_code_trial *trials, size_t count,
+                                struct mt_code_verdict *verdicts)
+{
+    (void)trials;
+    for (size_t i = 0; i < count; i++) verdicts[i].passed = true;
+    *(size_t *)self += count;
+    return MT_OK;
+}
+
+/* Programs that came before an endpoint was gone are judged, and not asked for again. */
+static void test_broken_programs(void **state)
+{
+    const struct workplace *place = *state;
+    static const char *const names[] = {"mbpp", NULL};
+    struct setup setup;
+    struct mt_task_result result;
+    size_t judged = 0;
+    const struct mt_code_judge judge = {.self = &judged, .run = judge_all};
+    set_up(&setup, place, names);
+    setup.answerer.batch = 8;
+    setup.answerer.generate = broken_generate;
+    setup.list.tasks[0].rows = NULL; // also the one that is for examples
+    setup.options.judge = &judge;
+    assert_int_equal(mt_eval_run(&setup.ctx, &setup.options, &result), MT_ERR_IO);
+    assert_string_equal(setup.ctx.message, "nobody is there");
+    assert_int_equal(judged, 1);
+    setup.script.asked = 0;
+    run_ok(&setup, &result);
+    assert_int_equal(setup.script.asked, 1);
+    assert_int_equal(result.kept, 1);
+    assert_int_equal(result.done, 2);
+    tear_down(&setup, place);
+}
+
 /* Programs are not run without somebody to run them. */
 static void test_programs(void **state)
 {
@@ -609,6 +658,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_shuffled_choices, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_programs, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_several_programs, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_broken_programs, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_stop, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_memory, workplace_open, workplace_close),
     };

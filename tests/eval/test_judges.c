@@ -117,10 +117,34 @@ static void test_verdicts(void **state)
         {"Both are 18.\nCORRECT\n\n", MT_VERDICT_CORRECT},
         {"x\r\n  INCORRECT \r\n", MT_VERDICT_INCORRECT},
         {"CORRECT\nUNSURE", MT_VERDICT_UNSURE},
-        {"CORRECT\nbecause it is", MT_VERDICT_UNREADABLE},
-        {"The answer is CORRECT", MT_VERDICT_UNREADABLE},
-        {"correct", MT_VERDICT_UNREADABLE},
-        {"CORRECT.", MT_VERDICT_UNREADABLE},
+        {"CORRECT\nbecause it is", MT_VERDICT_CORRECT},
+        {"The answer is CORRECT", MT_VERDICT_CORRECT},
+        {"correct", MT_VERDICT_CORRECT},
+        {"correct.", MT_VERDICT_CORRECT},
+        {"CORRECT.", MT_VERDICT_CORRECT},
+        {"**INCORRECT**", MT_VERDICT_INCORRECT},
+        {"__Unsure__!", MT_VERDICT_UNSURE},
+        {"`CORRECT`", MT_VERDICT_CORRECT},
+        {"\\boxed{\\text{INCORRECT}}", MT_VERDICT_INCORRECT},
+        {"{\"verdict\": \"incorrect\"}", MT_VERDICT_INCORRECT},
+        {"- **Verdict:** Correct", MT_VERDICT_CORRECT},
+        {"They differ.\nTherefore the answer is incorrect, since 5 is not 6.", MT_VERDICT_INCORRECT},
+        {"The answer is incorrect; the correct answer is 5.", MT_VERDICT_INCORRECT},
+        {"The correct answer is 5, and this says 6.\nINCORRECT", MT_VERDICT_INCORRECT},
+        {"This is not correct.", MT_VERDICT_INCORRECT},
+        {"The answer isn't fully correct.", MT_VERDICT_INCORRECT},
+        {"It is not entirely correct.", MT_VERDICT_INCORRECT},
+        {"It is not incorrect.", MT_VERDICT_UNREADABLE},
+        {"It is partially correct.", MT_VERDICT_UNREADABLE},
+        {"CORRECT or INCORRECT?", MT_VERDICT_UNREADABLE},
+        {"CORRECT / INCORRECT / UNSURE", MT_VERDICT_UNREADABLE},
+        {"I cannot tell whether it is correct", MT_VERDICT_UNREADABLE},
+        {"Is it CORRECT or INCORRECT?\nVerdict: INCORRECT\nThe numbers differ.", MT_VERDICT_INCORRECT},
+        {"The answer writes CORRECT at its end.\nBut 6 is not 5: INCORRECT", MT_VERDICT_INCORRECT},
+        {"<think>It is CORRECT?</think>\nINCORRECT", MT_VERDICT_INCORRECT},
+        {"<think>CORRECT</think>\n", MT_VERDICT_UNREADABLE},
+        {"The correct answer is 5.", MT_VERDICT_UNREADABLE},
+        {"It was answered correctly.", MT_VERDICT_UNREADABLE},
         {"INCORRECTLY", MT_VERDICT_UNREADABLE},
         {"", MT_VERDICT_UNREADABLE},
         {" \n\n", MT_VERDICT_UNREADABLE},
@@ -370,7 +394,7 @@ static enum mt_status run_everything(struct mt_context *ctx, const void *self)
     if (status == MT_OK) status = write_page(ctx, &run, place, 0, NULL);
     if (status == MT_OK)
         status = mt_judge_prompt_render(ctx, "{mark}{answer}", &run.tasks[0].samples[0], &out);
-    if (status == MT_OK) status = mt_chat_request("m", mt_text_in(&out), 5, &body);
+    if (status == MT_OK) status = mt_chat_request("m", mt_text_in(&out), 5, true, &body);
     mt_byte_list_free(&body);
     mt_byte_list_free(&out);
     mt_judged_run_free(&run);

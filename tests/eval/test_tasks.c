@@ -65,6 +65,16 @@ static void test_resolve(void **state)
     assert_int_equal(list.count, 57); // there already
     assert_int_equal(mt_task_resolve(&ctx, tasks_folder(), "bbh", &arena, &list), MT_OK);
     assert_int_equal(list.count, 57 + 27);
+    // A task of a family in a group, by the group's name.
+    assert_int_equal(mt_task_resolve(&ctx, tasks_folder(), "bbh_boolean_expressions", &arena, &list), MT_OK);
+    assert_int_equal(list.count, 57 + 27); // there already
+    struct mt_task_list one = {0};
+    assert_int_equal(mt_task_resolve(&ctx, tasks_folder(), "bbh_word_sorting", &arena, &one), MT_OK);
+    assert_int_equal(one.count, 1);
+    assert_string_equal(one.tasks[0].subtask, "word_sorting");
+    assert_int_equal(mt_task_resolve(&ctx, tasks_folder(), "mmlu_pro", &arena, &one), MT_OK);
+    assert_int_equal(one.count, 1 + 14);
+    assert_int_equal(mt_task_resolve(&ctx, tasks_folder(), "bbh_nothing", &arena, &one), MT_ERR_USAGE);
     assert_int_equal(mt_task_resolve(&ctx, tasks_folder(), "gsm9k", &arena, &list), MT_ERR_USAGE);
     assert_non_null(strstr(ctx.message, "did you mean 'gsm8k'"));
     mt_arena_free(&arena);
@@ -147,6 +157,62 @@ static void test_description_and_first_examples(void **state)
     assert_int_equal(ctx.live_bytes, 0);
 }
 
+/* The first prompt of a task with so many examples, from the samples that come along. */
+static void check_prompt(const char *name, int64_t shots, const char *expected)
+{
+    char folder[4096];
+    struct mt_context ctx;
+    struct mt_arena arena;
+    struct mt_task_list list = {0};
+    struct mt_task_data *data = NULL;
+    struct mt_task_sample sample;
+    mt_context_init(&ctx, NULL);
+    mt_arena_init(&arena, &ctx, ARENA_BYTES);
+    mt_sample_init(&ctx, &sample);
+    (void)snprintf(folder, sizeof folder, "%s/../samples", tasks_folder());
+    assert_int_equal(mt_task_resolve(&ctx, tasks_folder(), name, &arena, &list), MT_OK);
+    assert_int_equal(list.count, 1);
+    list.tasks[0].few_shot = shots;
+    enum mt_status status = mt_task_data_open(&ctx, &list.tasks[0], folder, &data);
+    if (expected == NULL) {
+        assert_int_equal(status, MT_ERR_USAGE);
+    } else {
+        assert_int_equal(status, MT_OK);
+        assert_int_equal(mt_task_data_sample(data, 0, &sample), MT_OK);
+        size_t length = strlen(expected);
+        bool same = sample.prompt.count >= length && memcmp(sample.prompt.data, expected, length) == 0;
+        if (!same) print_message("%.*s\n", (int)sample.prompt.count, (const char *)sample.prompt.data);
+        assert_true(same);
+    }
+    mt_task_data_close(data);
+    mt_sample_free(&sample);
+    mt_arena_free(&arena);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
+/* MMLU-Pro: examples of the question's own category, without choices that are none. BBH: those of its texts.
+ */
+static void test_examples_of_tasks(void **state)
+{
+    (void)state;
+    check_prompt("mmlu_pro_math", 2,
+                 "Question: What is two times three?\nA. five\nB. six\n"
+                 "Answer: Let's think step by step. Two times three is six. The answer is (B).\n\n"
+                 "Question: What is four minus one?\nA. three\nB. four\n"
+                 "Answer: Let's think step by step. Four minus one is three. The answer is (A).\n\n"
+                 "The following is a multiple choice question about math.");
+    check_prompt("mmlu_pro_computer_science", 1, "Question: Which of these is a sorting method?\n");
+    check_prompt("mmlu_pro_biology", 2, NULL);
+    check_prompt("bbh_boolean_expressions", 1,
+                 "Evaluate the result of a random Boolean expression.\n\n"
+                 "Q: not True is\nA: Let's think step by step.\n"
+                 "\"not\" turns True into False. So the answer is False.\n\n");
+    check_prompt("bbh_boolean_expressions", 4, NULL);
+    check_prompt("bbh_word_sorting", 1, NULL); // no such text among the samples
+    check_prompt("mbpp_sanitized", 1,
+                 "Write a function to add two numbers. Your code should satisfy these tests:\n");
+}
+
 // ------------------------------------------------------------------ the public data
 
 struct expectation {
@@ -161,7 +227,7 @@ static const struct expectation expected[] = {
     {"math500", 1, 500},
     {"numina", 1, 1000},
     {"mmlu", 10, 0},
-    {"mmlu_pro", 1, 0},
+    {"mmlu_pro", 14, 0},
     {"bbh", 14, 0},
     {"glue", 7, 0},
     {"glue_qqp_json", 1, 1000},
@@ -362,9 +428,9 @@ static void test_public_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_file),  cmocka_unit_test(test_resolve),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_description_and_first_examples),
-        cmocka_unit_test(test_public_data),
+        cmocka_unit_test(test_every_file),        cmocka_unit_test(test_resolve),
+        cmocka_unit_test(test_refusals),          cmocka_unit_test(test_description_and_first_examples),
+        cmocka_unit_test(test_examples_of_tasks), cmocka_unit_test(test_public_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,7 +156,7 @@ static enum mt_status adapt_tasks(struct mt_context *ctx, const struct eval_argu
         struct mt_task *task = &list->tasks[i];
         if (arguments->shots >= 0) task->few_shot = arguments->shots;
         if (arguments->infer.max_new > 0) task->max_tokens = arguments->infer.max_new;
-        if (task->few_shot > 0 && task->few_shot_data == NULL)
+        if (task->few_shot > 0 && task->few_shot_data == NULL && task->few_shot_text == NULL)
             return mt_fail(ctx, MT_ERR_USAGE, "task %s names no file of examples for --shots", task->name);
         int64_t k = arguments->pass_k > 0 ? arguments->pass_k : arguments->samples;
         if (arguments->samples > 0) sampled = mt_task_take_samples(task, arguments->samples, k) || sampled;
@@ -374,7 +374,7 @@ static enum mt_status run_verb(struct cli_call *call)
          "an OpenAI-compatible server that answers: https://HOST/v1"},
         {"--adapter", CLI_TEXT, &infer->adapter, "DIR", "a PEFT adapter to answer with"},
         {"--template", CLI_TEXT, &infer->template_name, "NAME",
-         "chat template: model (its own), a name, a file or none; default that of the training run, if any"},
+         "chat template: model (its own), a name, a file, none; default as in training, if known"},
         {"--template-option", CLI_LIST, &infer->template_options, "X=Y",
          "a variable of the template, as enable_thinking=false; may come several times"},
         {"--bos", CLI_TEXT, &infer->bos, "WHEN",

@@ -17,6 +17,8 @@
 #include "infer/answers_folder.h"
 #include "infer/task_routing.h"
 
+#define PROGRAM_SECONDS 60 // of an answer that is run
+
 /* Everything one run holds. */
 struct evaluation {
     struct mt_context *ctx;
@@ -127,6 +129,7 @@ static enum mt_status open_judge(struct evaluation *e, bool *needed)
     *needed = task != NULL;
     if (task == NULL) return MT_OK;
     e->judge = (struct mt_sandbox_judge){.ctx = e->ctx, .options = mt_sandbox_defaults()};
+    e->judge.options.seconds = PROGRAM_SECONDS; // processor time is limited more: a busy machine fails nobody
     e->judge.options.without_sandbox = e->arguments->without_sandbox;
     mt_sandbox_adopt_orphans();
     mt_sandbox_cgroups_open(&e->cgroups, MT_CGROUP_ROOT, MT_CGROUP_OWN);
@@ -145,7 +148,8 @@ static enum mt_status tell_of_questions(void *self, const struct mt_task *task, 
     if (mt_comm_rank(e->comm) == 0 && kept < samples)
         (void)fprintf(stderr, "%s: %s to %s, the model is %s\n", task->name,
                       mt_counted(samples - kept, "question goes", "questions go").text,
-                      mt_endpoint_place(e->endpoint), arguments->endpoint_model);
+                      mt_endpoint_place(e->endpoint, task->kind == MT_TASK_CHOOSE),
+                      arguments->endpoint_model);
     return MT_OK;
 }
 

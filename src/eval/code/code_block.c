@@ -39,9 +39,9 @@ static void add_block(struct blocks *blocks, struct mt_text text, size_t strip, 
 /* True when a quote stands on either side of a piece of text: it is a string of the program. */
 static bool is_quoted(struct mt_text text, size_t from, size_t to)
 {
-    static const char quotes[] = "'\"";
-    return (from > 0 && memchr(quotes, text.text[from - 1], 2) != NULL) ||
-           (to < text.bytes && memchr(quotes, text.text[to], 2) != NULL);
+    char before = from > 0 ? text.text[from - 1] : ' ';
+    char behind = to < text.bytes ? text.text[to] : ' ';
+    return before == '\'' || before == '"' || behind == '\'' || behind == '"';
 }
 
 /* What is left behind the last tag that ends a thought, up to one that begins another and does not end. */

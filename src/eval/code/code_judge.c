@@ -123,8 +123,9 @@ static void explain(const struct mt_sandbox_judge *judge, const struct mt_code_t
     if (trial->part[MT_TRIAL_ANSWER].bytes == 0) {
         (void)snprintf(why, MT_CODE_WHY_BYTES, "no program in the answer");
     } else if (result->outcome == MT_SANDBOX_TIMED_OUT) {
-        (void)snprintf(why, MT_CODE_WHY_BYTES, "%s: %.1f s, %.1f s are allowed", outcome, result->seconds,
-                       judge->options.seconds);
+        (void)snprintf(why, MT_CODE_WHY_BYTES,
+                       "%s after %.1f s: %lld s of processor time are allowed, %.0f s in all", outcome,
+                       result->seconds, (long long)judge->options.cpu_seconds, judge->options.seconds);
     } else if (result->outcome == MT_SANDBOX_OUT_OF_MEMORY) {
         (void)snprintf(why, MT_CODE_WHY_BYTES, "%s: %llu MiB are allowed", outcome,
                        (unsigned long long)(judge->options.memory >> 20));

@@ -9,6 +9,11 @@ static bool is_word(char byte)
     return isalnum((unsigned char)byte) || byte == '_' || (unsigned char)byte >= 128;
 }
 
+static bool is_in(const char *set, char byte)
+{
+    return byte != '\0' && strchr(set, byte) != NULL;
+}
+
 /* How long the word at the beginning is. */
 static size_t word_length(struct mt_text text)
 {
@@ -205,7 +210,7 @@ bool mt_python_looks(struct mt_text line)
                                          "with", "try",  "except", "finally", "match"};
     static const char *const others[] = {"return", "assert", "raise", "pass", "global", "del", "break"};
     if (line.bytes == 0 || mt_python_begins(line)) return line.bytes > 0;
-    if (memchr("#)]}\"'", line.text[0], 6) != NULL) return true;
+    if (is_in("#)]}\"'", line.text[0])) return true;
     size_t length = word_length(line);
     struct mt_text word = {.text = line.text, .bytes = length};
     bool opens = line.text[line.bytes - 1] == ':';
@@ -222,7 +227,7 @@ bool mt_python_looks(struct mt_text line)
     }
     if (mt_text_has(line, length, "(") || mt_text_has(line, length, "[")) return true;
     while (length < line.bytes && line.text[length] == ' ') length++;
-    if (length + 1 < line.bytes && memchr("+-*/%|&^", line.text[length], 8) != NULL) length++;
+    if (length + 1 < line.bytes && is_in("+-*/%|&^", line.text[length])) length++;
     if (mt_text_has(line, length, ",")) return mt_text_find(line, length, " = ") < line.bytes; // a, b = 1, 2
     return mt_text_has(line, length, "=");
 }

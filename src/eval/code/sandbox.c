@@ -194,8 +194,9 @@ static void name_first(struct mt_sandbox *sandbox)
 }
 
 /*
- * One that is ended while it is being set up: bubblewrap tells the number of its child, or ends. Killed in between,
- * it would leave a child behind that waits for it forever; on a busy machine the moment may last seconds.
+ * One that is ended while it is being set up: bubblewrap tells the number of its child, or ends. Killed in
+ * between, it would leave a child behind that waits for it forever; on a busy machine the moment may last
+ * seconds.
  */
 static void await_first(struct mt_sandbox *sandbox)
 {

@@ -13,13 +13,14 @@
 static const struct mt_json_limits reply_limits = {
     .max_bytes = (size_t)8 << 20, .max_values = 200000, .max_depth = 32, .integers_as_real = true};
 
-enum mt_status mt_chat_request(const char *model, struct mt_text text, int64_t max_tokens,
+enum mt_status mt_chat_request(const char *model, struct mt_text text, int64_t max_tokens, bool cold,
                                struct mt_byte_list *body)
 {
     struct mt_text_writer writer = {.text = *body};
     mt_text_put_string(&writer, "{\"model\": ", mt_text_of(model));
     mt_text_put_string(&writer, ", \"messages\": [{\"role\": \"user\", \"content\": ", text);
-    mt_text_put(&writer, "}], \"temperature\": 0");
+    mt_text_put(&writer, "}]");
+    if (cold) mt_text_put(&writer, ", \"temperature\": 0");
     if (max_tokens > 0) mt_text_putf(&writer, ", \"max_tokens\": %" PRId64, max_tokens);
     mt_text_put(&writer, "}");
     *body = writer.text;
@@ -55,6 +56,17 @@ static enum mt_status content_of(const struct mt_json_node *root, const char **c
     return mt_json_get_string(&message, "content", content);
 }
 
+void mt_reply_without_nul(struct mt_byte_list *body)
+{
+    static const char nul[] = "\\u0000";
+    size_t length = sizeof nul - 1;
+    for (size_t i = 0; i + length <= body->count; i++) {
+        if (body->data[i] != '\\') continue;
+        if (memcmp(body->data + i, nul, length) == 0) memcpy(body->data + i, "\\ufffd", length);
+        i++; // what a backslash stands before is no beginning
+    }
+}
+
 int64_t mt_reply_tokens(const struct mt_json_node *reply)
 {
     static const char *const keys[] = {"prompt_tokens", "completion_tokens"};
@@ -87,14 +99,19 @@ enum mt_status mt_chat_reply(struct mt_context *ctx, const void *body, size_t by
     return status;
 }
 
-/* The sentence of {"error": {"message": ...}} or {"error": ...}; NULL: none. */
+/* The sentence of {"error": {"message": ...}}, {"error": ...}, {"message": ...} or {"detail": ...}; NULL:
+ * none. */
 static const char *message_of(const struct mt_json_node *root)
 {
-    struct mt_json_node error;
+    static const char *const keys[] = {"error", "message", "detail"};
     const char *message = NULL;
-    if (mt_json_kind(root) != MT_JSON_OBJECT || !mt_json_member(root, "error", &error)) return NULL;
-    if (mt_json_kind(&error) == MT_JSON_OBJECT) (void)mt_json_optional_string(&error, "message", &message);
-    if (mt_json_kind(&error) == MT_JSON_STRING) (void)mt_json_as_string(&error, &message);
+    if (mt_json_kind(root) != MT_JSON_OBJECT) return NULL;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && message == NULL; i++) {
+        struct mt_json_node said;
+        if (!mt_json_member(root, keys[i], &said)) continue;
+        if (mt_json_kind(&said) == MT_JSON_OBJECT) (void)mt_json_optional_string(&said, "message", &message);
+        if (mt_json_kind(&said) == MT_JSON_STRING) (void)mt_json_as_string(&said, &message);
+    }
     return message;
 }
 

@@ -10,8 +10,8 @@
 #include "eval/text.h"
 #include "formats/text/json.h"
 
-/* Appends a request of one user message at temperature 0; max_tokens 0: the endpoint's own limit. */
-enum mt_status mt_chat_request(const char *model, struct mt_text text, int64_t max_tokens,
+/* Appends a request of one user message, `cold` at temperature 0; max_tokens 0: the endpoint's own limit. */
+enum mt_status mt_chat_request(const char *model, struct mt_text text, int64_t max_tokens, bool cold,
                                struct mt_byte_list *body);
 
 /*
@@ -21,6 +21,10 @@ enum mt_status mt_chat_request(const char *model, struct mt_text text, int64_t m
  */
 enum mt_status mt_chat_reply(struct mt_context *ctx, const void *body, size_t bytes, const char *key,
                              struct mt_byte_list *text, int64_t *tokens);
+
+/* Puts U+FFFD for every NUL (\u0000) of a reply in JSON, in place: models write such things, and texts end
+ * there. */
+void mt_reply_without_nul(struct mt_byte_list *body);
 
 /* The tokens of prompt and answer, by a reply's `usage`; 0 where it does not say. */
 int64_t mt_reply_tokens(const struct mt_json_node *reply);

@@ -89,32 +89,101 @@ static size_t count_characters(const char *text, size_t bytes)
     return count;
 }
 
+static bool is_ascii(char byte)
+{
+    return (unsigned char)byte < 0x80;
+}
+
+/* Prompt and continuation, read backwards along the tokens. */
+struct reading {
+    struct mt_text whole;
+    size_t context; // bytes: where the continuation begins
+    size_t left;    // bytes that are not read yet
+    bool in_run;    // reading pieces of characters
+};
+
 /*
- * The tokens before `end` that spell the continuation. The first may begin before it. Endpoints that decode
- * each token by itself lose the space a word begins with: it is taken as said, and a token of nothing but
- * that space is one without a text.
+ * Reads one token: as it stands there, else byte by byte. Characters that are not ASCII may be cut into
+ * tokens that decode to nothing or to U+FFFD each: a run of such characters is read by any run of such
+ * tokens. False: it says something else, or a run goes over the border.
  */
-static bool find_by_text(const struct token_lists *lists, size_t end, struct mt_text continuation,
+static bool read_token(struct reading *reading, const char *token)
+{
+    const char *text = reading->whole.text;
+    size_t length = strlen(token);
+    if (length > 0 && length <= reading->left && memcmp(text + reading->left - length, token, length) == 0) {
+        reading->left -= length;
+        reading->in_run = false;
+        return true;
+    }
+    for (; length > 0; length--) {
+        char byte = token[length - 1];
+        if (!is_ascii(byte) && reading->in_run) continue;
+        if (reading->left == reading->context || is_ascii(text[reading->left - 1]) != is_ascii(byte) ||
+            (is_ascii(byte) && text[reading->left - 1] != byte))
+            return false;
+        reading->in_run = !is_ascii(byte);
+        reading->left--;
+        while (reading->in_run && reading->left > 0 && !is_ascii(text[reading->left - 1])) reading->left--;
+        if (reading->left < reading->context) return false;
+    }
+    return true;
+}
+
+/* Tokens without a text right before token i. */
+static size_t empty_before(const struct token_lists *lists, size_t i)
+{
+    size_t count = 0;
+    while (count < i && token_text(lists, i - 1 - count)[0] == '\0') count++;
+    return count;
+}
+
+/*
+ * Endpoints that decode each token by itself lose the space a word begins with, and a token of nothing but a
+ * space becomes one without a text. Reads a space that token i has lost: more stand there than tokens for
+ * them.
+ */
+static void read_lost_space(struct reading *reading, const struct token_lists *lists, size_t i)
+{
+    size_t spaces = 0;
+    size_t empty = empty_before(lists, i);
+    const char *before = i > empty ? token_text(lists, i - 1 - empty) : "";
+    size_t tail = strlen(before);
+    while (spaces < reading->left - reading->context &&
+           reading->whole.text[reading->left - 1 - spaces] == ' ')
+        spaces++;
+    if (spaces <= empty || (tail > 0 && before[tail - 1] == ' ')) return;
+    reading->left--;
+    reading->in_run = false;
+}
+
+/*
+ * The tokens before `end` that spell the continuation. One that begins before it is not among them, unless it
+ * is the only one. The token before the first must end as the prefix does.
+ */
+static bool find_by_text(const struct token_lists *lists, size_t end, struct mt_text whole, size_t context,
                          struct span *span)
 {
-    size_t left = continuation.bytes;
+    struct reading reading = {.whole = whole, .context = context, .left = whole.bytes};
     size_t i = end;
-    while (left > 0 && i > 0) {
+    while (i > 0) {
+        const char *token = token_text(lists, i - 1);
+        size_t length = strlen(token);
+        bool goes_on = reading.in_run && (length == 0 || !is_ascii(token[length - 1]));
+        if (reading.left <= context && !goes_on) break;
+        bool space = length == 0 && !goes_on && whole.text[reading.left - 1] == ' ';
+        if (space) reading.left--;
+        if (!read_token(&reading, token)) return false;
         i--;
-        const char *text = token_text(lists, i);
-        size_t length = strlen(text);
-        size_t shared = length < left ? length : left;
-        if (memcmp(text + length - shared, continuation.text + left - shared, shared) != 0) return false;
-        left -= shared;
-        if (shared == 0 || left == 0 || continuation.text[left - 1] != ' ') continue;
-        const char *before = i > 0 ? token_text(lists, i - 1) : "";
-        size_t tail = strlen(before);
-        if (tail > 0 && before[tail - 1] == ' ') continue;
-        left--;
-        if (tail == 0 && i > 0) i--;
+        const char *before = i > 0 ? token_text(lists, i - 1) : "x";
+        bool piece = reading.in_run && (before[0] == '\0' || !is_ascii(before[strlen(before) - 1]));
+        if (length > 0 && !piece && reading.left > context) read_lost_space(&reading, lists, i);
     }
-    *span = (struct span){.start = i, .end = end};
-    return left == 0;
+    if (reading.left > context) return false;
+    *span = (struct span){.start = reading.left < context && i + 1 < end ? i + 1 : i, .end = end};
+    const char *last = i > 0 ? token_text(lists, i - 1) : "";
+    if (last[0] == '\0' || reading.left == 0 || !is_ascii(whole.text[reading.left - 1])) return true;
+    return last[strlen(last) - 1] == whole.text[reading.left - 1];
 }
 
 /* Where token i begins, in characters; -1: the reply does not say. */
@@ -143,7 +212,7 @@ static bool find_by_offset(const struct token_lists *lists, size_t end, int64_t 
         int64_t offset = offset_of(lists, i);
         if (offset < last || offset >= whole + moved || (i == 0 && offset != 0)) return false;
         last = offset;
-        if (start == end && offset >= prefix + moved) start = offset == prefix + moved || i == 0 ? i : i - 1;
+        if (start == end && offset >= prefix + moved) start = i;
     }
     // The whole continuation may lie in the last token.
     *span = (struct span){.start = start < end ? start : end - 1, .end = end};
@@ -161,7 +230,7 @@ static enum mt_status find_span(const struct token_lists *lists, struct mt_text 
     for (size_t ahead = WRITTEN_AHEAD + 1; ahead > 0 && ahead - 1 < most; ahead--) {
         size_t end = most - (ahead - 1);
         if (lists->prompt >= 0 && (int64_t)end != lists->prompt) continue;
-        if (find_by_text(lists, end, mt_text_from(whole, context), span)) return MT_OK;
+        if (find_by_text(lists, end, whole, context, span)) return MT_OK;
         if (lists->has_offsets && find_by_offset(lists, end, before, characters, span)) return MT_OK;
     }
     return mt_json_fail(&lists->logprobs,

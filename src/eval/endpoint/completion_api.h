@@ -4,7 +4,9 @@
  *
  * Which of a reply's tokens are the continuation's is found from the end of the prompt: by the tokens' texts,
  * which must spell the continuation, else by `text_offset`, which must lead to the prompt's end. A reply that
- * does neither is refused: a wrong token more or less would be a wrong figure.
+ * does neither is refused: a wrong token more or less would be a wrong figure. A token that begins in the
+ * prefix is the prefix's, unless there is no other. (There a model here is asked something else: it reads the
+ * prefix's own tokens, which a text cannot say; text/plain_text.h.)
  */
 #ifndef MT_EVAL_COMPLETION_API_H
 #define MT_EVAL_COMPLETION_API_H

@@ -18,9 +18,10 @@
 struct mt_endpoint {
     struct mt_context *ctx; // borrowed
     struct mt_endpoint_options options;
-    char place[MT_HTTP_PLACE_BYTES];
-    char name[NAME_BYTES]; // model and place, for the summary
-    bool scored;           // a likelihood came back: the endpoint can do it
+    char place[MT_HTTP_PLACE_BYTES];       // of answers
+    char score_place[MT_HTTP_PLACE_BYTES]; // of likelihoods
+    char name[NAME_BYTES];                 // model and place, for the summary
+    bool scored;                           // a likelihood came back: the endpoint can do it
 };
 
 /* One call of generate or score: a row of requests, some for each question. */
@@ -202,7 +203,7 @@ static enum mt_status take_score(void *self, size_t index, const struct mt_byte_
         return mt_fail(endpoint->ctx, MT_ERR_UNSUPPORTED,
                        "task %s needs log-likelihoods, and %s gives no log-probabilities of a prompt "
                        "(completions with echo and logprobs, as vLLM has them)",
-                       question->task, endpoint->place);
+                       question->task, endpoint->score_place);
     if (status == MT_ERR_FORMAT || status == MT_ERR_UNSUPPORTED)
         return settle(asking, owner, endpoint->ctx->message);
     if (status != MT_OK) return status;
@@ -253,8 +254,10 @@ enum mt_status mt_endpoint_create(struct mt_context *ctx, const struct mt_endpoi
     if (status != MT_OK) return status;
     struct mt_endpoint *made = memory;
     *made = (struct mt_endpoint){.ctx = ctx, .options = *options};
-    made->options.http.path = options->plain ? MT_HTTP_COMPLETION : MT_HTTP_CHAT;
-    status = mt_http_check(ctx, &made->options.http, made->place);
+    made->options.http.path = MT_HTTP_COMPLETION;
+    status = mt_http_check(ctx, &made->options.http, made->score_place);
+    if (!options->plain) made->options.http.path = MT_HTTP_CHAT;
+    if (status == MT_OK) status = mt_http_check(ctx, &made->options.http, made->place);
     if (status != MT_OK) {
         mt_endpoint_destroy(made);
         return status;
@@ -269,9 +272,9 @@ void mt_endpoint_destroy(struct mt_endpoint *endpoint)
     if (endpoint != NULL) mt_release(endpoint->ctx, endpoint, sizeof *endpoint);
 }
 
-const char *mt_endpoint_place(const struct mt_endpoint *endpoint)
+const char *mt_endpoint_place(const struct mt_endpoint *endpoint, bool likelihoods)
 {
-    return endpoint->place;
+    return likelihoods ? endpoint->score_place : endpoint->place;
 }
 
 struct mt_answerer mt_endpoint_answerer(struct mt_endpoint *endpoint)

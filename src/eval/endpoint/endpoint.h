@@ -26,8 +26,8 @@ enum mt_status mt_endpoint_create(struct mt_context *ctx, const struct mt_endpoi
                                   struct mt_endpoint **endpoint);
 void mt_endpoint_destroy(struct mt_endpoint *endpoint); // NULL is allowed
 
-/* Where requests go, for people; lives as long as the endpoint. */
-const char *mt_endpoint_place(const struct mt_endpoint *endpoint);
+/* Where requests go, for answers or for likelihoods, for people; lives as long as the endpoint. */
+const char *mt_endpoint_place(const struct mt_endpoint *endpoint, bool likelihoods);
 
 /* What a runner is given, valid until it is destroyed. */
 struct mt_answerer mt_endpoint_answerer(struct mt_endpoint *endpoint);

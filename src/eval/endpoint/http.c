@@ -250,6 +250,7 @@ static enum mt_status answer(struct client *client, struct http_slot *slot, long
     char why[WHY_BYTES];
     if (code == 200) {
         slot->state = SLOT_FREE;
+        mt_reply_without_nul(&slot->reply);
         return client->work->reply(client->work->self, slot->index, &slot->reply);
     }
     enum mt_status status = mt_chat_refusal(client->ctx, slot->reply.data, slot->reply.count,

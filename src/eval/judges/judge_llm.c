@@ -11,8 +11,14 @@
 #define MOST_FAILURES 20 // before the first verdict: then something is wrong with all of them
 #define REPLY_BYTES   8192
 #define MARK_DIGITS   12
+#define MOST_ASKED    3 // times about one answer, while replies hold no verdict
 
-// ------------------------------------------------------------------ the prompt and its verdict
+// Behind the prompt where a reply held no verdict.
+static const char reminder[] =
+    "\n\nA first reply to this held no verdict. End with a line that holds exactly one of these words and "
+    "nothing else: CORRECT, INCORRECT or UNSURE.\n";
+
+// ------------------------------------------------------------------ the prompt
 
 enum blank { QUESTION, REFERENCE, ANSWER, MARK, BLANKS };
 
@@ -65,30 +71,6 @@ enum mt_status mt_judge_prompt_render(struct mt_context *ctx, const char *templa
     return status;
 }
 
-static bool is_space(char byte)
-{
-    return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
-}
-
-enum mt_verdict mt_judge_prompt_verdict(const char *text, size_t bytes)
-{
-    static const struct {
-        const char *word;
-        enum mt_verdict verdict;
-    } words[] = {
-        {"CORRECT", MT_VERDICT_CORRECT}, {"INCORRECT", MT_VERDICT_INCORRECT}, {"UNSURE", MT_VERDICT_UNSURE}};
-    while (bytes > 0 && is_space(text[bytes - 1])) bytes--;
-    size_t start = bytes;
-    while (start > 0 && text[start - 1] != '\n') start--;
-    while (start < bytes && is_space(text[start])) start++;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        size_t length = strlen(words[i].word);
-        if (bytes - start == length && memcmp(text + start, words[i].word, length) == 0)
-            return words[i].verdict;
-    }
-    return MT_VERDICT_UNREADABLE;
-}
-
 // ------------------------------------------------------------------ a task
 
 /* One task being judged. */
@@ -98,8 +80,9 @@ struct llm_judging {
     struct mt_llm_judge_report *report;
     struct mt_judged_task *task;
     struct mt_digest_text prompt_hash;
-    size_t *open; // [open_count]: samples without a verdict
+    size_t *open; // [open_count]: samples without a verdict that could be read
     size_t open_count;
+    int asked;          // times before
     const char *folder; // of the run, held
     int held;
     struct mt_line_file file;
@@ -116,9 +99,10 @@ static enum mt_status make_request(void *self, size_t index, struct mt_byte_list
     judging->prompt.count = 0;
     enum mt_status status =
         mt_judge_prompt_render(judging->ctx, judging->options->template, sample, &judging->prompt);
+    if (status == MT_OK && judging->asked > 0) status = mt_byte_list_append_text(&judging->prompt, reminder);
     if (status != MT_OK) return status;
     return mt_chat_request(judging->options->model, mt_text_in(&judging->prompt),
-                           judging->options->max_tokens, body);
+                           judging->options->max_tokens, !judging->options->no_temperature, body);
 }
 
 static void show(struct llm_judging *judging)
@@ -172,9 +156,10 @@ static enum mt_status take_reply(void *self, size_t index, const struct mt_byte_
     if (status == MT_ERR_FORMAT) return note_failure(self, index, judging->ctx->message);
     if (status != MT_OK) return status;
     enum mt_verdict verdict = mt_judge_prompt_verdict((const char *)judging->text.data, judging->text.count);
+    sample->verdicts[MT_JUDGE_LLM] = verdict;
+    if (verdict == MT_VERDICT_UNREADABLE && judging->asked + 1 < MOST_ASKED) return MT_OK; // asked again
     status = write_verdict(judging, sample, verdict);
     if (status != MT_OK) return status;
-    sample->verdicts[MT_JUDGE_LLM] = verdict;
     judging->report->judged++;
     show(judging);
     return MT_OK;
@@ -235,13 +220,16 @@ static enum mt_status judge_task(struct llm_judging *judging, struct mt_judged_r
     enum mt_status status = mt_allocate_array(judging->ctx, count, sizeof *judging->open, &memory);
     if (status != MT_OK) return status;
     judging->open = memory;
-    judging->open_count = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (judging->task->samples[i].verdicts[MT_JUDGE_LLM] == MT_VERDICT_NONE)
-            judging->open[judging->open_count++] = i;
+    for (judging->asked = 0; judging->asked < MOST_ASKED && status == MT_OK; judging->asked++) {
+        judging->open_count = 0;
+        for (size_t i = 0; i < count; i++) {
+            enum mt_verdict verdict = judging->task->samples[i].verdicts[MT_JUDGE_LLM];
+            bool first = verdict == MT_VERDICT_NONE && judging->asked == 0;
+            if (first || verdict == MT_VERDICT_UNREADABLE) judging->open[judging->open_count++] = i;
+        }
+        if (judging->asked == 0) judging->report->kept += count - judging->open_count;
+        if (judging->open_count > 0) status = judge_open(judging, run);
     }
-    judging->report->kept += count - judging->open_count;
-    if (judging->open_count > 0) status = judge_open(judging, run);
     mt_release(judging->ctx, judging->open, count * sizeof *judging->open);
     judging->open = NULL;
     return status;

@@ -1,6 +1,7 @@
 /*
  * A language model behind an endpoint as judge of a run: question, reference answer and answer go out, a
- * verdict comes back and is appended to FOLDER/judge_TASK.jsonl. What has a verdict is not asked again.
+ * verdict comes back and is appended to FOLDER/judge_TASK.jsonl. What has a verdict is not asked again; what
+ * holds none that can be read is, twice, with a reminder, and again with the next call.
  *
  * The prompt is a text (share/judge/prompt.txt) with {question}, {reference}, {answer} and {mark} in it;
  * nothing else in it is special, and nothing in the texts put in is. {mark} is a checksum of the texts: a
@@ -21,13 +22,15 @@ enum mt_status mt_judge_prompt_check(struct mt_context *ctx, const char *file, c
 enum mt_status mt_judge_prompt_render(struct mt_context *ctx, const char *template,
                                       const struct mt_judged_sample *sample, struct mt_byte_list *out);
 
-/* The last line that is not empty says CORRECT, INCORRECT or UNSURE, or the verdict is unreadable. */
+/* CORRECT, INCORRECT or UNSURE in what a judge wrote (verdict.c); unreadable where it does not say, or says
+ * one thing and another. */
 enum mt_verdict mt_judge_prompt_verdict(const char *text, size_t bytes);
 
 struct mt_llm_judge_options {
     const char *model;
     const char *template; // of the prompt, NUL-terminated
     int64_t max_tokens;   // of a reply; 0: the endpoint's own limit
+    bool no_temperature;  // requests do not ask for temperature 0, which some models refuse
     struct mt_http_options http;
     FILE *terminal; // progress; NULL: none
 };

@@ -21,7 +21,8 @@ static bool solution_repeats(struct mt_python *python, const struct mt_livebench
         if (solution.bytes - i < bytes || memcmp(solution.text + i, solution.text, bytes) != 0) return false;
     }
     solution.bytes = bytes;
-    return mt_text_same(mt_python_lower(python, solution), mt_python_lower(python, question->truth));
+    struct mt_text right = mt_python_lower(python, question->truth);
+    return mt_text_same(mt_python_lower(python, solution), right);
 }
 
 // ------------------------------------------------------------------ choices

@@ -56,8 +56,7 @@ struct mt_text mt_python_replace(struct mt_python *python, struct mt_text text, 
     struct mt_text piece;
     size_t count = 0;
     for (size_t i = 0; mt_python_split(&split, what, &piece); i++) {
-        if (i > 0) memcpy(made + count, by, strlen(by));
-        if (i > 0) count += strlen(by);
+        for (const char *at = by; i > 0 && *at != '\0'; at++) made[count++] = *at;
         if (piece.bytes > 0) memcpy(made + count, piece.text, piece.bytes);
         count += piece.bytes;
     }

@@ -64,7 +64,7 @@ struct mt_task {
     const char *data;            // below the folder of data
     enum mt_dataset_format format;
     const char *columns;
-    const char *rows;        // "FIELD LOW-HIGH": only rows whose field is a whole number between
+    const char *rows;        // only rows whose field is so: "FIELD LOW-HIGH", or "FIELD is TEXT"
     const char *id;          // the field that names a row; NULL: its number
     const char *description; // a template before examples and prompt; NULL: none
     const char *prompt;
@@ -72,6 +72,7 @@ struct mt_task {
     const char *const *choices;       // the same for every row
     const char *const *choice_fields; // or the fields that hold them
     const char *choice_list;          // or the field that holds a list
+    const char *choice_drop;          // a choice of that text is none; NULL: all are
     const char *const *choice_labels; // what `answer` says for choice 0, 1, ...; NULL: letters A, B, ...
     bool shuffle;                     // mix the choices, by seed and row; the answer is the first before
     enum mt_task_kind kind;
@@ -94,6 +95,7 @@ struct mt_task {
     int64_t few_shot;
     const char *few_shot_data; // NULL: none
     const char *few_shot_rows; // as `rows`
+    const char *few_shot_text; // or a file of worked examples, each beginning with "Q: "; NULL: none
     const char *few_shot_example;
     enum mt_task_pick few_shot_pick;
     uint64_t seed;
@@ -117,7 +119,8 @@ struct mt_task_list {
 
 /*
  * Appends the tasks a name stands for: a file (with a slash or ending in .yaml), NAME.yaml in `folder`, or
- * FAMILY_SUBTASK. A name nobody has is refused with the nearest one.
+ * FAMILY_SUBTASK, where FAMILY may be a group that holds the family. A name nobody has is refused with the
+ * nearest one.
  */
 enum mt_status mt_task_resolve(struct mt_context *ctx, const char *folder, const char *name,
                                struct mt_arena *arena, struct mt_task_list *list);

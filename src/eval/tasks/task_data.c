@@ -8,11 +8,14 @@
 #include <unistd.h>
 
 #include "base/amount.h"
+#include "base/files/file.h"
 #include "base/rng.h"
 #include "formats/text/printable.h"
+#include "formats/text/utf8.h"
 
 #define PATH_BYTES     4096
-#define SHUFFLE_STREAM 0x63686F69u // apart from the stream that draws examples
+#define MOST_EXAMPLES  ((size_t)16 << 20) // bytes of a text of examples
+#define SHUFFLE_STREAM 0x63686F69u        // apart from the stream that draws examples
 #define DRAW_STREAM    0x73686F74u
 
 struct mt_task_data {
@@ -67,8 +70,21 @@ static enum mt_status open_file(struct mt_context *ctx, const struct mt_task *ta
     return mt_dataset_open(ctx, path, &options, dataset);
 }
 
-/* "FIELD LOW-HIGH", checked when the task was read. */
-static bool selected(const char *rule, const struct mt_row *row)
+/* True when a field is the text, where "{subtask}" is the subtask's name, its underscores or spaces. */
+static bool is_text(const struct mt_task *task, const char *text, const struct mt_row_field *field)
+{
+    bool subtask = strcmp(text, "{subtask}") == 0 && task->subtask != NULL;
+    if (subtask) text = task->subtask;
+    if (field == NULL || field->kind != MT_FIELD_TEXT || field->bytes != strlen(text)) return false;
+    for (size_t i = 0; i < field->bytes; i++) {
+        bool space = subtask && text[i] == '_' && field->text[i] == ' ';
+        if (field->text[i] != text[i] && !space) return false;
+    }
+    return true;
+}
+
+/* "FIELD LOW-HIGH" or "FIELD is TEXT", checked when the task was read. */
+static bool selected(const struct mt_task *task, const char *rule, const struct mt_row *row)
 {
     char field[128];
     if (rule == NULL) return true;
@@ -76,6 +92,8 @@ static bool selected(const char *rule, const struct mt_row *row)
     if (length >= sizeof field) return false;
     memcpy(field, rule, length);
     field[length] = '\0';
+    if (strncmp(rule + length, " is ", 4) == 0)
+        return is_text(task, rule + length + 4, mt_row_field(row, field));
     char *dash = NULL;
     long long low = strtoll(rule + length, &dash, 10);
     long long high = strtoll(dash + (*dash == '-' ? 1 : 0), NULL, 10);
@@ -89,15 +107,16 @@ static bool selected(const char *rule, const struct mt_row *row)
 }
 
 /* Lists the rows a rule lets through. Without one nothing needs to be read. */
-static enum mt_status list_rows(struct mt_context *ctx, const struct mt_dataset *dataset, const char *rule,
-                                uint64_t **rows, size_t *count, size_t *capacity)
+static enum mt_status list_rows(struct mt_context *ctx, const struct mt_task *task,
+                                const struct mt_dataset *dataset, const char *rule, uint64_t **rows,
+                                size_t *count, size_t *capacity)
 {
     struct mt_row row;
     enum mt_status status = MT_OK;
     mt_row_init(ctx, &row);
     for (uint64_t i = 0; i < mt_dataset_rows(dataset) && status == MT_OK; i++) {
         if (rule != NULL) status = mt_dataset_read(dataset, i, &row);
-        if (status != MT_OK || !selected(rule, &row)) continue;
+        if (status != MT_OK || !selected(task, rule, &row)) continue;
         void *memory = *rows;
         status = mt_list_reserve(ctx, &memory, capacity, sizeof **rows, *count + 1);
         *rows = memory;
@@ -154,8 +173,11 @@ struct mt_prompt_names mt_sample_names(const struct mt_task *task, const struct 
                                     .choice = -1};
 }
 
-static enum mt_status add_choice(struct mt_task_sample *sample, const char *text, size_t bytes)
+static enum mt_status add_choice(const struct mt_task *task, struct mt_task_sample *sample, const char *text,
+                                 size_t bytes)
 {
+    const char *drop = task->choice_drop;
+    if (drop != NULL && strlen(drop) == bytes && memcmp(drop, text, bytes) == 0) return MT_OK;
     if (sample->choice_count == MT_SAMPLE_MOST_CHOICES)
         return mt_row_fail(&sample->row, "more than %d choices", MT_SAMPLE_MOST_CHOICES);
     sample->choices[sample->choice_count++] = (struct mt_text){.text = text, .bytes = bytes};
@@ -167,13 +189,13 @@ static enum mt_status find_choices(const struct mt_task *task, struct mt_task_sa
 {
     enum mt_status status = MT_OK;
     for (size_t i = 0; task->choices != NULL && task->choices[i] != NULL && status == MT_OK; i++)
-        status = add_choice(sample, task->choices[i], strlen(task->choices[i]));
+        status = add_choice(task, sample, task->choices[i], strlen(task->choices[i]));
     for (size_t i = 0; task->choice_fields != NULL && task->choice_fields[i] != NULL && status == MT_OK;
          i++) {
         const struct mt_row_field *field = mt_row_field(&sample->row, task->choice_fields[i]);
         if (field == NULL || field->kind != MT_FIELD_TEXT)
             return mt_row_fail(&sample->row, "there is no field '%s' with a choice", task->choice_fields[i]);
-        status = add_choice(sample, field->text, field->bytes);
+        status = add_choice(task, sample, field->text, field->bytes);
     }
     size_t items = task->choice_list != NULL ? mt_row_items(&sample->row, task->choice_list) : 0;
     for (size_t i = 0; i < items && status == MT_OK; i++) {
@@ -181,7 +203,7 @@ static enum mt_status find_choices(const struct mt_task *task, struct mt_task_sa
         size_t bytes = 0;
         if (!mt_row_item(&sample->row, task->choice_list, i, &text, &bytes))
             return mt_row_fail(&sample->row, "choice %zu is not a text", i + 1);
-        status = add_choice(sample, text, bytes);
+        status = add_choice(task, sample, text, bytes);
     }
     return status;
 }
@@ -327,6 +349,49 @@ static enum mt_status append_example(struct mt_task_data *data, struct mt_task_s
     return status == MT_OK ? mt_byte_list_append_text(&data->examples, "\n\n") : status;
 }
 
+/*
+ * Examples out of a text: what stands before the first, below a line of dashes where there is one, and the
+ * first so many pieces that begin with "Q: ".
+ */
+static enum mt_status take_examples(struct mt_task_data *data, const char *path, struct mt_text text)
+{
+    static const char line[] = "\n-----\n";
+    static const char begin[] = "\nQ: ";
+    size_t dashes = mt_text_find(text, 0, line);
+    if (dashes < text.bytes) text = mt_text_from(text, dashes + sizeof line - 2);
+    size_t end = mt_text_find(text, 0, begin);
+    for (int64_t i = 0; i < data->task->few_shot; i++) {
+        if (end == text.bytes)
+            return mt_fail(data->ctx, MT_ERR_USAGE, "task %s: %s wanted, %s has %lld", data->task->name,
+                           mt_counted((uint64_t)data->task->few_shot, "example is", "examples are").text,
+                           path, (long long)i);
+        end = mt_text_find(text, end + 1, begin);
+    }
+    text.bytes = end;
+    text = mt_text_trimmed(text);
+    enum mt_status status = mt_byte_list_append(&data->examples, text.text, text.bytes);
+    return status == MT_OK ? mt_byte_list_append_text(&data->examples, "\n\n") : status;
+}
+
+static enum mt_status read_examples(struct mt_task_data *data, const char *folder)
+{
+    char path[PATH_BYTES];
+    void *text = NULL;
+    size_t bytes = 0;
+    if (!path_of(data->task, folder, data->task->few_shot_text, path))
+        return mt_fail(data->ctx, MT_ERR_USAGE, "task %s: %s with the examples is not there",
+                       data->task->name, path);
+    enum mt_status status = mt_file_read_all(data->ctx, path, MOST_EXAMPLES, &text, &bytes);
+    if (status != MT_OK) return status;
+    if (mt_utf8_valid(text, bytes)) {
+        status = take_examples(data, path, (struct mt_text){.text = text, .bytes = bytes});
+    } else {
+        status = mt_fail(data->ctx, MT_ERR_FORMAT, "%s: is not UTF-8", path);
+    }
+    mt_release(data->ctx, text, bytes);
+    return status;
+}
+
 /* Distinct rows: the first ones, or a partial shuffle of their numbers. */
 static enum mt_status pick_examples(struct mt_task_data *data, const char *folder)
 {
@@ -337,10 +402,11 @@ static enum mt_status pick_examples(struct mt_task_data *data, const char *folde
     size_t count = 0;
     size_t capacity = 0;
     if (task->few_shot == 0) return MT_OK;
+    if (task->few_shot_text != NULL) return read_examples(data, folder);
     mt_sample_init(data->ctx, &sample);
     enum mt_status status = open_file(data->ctx, task, folder, task->few_shot_data, &dataset);
     if (status == MT_OK)
-        status = list_rows(data->ctx, dataset, task->few_shot_rows, &rows, &count, &capacity);
+        status = list_rows(data->ctx, task, dataset, task->few_shot_rows, &rows, &count, &capacity);
     if (status == MT_OK && (uint64_t)task->few_shot > count) {
         status = mt_fail(data->ctx, MT_ERR_USAGE, "task %s: %s wanted, %s has %s", task->name,
                          mt_counted((uint64_t)task->few_shot, "example is", "examples are").text,
@@ -375,7 +441,7 @@ enum mt_status mt_task_data_open(struct mt_context *ctx, const struct mt_task *t
     made->examples.ctx = ctx;
     status = open_file(ctx, task, folder, task->data, &made->dataset);
     if (status == MT_OK)
-        status = list_rows(ctx, made->dataset, task->rows, &made->rows, &made->count, &made->capacity);
+        status = list_rows(ctx, task, made->dataset, task->rows, &made->rows, &made->count, &made->capacity);
     if (status == MT_OK) status = leave_out_unanswered(made);
     if (status == MT_OK && made->count == 0)
         status = mt_fail(ctx, MT_ERR_FORMAT, "task %s: %s has no rows for it", task->name,

@@ -55,6 +55,27 @@ static bool find_file(const char *folder, const char *name, char *path)
     return written > 0 && written < PATH_BYTES && access(path, R_OK) == 0;
 }
 
+/* The subtask of that name, of a family or of a family in a group. */
+static enum mt_status find_in(struct mt_context *ctx, const char *folder, const struct mt_task *family,
+                              const char *name, struct mt_arena *arena, struct mt_task *task, bool *found)
+{
+    for (size_t i = 0; family->subtasks != NULL && family->subtasks[i] != NULL; i++) {
+        if (strcmp(family->subtasks[i], name) != 0) continue;
+        *found = true;
+        return take_subtask(family, i, arena, task);
+    }
+    for (size_t i = 0; family->members != NULL && family->members[i] != NULL && !*found; i++) {
+        char path[PATH_BYTES];
+        struct mt_task member;
+        if (!find_file(folder, family->members[i], path)) continue;
+        enum mt_status status = mt_task_read(ctx, path, arena, &member);
+        member.members = NULL; // groups in groups are not looked into
+        if (status == MT_OK) status = find_in(ctx, folder, &member, name, arena, task, found);
+        if (status != MT_OK) return status;
+    }
+    return MT_OK;
+}
+
 /* FAMILY_SUBTASK: the family is some beginning of the name before an underscore. */
 static enum mt_status find_subtask(struct mt_context *ctx, const char *folder, const char *name,
                                    struct mt_arena *arena, struct mt_task *task, bool *found)
@@ -70,13 +91,8 @@ static enum mt_status find_subtask(struct mt_context *ctx, const char *folder, c
         struct mt_task family;
         if (!find_file(folder, family_name, path)) continue;
         enum mt_status status = mt_task_read(ctx, path, arena, &family);
+        if (status == MT_OK) status = find_in(ctx, folder, &family, bar + 1, arena, task, found);
         if (status != MT_OK) return status;
-        for (size_t i = 0; family.subtasks != NULL && family.subtasks[i] != NULL && !*found; i++) {
-            if (strcmp(family.subtasks[i], bar + 1) != 0) continue;
-            *found = true;
-            status = take_subtask(&family, i, arena, task);
-            if (status != MT_OK) return status;
-        }
     }
     return MT_OK;
 }

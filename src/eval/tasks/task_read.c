@@ -147,7 +147,7 @@ static const struct mt_key_row rows[] = {
     {"format", MT_KEY_CHOICE, AT(format), "by-name|jsonl|json|csv|tsv", "by-name", .meaning = "of that file"},
     {"columns", MT_KEY_TEXT, AT(columns), "a,b,c", "none", .meaning = "of a table without a line of names"},
     {"rows", MT_KEY_TEXT, AT(rows), "FIELD LOW-HIGH", "all",
-     .meaning = "only rows whose field is a whole number between"},
+     .meaning = "only rows whose field is a whole number between; or FIELD is TEXT, {subtask} for its words"},
     {"id", MT_KEY_TEXT, AT(id), "FIELD", "row number", .meaning = "what names a row"},
     {"description", MT_KEY_OWN, AT(description), "TEMPLATE", "none",
      .meaning = "what stands before examples and question", .set = set_template},
@@ -161,6 +161,8 @@ static const struct mt_key_row rows[] = {
      .meaning = "fields that hold the choices"},
     {"choice_list", MT_KEY_TEXT, AT(choice_list), "FIELD", "none",
      .meaning = "a field that holds a list of choices"},
+    {"choice_drop", MT_KEY_TEXT, AT(choice_drop), "TEXT", "none",
+     .meaning = "choices of this text are left out"},
     {"choice_labels", MT_KEY_TEXTS, AT(choice_labels), "LIST OF TEXTS", "A, B, ...",
      .meaning = "what `answer` says for each choice"},
     {"shuffle", MT_KEY_FLAG, AT(shuffle), "true|false", "false",
@@ -201,6 +203,8 @@ static const struct mt_key_row rows[] = {
      .set = set_template},
     {"few_shot_rows", MT_KEY_TEXT, AT(few_shot_rows), "FIELD LOW-HIGH", "all",
      .meaning = "as rows, of that file"},
+    {"few_shot_text", MT_KEY_OWN, AT(few_shot_text), "PATH", "none",
+     .meaning = "or a text of worked examples, each beginning with \"Q: \"", .set = set_template},
     {"few_shot_example", MT_KEY_OWN, AT(few_shot_example), "TEMPLATE", "prompt and answer",
      .meaning = "one example, with its answer", .set = set_template},
     {"few_shot_pick", MT_KEY_CHOICE, AT(few_shot_pick), "drawn|first", "drawn",
@@ -215,12 +219,13 @@ const struct mt_keys mt_task_keys = {.parts = parts, .loose = true};
 
 // ------------------------------------------------------------------ a file
 
-/* "FIELD LOW-HIGH", or none. */
+/* "FIELD LOW-HIGH", "FIELD is TEXT", or none. */
 static bool is_rule(const char *rule)
 {
     if (rule == NULL) return true;
     size_t field = strcspn(rule, " ");
     const char *at = rule + field;
+    if (field > 0 && field < 128 && strncmp(at, " is ", 4) == 0) return at[4] != '\0';
     size_t spaces = strspn(at, " ");
     size_t low = strspn(at + spaces, "0123456789");
     const char *dash = at + spaces + low;
@@ -297,9 +302,11 @@ static enum mt_status check(const struct mt_keys_reader *reader)
         {code && task->tests == NULL, "",
          "the key 'tests' is missing, which call the program's functions from an interpreter of their own"},
         {!is_rule(task->rows) || !is_rule(task->few_shot_rows), "",
-         "rows and few_shot_rows are 'FIELD LOW-HIGH', as in 'task_id 11-510'"},
-        {task->few_shot > 0 && task->few_shot_data == NULL, "",
+         "rows and few_shot_rows are 'FIELD LOW-HIGH' or 'FIELD is TEXT', as in 'task_id 11-510'"},
+        {task->few_shot > 0 && task->few_shot_data == NULL && task->few_shot_text == NULL, "",
          "the key 'few_shot_data' is missing, where the examples come from"},
+        {task->few_shot_data != NULL && task->few_shot_text != NULL, "",
+         "few_shot_data and few_shot_text exclude each other"},
         {task->samples < 1 || task->samples > 1000 || task->pass_k < 1 || task->pass_k > task->samples, "",
          "samples must be 1 to 1000 and pass_k at most samples"},
     };

@@ -9,7 +9,8 @@ class Server:
         self.coder = Coder(self.own, self.foreign)
         self.objects = []  # what the other side has numbers for
         self.numbers = {}  # {id: number}
-        self.module = types.ModuleType('__main__')
+        # Not __main__: what an answer does only as a program of its own (asking for input, a demonstration) is not asked for.
+        self.module = types.ModuleType('answer')
 
     def own(self, value):
         tag = 'iterator' if hasattr(type(value), '__next__') else 'object'
@@ -91,7 +92,7 @@ class Server:
         self.wire.send(reply)
 
     def run(self, source):
-        sys.modules['__main__'] = self.module
+        sys.modules['__main__'] = sys.modules['answer'] = self.module
         exec(compile(source, '/answer.py', 'exec', 0, True), self.module.__dict__)
         self.wire.send(['ready'])
         while True:
