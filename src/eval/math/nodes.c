@@ -177,8 +177,12 @@ static bool is_interval(const struct mt_math_node *node)
 static struct mt_math_node *around(struct mt_math_parser *parser, const struct mt_math_node *from,
                                    const struct mt_math_node *hole)
 {
-    struct mt_math_node *below = interval(parser, copy_of(parser, from->first), copy_of(parser, hole->first));
-    struct mt_math_node *above = interval(parser, copy_of(parser, hole->last), copy_of(parser, from->last));
+    struct mt_math_node *first = copy_of(parser, from->first);
+    struct mt_math_node *second = copy_of(parser, hole->first);
+    struct mt_math_node *below = interval(parser, first, second);
+    struct mt_math_node *third = copy_of(parser, hole->last);
+    struct mt_math_node *fourth = copy_of(parser, from->last);
+    struct mt_math_node *above = interval(parser, third, fourth);
     if (parser->failed) return NULL;
     below->open = from->open;
     below->close = hole->open == '[' ? ')' : ']';

@@ -76,7 +76,9 @@ static bool same_relation(struct mt_math_comparison *all, const struct mt_math_n
         return mt_math_same_answer(all, a->last, b->last);
     if (is_chain(a) != is_chain(b)) { // y = 2·3x = 6x: the first side and the last
         struct mt_math_node ends[2];
-        return same_relation(all, shortened(a, ends), shortened(b, ends));
+        const struct mt_math_node *left = shortened(a, ends); // only one of the two is a chain
+        const struct mt_math_node *right = shortened(b, ends);
+        return same_relation(all, left, right);
     }
     if (equations && is_application(a->first) && is_application(b->first) &&
         a->first->first->symbol == b->first->first->symbol) {
