@@ -181,6 +181,7 @@ static const char *const names[MT_EXTRACT_KINDS] = {
     [MT_EXTRACT_LAST_LINE] = "last_line", [MT_EXTRACT_CODE_BLOCK] = "code_block",
     [MT_EXTRACT_WHOLE] = "whole",         [MT_EXTRACT_VERBATIM] = "verbatim",
     [MT_EXTRACT_NUMBER] = "number",       [MT_EXTRACT_STATED] = "stated",
+    [MT_EXTRACT_MATH] = "math",
 };
 
 enum mt_extract_kind mt_extract_named(const char *name)
@@ -196,6 +197,7 @@ static enum mt_status compile_step(struct mt_context *ctx, struct compiled_step 
     case MT_EXTRACT_WORDS:
         return mt_statement_compile(ctx, MT_STATE_WORD, compiled->step.words, compiled->patterns);
     case MT_EXTRACT_NUMBER:
+    case MT_EXTRACT_MATH:
     case MT_EXTRACT_STATED: return mt_statement_compile(ctx, MT_STATE_TEXT, NULL, compiled->patterns);
     default: return MT_OK;
     }
@@ -273,6 +275,8 @@ static enum mt_status apply_step(const struct compiled_step *compiled, struct mt
     bool found = false;
     if (kind == MT_EXTRACT_NUMBER) {
         status = mt_statement_number(compiled->patterns, plain, out);
+    } else if (kind == MT_EXTRACT_MATH) {
+        status = mt_statement_math(compiled->patterns, plain, out);
     } else if (kind == MT_EXTRACT_CODE_BLOCK) {
         status = mt_code_find(text, wanted, out, &found);
     } else if (apply(compiled, reads ? plain : text, choices, &span)) {

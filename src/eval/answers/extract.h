@@ -6,6 +6,7 @@
  *     words         one of a few words (yes and no, True and False): the one given as the answer (likewise)
  *     number        the number given as the answer, as mathematics writes it (likewise)
  *     stated        the text given as the answer: a box, or what follows "the answer is" (likewise)
+ *     math          the final answer of a solution in mathematics (likewise)
  *     last_number   the last number, with sign, thousands separators, a fraction's slash
  *     boxed         what the last \boxed{} holds
  *     first_line, last_line    that is not empty
@@ -33,6 +34,7 @@ enum mt_extract_kind {
     MT_EXTRACT_VERBATIM,
     MT_EXTRACT_NUMBER,
     MT_EXTRACT_STATED,
+    MT_EXTRACT_MATH,
     MT_EXTRACT_KINDS
 };
 

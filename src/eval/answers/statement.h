@@ -45,6 +45,10 @@ bool mt_statement_word(struct mt_pattern *const *patterns, const char *const *wo
 enum mt_status mt_statement_number(struct mt_pattern *const *patterns, struct mt_text plain,
                                    struct mt_byte_list *number);
 
+/* The final answer of a solution in mathematics, appended where there is one (statement_math.c). */
+enum mt_status mt_statement_math(struct mt_pattern *const *patterns, struct mt_text plain,
+                                 struct mt_byte_list *answer);
+
 /* The last text that is stated: a box, or the rest of a sentence, without markup at its ends. */
 bool mt_statement_text(struct mt_pattern *const *patterns, struct mt_text plain, struct mt_text *text);
 

@@ -11,14 +11,17 @@ struct replacement {
 
 /* Commands, without their backslash, several that become the same; a command not listed stays. */
 static const struct replacement commands[] = {
-    {"left right big Big bigl bigr Bigl Bigr bigg Bigg limits", ""},
-    {"displaystyle textstyle quad qquad implies to", " "},
+    {"left right big Big bigl bigr Bigl Bigr bigg Bigg biggl biggr Biggl Biggr limits boxed fbox ensuremath",
+     ""},
+    {"vec hat widehat underline overrightarrow overleftrightarrow mathstrut nolimits mathopen mathclose", ""},
+    {"displaystyle textstyle scriptstyle quad qquad implies to Rightarrow rightarrow iff thinspace", " "},
+    {"enspace medspace thickspace", " "},
     {"dfrac tfrac cfrac", "\\frac"},
     {"dbinom tbinom", "\\binom"},
     {"cdot times ast", "*"},
     {"div", "/"},
-    {"leq leqslant", "\\le "},
-    {"geq geqslant", "\\ge "},
+    {"leq leqslant leqq", "\\le "},
+    {"geq geqslant geqq", "\\ge "},
     {"neq", "\\ne "},
     {"lt", "<"},
     {"gt", ">"},
@@ -29,28 +32,111 @@ static const struct replacement commands[] = {
     {"langle", "("},
     {"rangle", ")"},
     {"lvert rvert vert", "|"},
-    {"degree circ", "\\deg "},
-    {"mathrm mathbf textbf textit textrm mbox operatorname mathbb", "\\text"},
+    {"mid", "\\mid "},
+    {"degree circ degrees", "\\deg "},
+    {"textbf textit textrm textsf texttt textnormal mbox hbox", "\\text"},
     {"dots ldots cdots", "..."},
     {"emptyset varnothing", "\\text{empty}"},
+    {"approx simeq", "\\approx "},
+    {"colon", ":"},
+    {"lor vee", "\\or "},
+    {"land wedge", "\\and "},
+    {"tg", "\\tan "},
+    {"ctg cotg", "\\cot "},
+    {"arctg", "\\arctan "},
+    {"cosec", "\\csc "},
+    {"R reals Reals", "(-\\infty,\\infty)"},
 };
+
+/* Commands that set letters in another face: one letter or a function's name stays what it is. */
+static const char faces[] = "mathrm mathbf mathit mathsf mathtt mathcal mathfrak boldsymbol bm rm bf it "
+                            "operatorname mathop mathbb";
+
+/* Commands whose braces hold nothing of the answer. */
+static const char spaces[] = "hspace vspace phantom hphantom vphantom label tag";
 
 /* Other texts. Longer ones first where one begins another. */
 static const struct replacement signs[] = {
-    {"\\\\", "\\\\"},   {"\\%", "%"},       {"\\$", ""},        {"\\&", "&"},
-    {"\\#", "#"},       {"\\!", ""},        {"\\;", " "},       {"\\:", " "},
-    {"\\ ", " "},       {"\\(", ""},        {"\\)", ""},        {"\\[", ""},
-    {"\\]", ""},        {"$", ""},          {"~", " "},         {"**", "^"},
-    {"−", "-"},         {"–", "-"},         {"×", "*"},         {"·", "*"},
-    {"⋅", "*"},         {"÷", "/"},         {"∕", "/"},         {"⁄", "/"},
-    {"π", "\\pi "},     {"√", "\\sqrt "},   {"²", "^2"},        {"³", "^3"},
-    {"½", "\\frac12 "}, {"¼", "\\frac14 "}, {"¾", "\\frac34 "}, {"⅓", "\\frac13 "},
-    {"⅔", "\\frac23 "}, {"∞", "\\infty "},  {"≤", "\\le "},     {"≥", "\\ge "},
-    {"≠", "\\ne "},     {"±", "\\pm "},     {"∓", "\\mp "},     {"°", "\\deg "},
-    {"∪", "\\cup "},    {"∈", "\\in "},     {"θ", "\\theta "},  {"∅", "\\text{empty}"},
-    {"\xC2\xA0", " "},  {"€", ""},          {"£", ""},          {"<=", "\\le "},
-    {">=", "\\ge "},    {"!=", "\\ne "},    {"≈", "="},         {"\\approx", "="},
-    {"’", "'"},         {"“", "\""},        {"”", "\""},
+    {"\\\\", "\\\\"},
+    {"\\%", "%"},
+    {"\\$", "\\usd "},
+    {"\\&", "&"},
+    {"\\#", "#"},
+    {"\\!", ""},
+    {"\\;", " "},
+    {"\\:", " "},
+    {"\\>", " "},
+    {"\\ ", " "},
+    {"\\\n", " "},
+    {"\\/", ""},
+    {"\\(", ""},
+    {"\\)", ""},
+    {"\\[", ""},
+    {"\\]", ""},
+    {"$", ""},
+    {"~", " "},
+    {"**", "^"},
+    {"−", "-"},
+    {"–", "-"},
+    {"‐", "-"},
+    {"×", "*"},
+    {"·", "*"},
+    {"⋅", "*"},
+    {"∙", "*"},
+    {"÷", "/"},
+    {"∕", "/"},
+    {"⁄", "/"},
+    {"π", "\\pi "},
+    {"√", "\\sqrt "},
+    {"⁰", "^0"},
+    {"¹", "^1"},
+    {"²", "^2"},
+    {"³", "^3"},
+    {"⁴", "^4"},
+    {"⁵", "^5"},
+    {"⁶", "^6"},
+    {"⁷", "^7"},
+    {"⁸", "^8"},
+    {"⁹", "^9"},
+    {"½", "\\frac12 "},
+    {"¼", "\\frac14 "},
+    {"¾", "\\frac34 "},
+    {"⅓", "\\frac13 "},
+    {"⅔", "\\frac23 "},
+    {"⅛", "\\frac18 "},
+    {"∞", "\\infty "},
+    {"≤", "\\le "},
+    {"≥", "\\ge "},
+    {"⩽", "\\le "},
+    {"⩾", "\\ge "},
+    {"≠", "\\ne "},
+    {"±", "\\pm "},
+    {"∓", "\\mp "},
+    {"°", "\\deg "},
+    {"º", "\\deg "},
+    {"∪", "\\cup "},
+    {"∩", "\\cap "},
+    {"∈", "\\in "},
+    {"∖", "\\setminus "},
+    {"ℝ", "(-\\infty,\\infty)"},
+    {"α", "\\alpha "},
+    {"β", "\\beta "},
+    {"θ", "\\theta "},
+    {"λ", "\\lambda "},
+    {"φ", "\\phi "},
+    {"∅", "\\text{empty}"},
+    {"\xC2\xA0", " "},
+    {"\xE2\x80\x89", " "},
+    {"\xE2\x80\xAF", " "},
+    {"€", "\\eur "},
+    {"£", "\\gbp "},
+    {"<=", "\\le "},
+    {">=", "\\ge "},
+    {"!=", "\\ne "},
+    {"≈", "\\approx "},
+    {"’", "'"},
+    {"“", "\""},
+    {"”", "\""},
 };
 
 static bool digit_at(const char *text, size_t bytes, size_t at)
@@ -58,14 +144,40 @@ static bool digit_at(const char *text, size_t bytes, size_t at)
     return at < bytes && isdigit((unsigned char)text[at]);
 }
 
-/* \, and {,} between digits only group them. Returns the bytes of what was found, 0: neither. */
-static size_t grouping(const char *text, size_t bytes, size_t at)
+/* How many digits stand at `at`, and how many end there. */
+static size_t digits_from(const char *text, size_t bytes, size_t at)
+{
+    size_t count = 0;
+    while (digit_at(text, bytes, at + count)) count++;
+    return count;
+}
+
+static size_t digits_before(const char *text, size_t at)
+{
+    size_t count = 0;
+    while (count < at && isdigit((unsigned char)text[at - 1 - count])) count++;
+    return count;
+}
+
+/*
+ * Marks between digits that only group them, \, and {,} and so on: before three digits they go, so that the
+ * number is one. {,} before others is a decimal comma, and so it is behind a lone 0. Returns the bytes of the
+ * mark, 0: there is none; *becomes is what stands for it.
+ */
+static size_t grouping(const char *text, size_t bytes, size_t at, const char **becomes)
 {
     static const char *const marks[] = {"\\,", "{,}", ",\\!", "\\!"};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         size_t length = strlen(marks[i]);
         if (at + length > bytes || memcmp(text + at, marks[i], length) != 0) continue;
-        if (at > 0 && digit_at(text, bytes, at - 1) && digit_at(text, bytes, at + length)) return length;
+        size_t lead = digits_before(text, at);
+        size_t after = at + length;
+        while (i == 2 && after < bytes && text[after] == ' ') after++; // ",\! 111"
+        size_t next = digits_from(text, bytes, after);
+        if (lead == 0 || next == 0) return 0;
+        bool zero = lead == 1 && text[at - 1] == '0' && (at < 2 || text[at - 2] != ',');
+        *becomes = i == 1 && (next != 3 || zero) ? "." : (next == 3 ? "" : (i == 3 ? "" : NULL));
+        return *becomes != NULL ? after - at : 0;
     }
     return 0;
 }
@@ -81,12 +193,78 @@ static bool has_word(const char *words, const char *word, size_t bytes)
     return false;
 }
 
+/* The bytes of {...} at `at`, whose inside is returned; 0: no such group. */
+static size_t group_at(const char *text, size_t bytes, size_t at, const char **inside, size_t *inside_bytes)
+{
+    size_t start = at;
+    int open = 0;
+    while (at < bytes && text[at] == ' ') at++;
+    if (at < bytes && at > start && isalpha((unsigned char)text[at])) { // \mathbb Z
+        *inside = text + at;
+        *inside_bytes = 1;
+        return at + 1 - start;
+    }
+    if (at == bytes || text[at] != '{') return 0;
+    *inside = text + at + 1;
+    for (; at < bytes; at++) {
+        open += text[at] == '{' ? 1 : 0;
+        open -= text[at] == '}' ? 1 : 0;
+        if (open == 0) break;
+    }
+    if (at == bytes) return 0;
+    *inside_bytes = (size_t)(text + at - *inside);
+    while (*inside_bytes > 0 && strchr(" ~", **inside) != NULL) {
+        (*inside)++;
+        (*inside_bytes)--;
+    }
+    while (*inside_bytes > 0 && (*inside)[*inside_bytes - 1] == ' ') (*inside_bytes)--;
+    return at + 1 - start;
+}
+
+/* \mathrm{...} and its like; *done is false where it is none, or its braces hold more than a name. */
+static enum mt_status clean_face(const char *text, size_t bytes, size_t *at, const char *name,
+                                 size_t name_bytes, struct mt_byte_list *out, bool *done)
+{
+    static const char functions[] = "sin cos tan cot sec csc arcsin arccos arctan log ln lg exp tg ctg arctg";
+    const char *inside = NULL;
+    size_t inside_bytes = 0;
+    *done = has_word(spaces, name, name_bytes);
+    bool face = has_word(faces, name, name_bytes);
+    if (!*done && !face) return MT_OK;
+    size_t length = group_at(text, bytes, *at, &inside, &inside_bytes);
+    if (*done) {
+        *at += length;
+        return mt_byte_list_append_text(out, " ");
+    }
+    bool letter = length > 0 && inside_bytes == 1;
+    bool function = length > 0 && inside_bytes > 0 && has_word(functions, inside, inside_bytes);
+    bool reals = letter && inside[0] == 'R' && has_word("mathbb mathbf", name, name_bytes);
+    *done = letter || function;
+    if (!*done) {
+        *done = true; // several letters are words
+        return mt_byte_list_append_text(out, "\\text");
+    }
+    *at += length;
+    if (reals) return mt_byte_list_append_text(out, "(-\\infty,\\infty)");
+    enum mt_status status = mt_byte_list_append_text(out, " ");
+    if (!function) return status == MT_OK ? mt_byte_list_append(out, inside, inside_bytes) : status;
+    if (has_word("tg", inside, inside_bytes)) return mt_byte_list_append_text(out, "\\tan ");
+    if (has_word("ctg", inside, inside_bytes)) return mt_byte_list_append_text(out, "\\cot ");
+    if (has_word("arctg", inside, inside_bytes)) return mt_byte_list_append_text(out, "\\arctan ");
+    if (status == MT_OK) status = mt_byte_list_append_text(out, "\\");
+    if (status == MT_OK) status = mt_byte_list_append(out, inside, inside_bytes);
+    return status == MT_OK ? mt_byte_list_append_text(out, " ") : status;
+}
+
 static enum mt_status clean_command(const char *text, size_t bytes, size_t *at, struct mt_byte_list *out)
 {
     size_t start = *at + 1;
     size_t end = start;
+    bool done = false;
     while (end < bytes && isalpha((unsigned char)text[end])) end++;
     *at = end;
+    enum mt_status status = clean_face(text, bytes, at, text + start, end - start, out, &done);
+    if (status != MT_OK || done) return status;
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         if (has_word(commands[i].from, text + start, end - start))
             return mt_byte_list_append_text(out, commands[i].to);
@@ -96,11 +274,11 @@ static enum mt_status clean_command(const char *text, size_t bytes, size_t *at, 
 
 static enum mt_status clean_next(const char *text, size_t bytes, size_t *at, struct mt_byte_list *out)
 {
-    size_t length = grouping(text, bytes, *at);
+    const char *becomes = NULL;
+    size_t length = grouping(text, bytes, *at, &becomes);
     if (length > 0) {
-        // Thousands keep a comma, so that the lexer can see that the groups are whole.
         *at += length;
-        return mt_byte_list_append_text(out, ",");
+        return mt_byte_list_append_text(out, becomes);
     }
     if (*at + 1 < bytes && text[*at] == '\\' && text[*at + 1] == ',') {
         *at += 2;
@@ -124,15 +302,18 @@ enum mt_status mt_math_clean(const char *text, size_t bytes, struct mt_byte_list
 {
     enum mt_status status = MT_OK;
     size_t at = 0;
-    while (bytes > 0 && strchr(" \t\r\n.,;:", text[bytes - 1]) != NULL) bytes--;
+    // The backslash of "\\," goes with it, and so does one that stands at the end.
+    while (bytes > 0 && strchr(" \t\r\n.,;:\\", text[bytes - 1]) != NULL) bytes--;
     while (status == MT_OK && at < bytes) status = clean_next(text, bytes, &at, out);
     return status;
 }
 
-/* Drops brackets, quotes and punctuation that stand around a whole text. */
+/* Drops quotes and punctuation that stand around a whole text; of words also brackets. */
 static void trim_ends(struct mt_byte_list *out, size_t start)
 {
-    static const char around[] = "()[]\"'.,;:!?";
+    bool number = false;
+    for (size_t i = start; i < out->count; i++) number |= isdigit(out->data[i]) != 0;
+    const char *around = number ? "\"'.,;:?" : "\"'.,;:?!()[]";
     size_t begin = start;
     while (out->count > begin && strchr(around, out->data[out->count - 1]) != NULL) out->count--;
     while (begin < out->count && strchr(around, out->data[begin]) != NULL) begin++;
@@ -140,27 +321,44 @@ static void trim_ends(struct mt_byte_list *out, size_t start)
     out->count -= begin - start;
 }
 
+/* Texts that say the same of a set or a limit, folded. */
+static const struct replacement phrases[] = {
+    {"emptyset nosolution nosolutions nosolutionexist nosolutionsexist norealsolution norealsolutions "
+     "nosolutionexists none thereisnosolution therearenosolutions",
+     "empty"},
+    {"doesnotexist undefined notdefined", "dne"},
+};
+
+static enum mt_status replace_phrase(struct mt_byte_list *out, size_t start)
+{
+    for (size_t i = 0; i < sizeof phrases / sizeof phrases[0] && out->count > start; i++) {
+        if (!has_word(phrases[i].from, (const char *)out->data + start, out->count - start)) continue;
+        out->count = start;
+        return mt_byte_list_append_text(out, phrases[i].to);
+    }
+    return MT_OK;
+}
+
 enum mt_status mt_math_fold(const char *text, size_t bytes, struct mt_byte_list *out)
 {
     static const char *const wrappers[] = {"\\text", "\\{", "\\}", "\\", "{", "}", " "};
-    struct mt_byte_list clean = {.ctx = out->ctx};
     size_t start = out->count;
-    enum mt_status status = mt_math_clean(text, bytes, &clean);
-    for (size_t at = 0; status == MT_OK && at < clean.count;) {
+    enum mt_status status = MT_OK;
+    for (size_t at = 0; status == MT_OK && at < bytes;) {
         size_t skip = 0;
         for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0] && skip == 0; i++) {
             size_t length = strlen(wrappers[i]);
-            if (at + length <= clean.count && memcmp(clean.data + at, wrappers[i], length) == 0)
-                skip = length;
+            if (at + length <= bytes && memcmp(text + at, wrappers[i], length) == 0) skip = length;
         }
+        // "1 2" is not 12.
+        if (text[at] == ' ' && digits_before(text, at) > 0 && digits_from(text, bytes, at + 1) > 0) skip = 0;
         if (skip == 0) {
-            uint8_t byte = (uint8_t)tolower(clean.data[at]);
+            uint8_t byte = (uint8_t)tolower((unsigned char)text[at]);
             status = mt_byte_list_append(out, &byte, 1);
             skip = 1;
         }
         at += skip;
     }
-    if (out->count > start) trim_ends(out, start);
-    mt_byte_list_free(&clean);
-    return status;
+    if (status == MT_OK && out->count > start) trim_ends(out, start);
+    return status == MT_OK ? replace_phrase(out, start) : status;
 }

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_DIGITS 400
+#include "eval/math/units.h"
+
+#define MOST_DIGITS 4000
 
 /* Greek letters and other names of symbols; the place gives the symbol's number after MT_SYMBOL_PI. */
 static const char *const symbol_names[] = {
@@ -17,49 +19,28 @@ static const char *const symbol_names[] = {
 /* Words that are functions or signs even without a backslash. */
 static const char *const plain_commands[] = {"sqrt", "sin", "cos",   "tan",      "cot",    "sec",    "csc",
                                              "log",  "ln",  "exp",   "abs",      "arcsin", "arccos", "arctan",
-                                             "or",   "and", "infty", "infinity", "floor",  "ceil"};
-
-/* Singular forms; an s may follow. */
-static const char *const units[] = {
-    "inch",      "inche",      "foot",   "feet",     "yard",   "mile",    "meter",   "metre",   "centimeter",
-    "kilometer", "millimeter", "gram",   "kilogram", "pound",  "ounce",   "ton",     "liter",   "litre",
-    "second",    "minute",     "hour",   "day",      "week",   "month",   "year",    "dollar",  "cent",
-    "euro",      "degree",     "radian", "unit",     "point",  "percent", "mph",     "kph",     "cm",
-    "mm",        "km",         "kg",     "mg",       "ml",     "mL",      "ft",      "hr",      "min",
-    "sec",       "sq",         "square", "cubic",    "people", "person",  "student", "time",    "way",
-    "coin",      "ball",       "book",   "card",     "page",   "step",    "game",    "integer", "solution",
-    "per",       "USD",        "Hz",     "kHz",      "rad",    "lb",      "oz",      "gallon",  "side",
-};
+                                             "or",   "and", "infty", "infinity", "floor",  "ceil",   "to"};
 
 static bool same(const char *word, size_t bytes, const char *name)
 {
     return strlen(name) == bytes && memcmp(word, name, bytes) == 0;
 }
 
-static bool is_unit(const char *word, size_t bytes)
-{
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (same(word, bytes, units[i])) return true;
-        if (bytes > 2 && word[bytes - 1] == 's' && same(word, bytes - 1, units[i])) return true;
-    }
-    return false;
-}
-
-static int symbol_named(const char *word, size_t bytes)
+static int64_t symbol_named(const char *word, size_t bytes)
 {
     for (size_t i = 0; i < sizeof symbol_names / sizeof symbol_names[0]; i++) {
-        if (same(word, bytes, symbol_names[i])) return MT_SYMBOL_PI + (int)i;
+        if (same(word, bytes, symbol_names[i])) return MT_SYMBOL_PI + (int64_t)i;
     }
     return 0;
 }
 
 // ------------------------------------------------------------------ numbers
 
-/* Bytes of ",234,567" after a number's first one to three digits; 0: the commas separate. */
-static size_t thousands(const char *at, const char *end)
+/* Bytes of ",234,567" or " 234 567" after a number's first one to three digits; 0: the marks separate. */
+static size_t thousands(const char *at, const char *end, char mark)
 {
     const char *next = at;
-    while (end - next >= 4 && next[0] == ',' && isdigit((unsigned char)next[1]) &&
+    while (end - next >= 4 && next[0] == mark && isdigit((unsigned char)next[1]) &&
            isdigit((unsigned char)next[2]) && isdigit((unsigned char)next[3])) {
         next += 4;
         if (next < end && isdigit((unsigned char)*next)) return 0;
@@ -67,39 +48,68 @@ static size_t thousands(const char *at, const char *end)
     return (size_t)(next - at);
 }
 
-/* The value of a number's text, commas and all. */
-static void read_number(struct mt_math_token *token)
+/* The value of a number's text, separators and all. */
+static void read_number(struct mt_math_parser *parser, struct mt_math_token *token)
 {
-    char text[MOST_DIGITS + 1];
-    size_t length = 0;
-    __int128 over = 0;
-    __int128 under = 1;
-    int exponent = 0;
+    char digits[MOST_DIGITS + 1] = "0";
+    size_t length = 1;
+    int64_t shift = 0;
     bool point = false;
-    bool fits = true;
-    for (size_t i = 0; i < token->bytes && length < MOST_DIGITS; i++) {
+    for (size_t i = 0; i < token->bytes; i++) {
         char byte = token->start[i];
-        if (byte == ',') continue;
-        text[length++] = byte;
         if (byte == '.') point = true;
         if (byte == 'e' || byte == 'E') {
-            exponent = (int)strtol(token->start + i + 1, NULL, 10);
-            memcpy(text + length, token->start + i + 1, token->bytes - i - 1);
-            length += token->bytes - i - 1;
+            shift += strtol(token->start + i + 1, NULL, 10);
             break;
         }
         if (!isdigit((unsigned char)byte)) continue;
-        fits = fits && over < ((__int128)1 << 110) && under < ((__int128)1 << 110);
-        if (!fits) continue;
-        over = over * 10 + (byte - '0');
-        if (point) under *= 10;
+        digits[length++] = byte;
+        if (point) shift--;
     }
-    text[length] = '\0';
-    token->value = strtod(text, NULL);
-    struct mt_rational scale;
-    fits = fits && mt_rational_make(over, under, &token->number);
-    fits = fits && mt_rational_power(mt_rational_whole(10), exponent, &scale);
-    token->exact = fits && mt_rational_multiply(token->number, scale, &token->number);
+    digits[length] = '\0';
+    token->number = mt_rational_read(&parser->numbers, digits, shift);
+    if (parser->numbers.failed) token->kind = MT_TOKEN_UNKNOWN;
+}
+
+/* The digits of \overline{...}, \bar{...}, \dot{...} or (...) at `next`; 0 bytes: no such thing. */
+static size_t repeated(const char *next, const char *end, const char **digits, size_t *count)
+{
+    static const char *const opens[] = {"\\overline{", "\\bar{", "\\dot{", "\\overline ", "\\bar ", "("};
+    for (size_t i = 0; i < sizeof opens / sizeof opens[0]; i++) {
+        size_t length = strlen(opens[i]);
+        if ((size_t)(end - next) <= length || memcmp(next, opens[i], length) != 0) continue;
+        const char *at = next + length;
+        *digits = at;
+        bool bare = opens[i][length - 1] == ' ';
+        while (at < end && isdigit((unsigned char)*at) && !(bare && at > *digits)) at++;
+        *count = (size_t)(at - *digits);
+        if (*count == 0 || *count > 100) return 0;
+        if (bare) return (size_t)(at - next);
+        if (at == end || *at != (opens[i][0] == '(' ? ')' : '}')) return 0;
+        return (size_t)(at + 1 - next);
+    }
+    return 0;
+}
+
+/* 0.1\overline{6}: adds the digits that come back for ever, behind `places` others. Returns the bytes taken.
+ */
+static size_t add_repeated(struct mt_math_parser *parser, struct mt_math_token *token, size_t places)
+{
+    struct mt_numbers *numbers = &parser->numbers;
+    const char *digits = NULL;
+    size_t count = 0;
+    char text[128];
+    size_t bytes = repeated(parser->at, parser->end, &digits, &count);
+    if (bytes == 0) return 0;
+    memcpy(text, digits, count);
+    text[count] = '\0';
+    struct mt_rational part = mt_rational_read(numbers, text, -(int64_t)places);
+    struct mt_rational cycle = mt_rational_power(numbers, mt_rational_make(numbers, 10, 1), (int64_t)count);
+    cycle = mt_rational_add(numbers, cycle, mt_rational_make(numbers, -1, 1));
+    part = mt_rational_divide(numbers, part, cycle);
+    token->number = mt_rational_add(numbers, token->number, part);
+    if (numbers->failed) token->kind = MT_TOKEN_UNKNOWN;
+    return bytes;
 }
 
 /* An exponent "e-3" at `next`, at most three digits; 0 bytes: none. */
@@ -118,10 +128,12 @@ static void lex_number(struct mt_math_parser *parser, struct mt_math_token *toke
 {
     const char *next = parser->at;
     while (next < parser->end && isdigit((unsigned char)*next)) next++;
-    if (next - parser->at <= 3 && next > parser->at && parser->inside == 0) {
-        next += thousands(next, parser->end);
+    if (next - parser->at <= 3 && next > parser->at) {
+        size_t groups = parser->inside == 0 ? thousands(next, parser->end, ',') : 0;
+        if (groups == 0 && *parser->at != '0') groups = thousands(next, parser->end, ' ');
+        next += groups;
     }
-    token->whole = true;
+    const char *point = next;
     bool fraction = parser->end - next >= 2 && next[0] == '.' && isdigit((unsigned char)next[1]);
     if (fraction) {
         next++;
@@ -129,13 +141,20 @@ static void lex_number(struct mt_math_parser *parser, struct mt_math_token *toke
     } else if (next < parser->end && *next == '.') {
         next++; // "5."
     }
+    size_t places = next > point ? (size_t)(next - point) - 1 : 0;
     size_t exponent = exponent_bytes(next, parser->end);
     token->whole = !fraction && exponent == 0;
     next += exponent;
     token->kind = next - parser->at < MOST_DIGITS ? MT_TOKEN_NUMBER : MT_TOKEN_UNKNOWN;
     token->bytes = (size_t)(next - parser->at);
-    if (token->kind == MT_TOKEN_NUMBER) read_number(token);
+    if (token->kind == MT_TOKEN_NUMBER) read_number(parser, token);
     parser->at = next;
+    if (next[-1 - (int)exponent] == '.' || (fraction && exponent == 0)) {
+        size_t bytes = add_repeated(parser, token, places);
+        token->whole = token->whole && bytes == 0;
+        parser->at += bytes;
+        token->bytes += bytes;
+    }
 }
 
 void mt_math_first_digit(struct mt_math_parser *parser)
@@ -144,7 +163,7 @@ void mt_math_first_digit(struct mt_math_parser *parser)
     if (token->kind != MT_TOKEN_NUMBER || !token->whole || token->bytes < 2) return;
     parser->at = token->start + 1;
     token->bytes = 1;
-    read_number(token);
+    read_number(parser, token);
 }
 
 // ------------------------------------------------------------------ words
@@ -163,11 +182,18 @@ static void lex_text(struct mt_math_parser *parser, struct mt_math_token *token)
         return;
     }
     int open = 1;
+    bool words = false;
     const char *next = parser->at + 1;
     while (next < parser->end && open > 0) {
         open += *next == '{' ? 1 : 0;
         open -= *next == '}' ? 1 : 0;
+        words |= isalpha((unsigned char)*next) != 0 || (unsigned char)*next >= 128;
         next++;
+    }
+    if (!words && open == 0) { // \textbf{36}: braces that only group
+        *token = (struct mt_math_token){.kind = MT_TOKEN_SIGN, .start = parser->at, .bytes = 1, .sign = '{'};
+        parser->at++;
+        return;
     }
     if (open > 0) token->kind = MT_TOKEN_UNKNOWN;
     token->start = parser->at + 1;
@@ -208,6 +234,7 @@ static void lex_command(struct mt_math_parser *parser, struct mt_math_token *tok
 static void lex_word(struct mt_math_parser *parser, struct mt_math_token *token)
 {
     const char *next = parser->at;
+    bool spaced = parser->at > parser->begin && parser->at[-1] == ' ';
     while (next < parser->end && isalpha((unsigned char)*next)) next++;
     token->bytes = (size_t)(next - parser->at);
     token->kind = MT_TOKEN_SYMBOL;
@@ -217,7 +244,7 @@ static void lex_word(struct mt_math_parser *parser, struct mt_math_token *token)
     }
     if (token->kind == MT_TOKEN_COMMAND || token->symbol != 0) {
         parser->at = next;
-    } else if (token->bytes > 1 && is_unit(token->start, token->bytes)) {
+    } else if (mt_unit_is_word(token->start, token->bytes, spaced && parser->token.kind == MT_TOKEN_NUMBER)) {
         token->kind = MT_TOKEN_UNIT;
         parser->at = next;
     } else if (token->bytes > 3) {
@@ -247,10 +274,17 @@ void mt_math_advance(struct mt_math_parser *parser)
         } else if (isalpha((unsigned char)byte)) {
             lex_word(parser, &token);
         } else {
-            token.kind = (unsigned char)byte < 128 ? MT_TOKEN_SIGN : MT_TOKEN_UNKNOWN;
+            token.kind = MT_TOKEN_SIGN;
             token.sign = byte;
             token.bytes = 1;
             parser->at++;
+            while ((unsigned char)byte >= 128 && parser->at < parser->end &&
+                   (unsigned char)*parser->at >= 128) {
+                token.kind = MT_TOKEN_TEXT; // a word of another script
+                token.bytes++;
+                parser->at++;
+            }
+            if ((unsigned char)byte >= 128 && token.bytes == 1) token.kind = MT_TOKEN_UNKNOWN;
         }
     }
     token.spaced = before < token.start && *before == ' ';

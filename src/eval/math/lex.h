@@ -21,24 +21,23 @@ struct mt_math_token {
     const char *start;
     size_t bytes;
     struct mt_rational number;
-    double value;
-    bool exact;
     bool whole; // digits alone
-    int symbol;
+    int64_t symbol;
     char sign;
     bool spaced; // white space before it
 };
 
 struct mt_math_parser {
-    struct mt_arena *arena;
+    struct mt_numbers numbers; // and the arena
+    const char *begin;
     const char *at;
     const char *end;
     struct mt_math_token token; // the next one
     int inside;                 // brackets open: a comma there always separates
+    int bars;                   // set: a bar closes what is open, and opens nothing
     int depth;
     int nodes;
     bool failed; // not mathematics
-    enum mt_status status;
 };
 
 /* Reads the next token. */

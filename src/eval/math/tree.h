@@ -3,7 +3,7 @@
  *
  *     math/clean.c      one spelling: $, \left, \,, \dfrac, unicode signs, ... out or replaced
  *     math/lex.c        tokens: numbers with their separators, symbols, commands, words
- *     math/parse.c      the tree
+ *     math/parse.c      the tree, of nodes that math/nodes.c makes; lists and relations in math/parse_lists.c
  *
  * Depth and number of nodes are bounded; what is not understood is no failure but "not mathematics".
  */
@@ -20,7 +20,7 @@ enum mt_math_kind {
     MT_MATH_INFINITY,
     MT_MATH_SUM,       // children added
     MT_MATH_NEGATIVE,  // of the child
-    MT_MATH_EITHER,    // the child with both signs: ±; `flag`: ∓
+    MT_MATH_EITHER,    // the child with both signs: ±
     MT_MATH_PRODUCT,   // children multiplied
     MT_MATH_QUOTIENT,  // first by second
     MT_MATH_POWER,     // first to the second
@@ -55,19 +55,18 @@ enum mt_math_call {
 };
 
 // Symbols that mean a number; letters are their code, others follow.
-enum { MT_SYMBOL_E = 'e', MT_SYMBOL_I = 'i', MT_SYMBOL_PI = 128 };
+enum { MT_SYMBOL_E = 'e', MT_SYMBOL_I = 'i', MT_SYMBOL_PI = 128, MT_SYMBOL_WHOLE = 900 };
 
 #define MT_MATH_RELATIONS 4 // in a chain, at most
 
 struct mt_math_node {
     enum mt_math_kind kind;
-    struct mt_rational number; // of NUMBER, where `flag` says it is exact
-    double value;              // of NUMBER
-    bool flag;
-    int symbol;
+    struct mt_rational number; // of NUMBER
+    bool flag;                 // of EITHER: ∓
+    int64_t symbol;            // a letter's code, or of MT_SYMBOL_PI on; a subscript adds thousands
     enum mt_math_call call;
     char open, close;                  // of GROUP: ( ) [ ] { }
-    char relations[MT_MATH_RELATIONS]; // = < > l(≤) g(≥) n(≠)
+    char relations[MT_MATH_RELATIONS]; // = < > l(≤) g(≥) n(≠) a(≈) e(∈)
     const char *text;                  // of TEXT and UNIT, NUL-terminated
     struct mt_math_node *first;
     struct mt_math_node *last;
@@ -76,8 +75,8 @@ struct mt_math_node {
 };
 
 /*
- * Parses a text into the arena. *root is NULL when it is not mathematics as known here. Fails only for want
- * of memory.
+ * Parses a cleaned text into the arena. *root is NULL when it is not mathematics as known here. Fails only
+ * for want of memory.
  */
 enum mt_status mt_math_parse(struct mt_arena *arena, const char *text, size_t bytes,
                              struct mt_math_node **root);
@@ -85,8 +84,8 @@ enum mt_status mt_math_parse(struct mt_arena *arena, const char *text, size_t by
 /* Appends the text in the one spelling the lexer knows. */
 enum mt_status mt_math_clean(const char *text, size_t bytes, struct mt_byte_list *out);
 
-/* Appends what two texts are compared by when nothing else helps: no spaces, punctuation at the ends, case.
- */
+/* Appends what two cleaned texts are compared by when nothing else helps: no spaces, punctuation at the ends,
+ * case. */
 enum mt_status mt_math_fold(const char *text, size_t bytes, struct mt_byte_list *out);
 
 #endif

@@ -25,6 +25,7 @@ struct mt_task_data {
     uint64_t *rows; // [count] of the dataset
     size_t count;
     size_t capacity;
+    size_t left_out;              // rows without a right answer
     struct mt_byte_list examples; // the few-shot part of every prompt
 };
 
@@ -302,6 +303,35 @@ enum mt_status mt_task_data_sample(const struct mt_task_data *data, size_t index
     return mt_prompt_render(data->task->prompt, &sample->row, &names, &sample->prompt);
 }
 
+/* Nothing but white space, TeX's too. */
+static bool is_blank(struct mt_text text)
+{
+    for (size_t i = 0; i < text.bytes; i++) {
+        bool tex = text.text[i] == '\\' && i + 1 < text.bytes && strchr(",;:! ", text.text[i + 1]) != NULL;
+        if (!tex && strchr(" \t\r\n", text.text[i]) == NULL) return false;
+        if (tex) i++;
+    }
+    return true;
+}
+
+/* No answer can be right where the data has none: a solution without a box, an empty field. */
+static enum mt_status leave_out_unanswered(struct mt_task_data *data)
+{
+    struct mt_task_sample sample;
+    enum mt_status status = MT_OK;
+    size_t kept = 0;
+    if (data->task->compare != MT_COMPARE_MATH || data->task->kind == MT_TASK_CHOOSE) return MT_OK;
+    mt_sample_init(data->ctx, &sample);
+    for (size_t i = 0; i < data->count && status == MT_OK; i++) {
+        status = read_sample(data->task, data->dataset, data->rows[i], &sample);
+        if (status == MT_OK && !is_blank(mt_text_in(&sample.answer))) data->rows[kept++] = data->rows[i];
+    }
+    data->left_out = data->count - kept;
+    data->count = kept;
+    mt_sample_free(&sample);
+    return status;
+}
+
 // ------------------------------------------------------------------ examples
 
 /* One example: its own template, or the prompt, a space and the answer; then an empty line. */
@@ -412,6 +442,7 @@ enum mt_status mt_task_data_open(struct mt_context *ctx, const struct mt_task *t
     status = open_file(ctx, task, folder, task->data, &made->dataset);
     if (status == MT_OK)
         status = list_rows(ctx, task, made->dataset, task->rows, &made->rows, &made->count, &made->capacity);
+    if (status == MT_OK) status = leave_out_unanswered(made);
     if (status == MT_OK && made->count == 0)
         status = mt_fail(ctx, MT_ERR_FORMAT, "task %s: %s has no rows for it", task->name,
                          mt_dataset_path(made->dataset));
@@ -436,4 +467,9 @@ void mt_task_data_close(struct mt_task_data *data)
 size_t mt_task_data_count(const struct mt_task_data *data)
 {
     return data->count;
+}
+
+size_t mt_task_data_left_out(const struct mt_task_data *data)
+{
+    return data->left_out;
 }

@@ -33,6 +33,9 @@ void mt_task_data_close(struct mt_task_data *data); // NULL is allowed
 
 size_t mt_task_data_count(const struct mt_task_data *data);
 
+/* Rows of a mathematical task that have no right answer: they are no samples. */
+size_t mt_task_data_left_out(const struct mt_task_data *data);
+
 void mt_sample_init(struct mt_context *ctx, struct mt_task_sample *sample);
 void mt_sample_free(struct mt_task_sample *sample);
 

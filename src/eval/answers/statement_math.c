@@ -1,0 +1,311 @@
+/*
+ * The final answer of a solution in mathematics: the last box, or several that "and" or "or" joins; else what
+ * is announced as the answer; else what the last sentence that says something says: bold, in dollar signs, or
+ * behind "is".
+ */
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+#include "eval/answers/extract.h"
+#include "eval/answers/statement.h"
+
+#define MOST_BOXES     8
+#define MOST_SENTENCES 64
+#define MOST_PARTS     64
+
+// ------------------------------------------------------------------ boxes
+
+static struct mt_text between(const char *from, const char *to)
+{
+    return (struct mt_text){.text = from, .bytes = to > from ? (size_t)(to - from) : 0};
+}
+
+/* A word in any case, where no letter stands around it. */
+static size_t find_word(struct mt_text text, size_t from, const char *word)
+{
+    size_t length = strlen(word);
+    for (size_t at = from; at + length <= text.bytes; at++) {
+        if (strncasecmp(text.text + at, word, length) != 0) continue;
+        bool before = at > 0 && isalpha((unsigned char)text.text[at - 1]) && isalpha((unsigned char)word[0]);
+        bool after = at + length < text.bytes && isalpha((unsigned char)text.text[at + length]) &&
+                     isalpha((unsigned char)word[length - 1]);
+        if (!before && !after) return at;
+    }
+    return text.bytes;
+}
+
+static bool has_any(struct mt_text text, const char *const *words)
+{
+    for (size_t i = 0; words[i] != NULL; i++) {
+        if (find_word(text, 0, words[i]) < text.bytes) return true;
+    }
+    return false;
+}
+
+/* What follows a box says that it is not the answer. */
+static bool is_rejected(struct mt_text text, const char *behind)
+{
+    static const char *const words[] = {"rejected", "reject",    "extraneous", "discarded", "discard",
+                                        "invalid",  "incorrect", "is wrong",   "fails",     NULL};
+    static const char *const ends[] = {". ", "\n", NULL};
+    return has_any(mt_text_until(between(behind, text.text + text.bytes), ends), words);
+}
+
+/* "$ or $x = ": nothing but a word that joins, and the name again. */
+static bool joins(struct mt_text gap)
+{
+    size_t at = 0;
+    bool joined = false;
+    while (at < gap.bytes) {
+        size_t word = at;
+        while (word < gap.bytes && isalpha((unsigned char)gap.text[word])) word++;
+        struct mt_text letters = {.text = gap.text + at, .bytes = word - at};
+        bool and = mt_text_is(letters, "and") || mt_text_is(letters, "or");
+        if (letters.bytes > 1 && !and) return false;
+        if (letters.bytes == 0 && strchr("$ ,=}\n", gap.text[at]) == NULL) return false;
+        joined = joined || and || gap.text[at] == ',';
+        at = letters.bytes > 0 ? word : at + 1;
+    }
+    return joined;
+}
+
+static enum mt_status append_joined(struct mt_byte_list *out, struct mt_text part)
+{
+    enum mt_status status = out->count > 0 ? mt_byte_list_append_text(out, ", ") : MT_OK;
+    return status == MT_OK ? mt_byte_list_append(out, part.text, part.bytes) : status;
+}
+
+/* The last box that is not rejected, with those that are joined to it. */
+static enum mt_status boxes(struct mt_text text, struct mt_byte_list *out)
+{
+    struct mt_text found[MOST_BOXES];
+    int count = 0;
+    struct mt_text rest = text;
+    for (int tries = 0; tries < MOST_BOXES && mt_extract_boxed(rest, &found[count]); tries++) {
+        struct mt_text box = found[count];
+        if (count == 0 && is_rejected(text, box.text + box.bytes)) count--;
+        struct mt_text gap = count > 0 ? between(box.text + box.bytes, found[count - 1].text) : box;
+        if (count > 0) gap.bytes -= gap.bytes >= 7 ? 7 : gap.bytes; // "\boxed{" of the next
+        if (count > 0 && !joins(gap)) break;
+        count++;
+        rest = between(text.text, box.text - 1);
+        while (rest.bytes > 0 && text.text[rest.bytes] != '\\') rest.bytes--;
+    }
+    enum mt_status status = MT_OK;
+    if (count == 0 && mt_extract_boxed(text, &found[0])) count = 1; // all are rejected: the last
+    while (count-- > 0 && status == MT_OK) status = append_joined(out, found[count]);
+    return status;
+}
+
+// ------------------------------------------------------------------ parts of a sentence
+
+/* Between two marks of the same kind, at or behind `from`; false: there is none that holds something. */
+static bool marked(struct mt_text text, size_t from, const char *open, const char *close,
+                   struct mt_text *inner)
+{
+    size_t start = mt_text_find(text, from, open);
+    if (start == text.bytes) return false;
+    start += strlen(open);
+    size_t end = mt_text_find(text, start, close);
+    if (end == text.bytes || end == start) return false;
+    *inner = (struct mt_text){.text = text.text + start, .bytes = end - start};
+    return true;
+}
+
+/* Mathematics in dollar signs or in \( and \). */
+static bool formula(struct mt_text text, size_t from, struct mt_text *inner)
+{
+    struct mt_text other;
+    bool found = marked(text, from, "$", "$", inner) || marked(text, from, "$$", "$$", inner);
+    bool bracket = marked(text, from, "\\(", "\\)", &other) || marked(text, from, "\\[", "\\]", &other);
+    if (bracket && (!found || other.text < inner->text)) *inner = other;
+    return found || bracket;
+}
+
+/* A bold part, without the colon of a heading. */
+static bool bold(struct mt_text text, struct mt_text *inner)
+{
+    size_t from = 0;
+    while (marked(text, from, "**", "**", inner)) {
+        struct mt_text part = mt_text_trimmed(*inner);
+        if (part.bytes > 0 && part.text[part.bytes - 1] != ':') return true;
+        from = (size_t)(inner->text + inner->bytes - text.text) + 2;
+    }
+    return false;
+}
+
+/* Without what only explains: reasons, remarks, what is in brackets behind a space. */
+static struct mt_text without_remarks(struct mt_text text)
+{
+    static const char *const remarks[] = {
+        " because", " since ", " where ", ", which",  ", attained", ", not ",    " (",    ", as ",
+        ", giving", "; ",      ", with ", " rather ", ", or about", ", so that", " i.e.", NULL};
+    struct mt_text kept = mt_text_until(text, remarks);
+    struct mt_text inner;
+    // "one quarter, i.e. $1/4$": the formula explains the words.
+    bool also = kept.bytes < text.bytes && mt_text_has(text, kept.bytes, " i.e.");
+    return also && !formula(kept, 0, &inner) ? text : kept;
+}
+
+/* Where what is said of the subject begins: behind the last verb that has a formula or a digit behind it. */
+static size_t behind_verb(struct mt_text text)
+{
+    static const char *const verbs[] = {"is",     "are",     "equals",        "be",           "gives",
+                                        "yields", "becomes", "simplifies to", "therefore",    "hence",
+                                        "thus",   "so",      "exactly",       "\xE2\x87\x92", NULL};
+    size_t behind = 0;
+    size_t said = text.bytes; // the last byte of a number or a formula
+    while (said > 0 && !isdigit((unsigned char)text.text[said - 1]) &&
+           strchr("$\\", text.text[said - 1]) == NULL)
+        said--;
+    for (size_t i = 0; verbs[i] != NULL; i++) {
+        for (size_t at = find_word(text, 0, verbs[i]); at < text.bytes;
+             at = find_word(text, at + 1, verbs[i])) {
+            size_t end = at + strlen(verbs[i]);
+            if (end < said && end > behind) behind = end;
+        }
+    }
+    return behind;
+}
+
+/* Formulas one behind the other: "$x=1$ or $x=2$". */
+static enum mt_status formulas(struct mt_text text, struct mt_byte_list *out)
+{
+    static const char *const factors[] = {"million", "billion", "thousand", "hundred",
+                                          "dozen",   "percent", NULL};
+    struct mt_text part;
+    enum mt_status status = MT_OK;
+    size_t from = behind_verb(text);
+    if (!formula(text, from, &part)) from = 0;
+    bool more = formula(text, from, &part);
+    for (int i = 0; i < MOST_PARTS && more && status == MT_OK; i++) {
+        status = append_joined(out, part);
+        const char *end = part.text + part.bytes;
+        size_t mark =
+            *end == '\\' ? 2 : (size_t)1 + (end + 1 < text.text + text.bytes && end[1] == '$' ? 1 : 0);
+        from = (size_t)(end - text.text) + mark;
+        struct mt_text rest = mt_text_from(text, from < text.bytes ? from : text.bytes);
+        for (size_t k = 0; factors[k] != NULL && status == MT_OK; k++) {
+            size_t length = strlen(factors[k]);
+            if (rest.bytes <= length || strncasecmp(rest.text + 1, factors[k], length) != 0) continue;
+            status = mt_byte_list_append_text(out, "\\text{ ");
+            if (status == MT_OK) status = mt_byte_list_append_text(out, factors[k]);
+            if (status == MT_OK) status = mt_byte_list_append_text(out, "}");
+        }
+        more = formula(text, from, &part) && joins(between(text.text + from, part.text));
+    }
+    return status;
+}
+
+/* Without markup and full stops at the ends. */
+static struct mt_text bare(struct mt_text text)
+{
+    while (text.bytes > 0 && strchr(" \t\r\n*_`\"':,", text.text[0]) != NULL) text = mt_text_from(text, 1);
+    while (text.bytes > 0 && strchr(" \t\r\n*_`\"'.:,;!", text.text[text.bytes - 1]) != NULL) text.bytes--;
+    (void)(mt_text_take(&text, "final answer ") || mt_text_take(&text, "the answer "));
+    return text;
+}
+
+/* Appends what a sentence says. `stated`: it is the answer as a whole, else words without a sign of one are
+ * not. */
+static enum mt_status read_sentence(struct mt_text text, bool stated, struct mt_byte_list *out)
+{
+    struct mt_text part;
+    bool digit = false;
+    text = without_remarks(text);
+    if (bold(text, &part)) {
+        text = without_remarks(part);
+        stated = true;
+    }
+    if (formula(text, 0, &part)) return formulas(text, out);
+    text = bare(text);
+    for (size_t i = 0; i < text.bytes; i++) digit |= isdigit((unsigned char)text.text[i]) != 0;
+    size_t from = behind_verb(text);
+    if (from > 0) return append_joined(out, bare(mt_text_from(text, from)));
+    bool equation = mt_text_find(text, 0, " = ") < text.bytes;
+    return stated || (digit && equation) ? append_joined(out, text) : MT_OK;
+}
+
+// ------------------------------------------------------------------ sentences
+
+/* Ends of sentences, but not inside formulas and not behind "i.e." */
+static int split(struct mt_text text, struct mt_text sentences[MOST_SENTENCES])
+{
+    size_t start = 0;
+    int count = 0;
+    bool inside = false;
+    for (size_t at = 0; at <= text.bytes; at++) {
+        char byte = at < text.bytes ? text.text[at] : '\n';
+        char next = at + 1 < text.bytes ? text.text[at + 1] : '\n';
+        if (byte == '$') inside = !inside;
+        bool letter = at >= 2 && isalpha((unsigned char)text.text[at - 1]) &&
+                      (text.text[at - 2] == '.' || text.text[at - 2] == ' ');
+        bool stop = byte == '.' && !letter && !inside && (isspace((unsigned char)next) || next == '*');
+        bool ends = at == text.bytes || byte == '\n' || stop ||
+                    ((byte == '!' || byte == '?') && !inside && next == ' ');
+        if (byte == '\n' && (next == '\n' || !inside)) inside = false;
+        if (!ends || (inside && at < text.bytes)) continue;
+        while (stop && at + 1 < text.bytes && text.text[at + 1] == '*') at++;
+        struct mt_text sentence =
+            mt_text_trimmed((struct mt_text){text.text + start, at - start + (stop ? 1 : 0)});
+        start = at + 1;
+        if (sentence.bytes < 2) continue;
+        if (count == MOST_SENTENCES) { // the last ones count
+            memmove(sentences, sentences + 1, (size_t)(count - 1) * sizeof *sentences);
+            count--;
+        }
+        sentences[count++] = sentence;
+    }
+    return count;
+}
+
+/* Words alone, where nothing in the text is a number: "The range is all real numbers". */
+static enum mt_status words_alone(struct mt_text text, struct mt_byte_list *out)
+{
+    static const char *const verbs[] = {" is ", " are "};
+    size_t behind = 0;
+    for (size_t i = 0; i < text.bytes; i++) {
+        if (isdigit((unsigned char)text.text[i]) || text.text[i] == '$') return MT_OK;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t at = mt_text_find(text, 0, verbs[i]); at < text.bytes;
+             at = mt_text_find(text, at + 1, verbs[i])) {
+            if (at + strlen(verbs[i]) > behind) behind = at + strlen(verbs[i]);
+        }
+    }
+    struct mt_text said = bare(mt_text_from(text, behind));
+    return behind > 0 && said.bytes < 60 ? append_joined(out, said) : MT_OK;
+}
+
+enum mt_status mt_statement_math(struct mt_pattern *const *patterns, struct mt_text plain,
+                                 struct mt_byte_list *out)
+{
+    struct mt_text sentences[MOST_SENTENCES];
+    struct mt_text text = plain;
+    struct mt_text found;
+    static const char thought[] = "</think>";
+    for (size_t at = mt_text_find(text, 0, thought); at < text.bytes; at = mt_text_find(text, 0, thought)) {
+        struct mt_text rest = mt_text_trimmed(mt_text_from(text, at + sizeof thought - 1));
+        if (rest.bytes == 0) break;
+        text = rest;
+    }
+    if (mt_extract_boxed(text, &found)) return boxes(text, out);
+    if (mt_statement_text(patterns, text, &found)) {
+        // The rest of its line, with the brackets and signs that stand before it.
+        const char *start = found.text;
+        while (start > text.text && strchr("([{$*\\", start[-1]) != NULL) start--;
+        struct mt_text line =
+            mt_text_until(between(start, text.text + text.bytes), (const char *const[]){"\n", NULL});
+        int count = split(line, sentences);
+        if (count == 0) return MT_OK;
+        struct mt_text said = between(start, sentences[0].text + sentences[0].bytes);
+        return read_sentence(said, true, out);
+    }
+    int count = split(text, sentences);
+    enum mt_status status = MT_OK;
+    while (count-- > 0 && status == MT_OK && out->count == 0)
+        status = read_sentence(sentences[count], false, out);
+    if (status == MT_OK && out->count == 0) status = words_alone(text, out);
+    return status;
+}
