@@ -8,7 +8,8 @@
  *     {{ and }}             braces
  *
  * Filters: trim, lower, upper, words (underscores become spaces), after:TEXT and before:TEXT (of the last and
- * the first TEXT; without it all), boxed (what the last \boxed{} holds; without one nothing), join, paren (choices as "(A) text").
+ * the first TEXT; without it all), boxed (what the last \boxed{} holds; without one nothing), join, paren
+ * (choices as "(A) text").
  *
  * Names every template knows: choices ("A. text" lines), letters ("A, B, C or D"), subtask; in a continuation
  * also letter and choice, in a program completion.
