@@ -103,7 +103,8 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
 #define CHOSEN                                                                                               \
     "(?i:(?:\\b(?:I|we|you|one|would|will|must|should|to|so|thus|therefore|hence|'d|'ll),?[ ](?:[a-z]+ly "   \
     ")?|"                                                                                                    \
-    "(?<![^.!?\\n])\\s*+)(?:choose|pick|select)|\\b(?:go|going|went) with|\\bopt for|\\bsettle (?:on|for)|"  \
+    "(?<![^.!?\\n])[ \\t]*+)(?:choose|pick|select)|\\b(?:go|going|went) with|\\bopt for|\\bsettle "          \
+    "(?:on|for)|"                                                                                            \
     "(?:'m|am|are) (?:choosing|picking|selecting)|\\b(?:I|we|people|one)(?:'d| would| will| must) "          \
     "(?:say|answer))\\b"
 #define TAGGED "(?i:<(?:final_)?answer>|\\bfinal(?: choice| decision| verdict)?[*_ ]*+:)"
@@ -191,7 +192,7 @@ static const struct form {
     {1, L, CAPITAL, "(?<!\\w)", TICKED},
     {1, L, CAPITAL, "(?i:\\bonly (?:option |choice )?)[(*]*+", NOT_DENIED},
     {1, L, CAPITALS, "(?:[:-][ ](?i:option|choice|answer)|→|[-=]>)[ ][(*]*+", ENDS},
-    {1, L, CAPITAL, "(?<=[.!?:\\n])\\s*+\\(", "\\)[.*]*+\\s*+\\z"},
+    {1, L, CAPITAL, "(?<=[.!?:\\n])[ \\t]*+\\(", "\\)[.*]*+\\s*+\\z"},
     {1, L, CAPITALS,
      "(?i:\\b(?:probably|likely|definitely|certainly|perhaps|maybe|surely|(?:closest|best|nearest) is|gives|"
      "giving|namely))" OPENING,
