@@ -127,12 +127,13 @@ static const struct mt_hostile_case cases[] = {
                   "    if os.fork() == 0:\n"
                   "        threading.Thread(target=hold).start()\n"
                   "        call((60, 93), 0)\n"
-                  "time.sleep(3)\n",
+                  "time.sleep(8)\n",
      0, OUT(OUT_OF_MEMORY), NULL},
     {"files behind a dead main thread",
-     PYTHON_CALLS "import threading\n"
+     PYTHON_CALLS "import threading, time\n"
                   "def make():\n"
                   "    for n in range(60000): os.mkdir('/tmp/%d' % n)\n"
+                  "    time.sleep(8)\n"
                   "threading.Thread(target=make).start()\n"
                   "call((60, 93), 0)\n",
      0, OUT(TOO_MANY_FILES), NULL},
@@ -144,7 +145,7 @@ static const struct mt_hostile_case cases[] = {
      "        libc.prctl(4, 0); libc.prctl(36, 1); os.setsid()\n"
      "        if os.fork() == 0: hoard = bytearray(96 << 20); time.sleep(1000)\n"
      "        os._exit(0)\n"
-     "time.sleep(3)\n",
+     "time.sleep(8)\n",
      0, OUT(OUT_OF_MEMORY), NULL},
     {"shared memory that is not mapped in",
      "import mmap\n"
