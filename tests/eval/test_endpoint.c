@@ -19,86 +19,85 @@
     "{\"choices\": [{\"text\": \"\", \"logprobs\": {\"tokens\": [" tokens "], \"token_logprobs\": [" logs    \
     "]" rest "}}]}"
 
+static const struct {
+    const char *prefix, *continuation, *reply;
+    double expected;
+    bool greedy;
+} scored[] = {
+    // The tokens' texts; what was written ahead is left out, or is not there.
+    {"Is it?", " yes", TOKENS("\"Is\", \" it\", \"?\", \" yes\", \"!\"", "null, -1, -2, -3, -9", ""), -3,
+     false},
+    {"Is it?", " yes", TOKENS("\"Is\", \" it\", \"?\", \" yes\"", "null, -1, -2, -3", ""), -3, false},
+    {"Is it?", " yes, it is",
+     TOKENS("\"Is it\", \"?\", \" yes\", \",\", \" it\", \" is\", \"\"", "null, -1, -2, -3, -4, -5, -6", ""),
+     -14, false},
+    // White space at the end of the prefix is the continuation's.
+    {"Is it? ", "yes", TOKENS("\"Is it?\", \" yes\", \"!\"", "null, -3, -9", ""), -3, false},
+    // A token over the border is the prefix's, unless it is the only one.
+    {"ab", "c", TOKENS("\"a\", \"bc\", \"!\"", "null, -1, -9", ""), -1, false},
+    {"ab", "cd", TOKENS("\"a\", \"bc\", \"d\", \"!\"", "null, -1, -2, -9", ""), -2, false},
+    // Tokens decoded by themselves have lost their space.
+    {"Is it?", " yes or",
+     TOKENS("\"Is\", \"it\", \"?\", \"yes\", \"or\", \"!\"", "null, -1, -2, -3, -4, -9", ""), -7, false},
+    {"Is it:", " 5", TOKENS("\"Is\", \"it\", \":\", \"\", \"5\", \"!\"", "null, -1, -2, -3, -4, -9", ""), -7,
+     false},
+    {"(a)", "  two b",
+     TOKENS("\"\", \"(a\", \")\", \"\", \"two\", \"b\", \"!\"", "null, -1, -2, -3, -4, -5, -9", ""), -12,
+     false},
+    // Characters that are cut into tokens, and tokens that are no texts: offsets, in characters.
+    {"Größe:", " ü",
+     TOKENS("\"Gr\", \"?\", \"?\", \"?\", \"?\"", "null, -1, -2, -4, -9",
+            ", \"text_offset\": [0, 2, 5, 6, 8]"),
+     -4, false},
+    {"Größe:", " ü",
+     TOKENS("\"<s>\", \"Gr\", \"?\", \"?\", \"?\"", "null, -1, -2, -4, -9",
+            ", \"text_offset\": [0, 3, 5, 9, 11]"),
+     -4, false},
+    // Characters cut into tokens that decode to nothing, or to what stands for a broken one.
+    {"Is it?", " \U0001f642 ok",
+     TOKENS("\"Is it?\", \" \\ufffd\", \"\\ufffd\", \"\", \"\\ufffd\", \" ok\", \"!\"",
+            "null, -1, -2, -3, -4, -5, -9", ""),
+     -15, false},
+    {"Is it?", "\u00fc", TOKENS("\"Is it?\", \"\\ufffd\", \"\\ufffd\", \"!\"", "null, -1, -2, -9", ""), -3,
+     false},
+    {"Is it?", " \u00fcbel",
+     TOKENS("\"Is\", \"it\", \"?\", \"\\ufffd\", \"\\ufffd\", \"bel\", \"!\"", "null, -1, -2, -3, -4, -5, -9",
+            ""),
+     -12, false},
+    // Spelt as in the vocabulary: the space is a token of its own, which only the offsets know.
+    {"Is it?", " y",
+     TOKENS("\"Is\", \"\\u0120it\", \"?\", \"\\u0120\", \"y\", \"!\"", "null, -1, -2, -3, -4, -9",
+            ", \"text_offset\": [0, 2, 5, 6, 7, 8]"),
+     -7, false},
+    // The likeliest tokens, where they are named.
+    {"a", " b",
+     TOKENS("\"a\", \" b\", \"!\"", "null, -1, -9", ", \"top_logprobs\": [null, {\" b\": -1}, {\"x\": -1}]"),
+     -1, true},
+    {"a", " b",
+     TOKENS("\"a\", \" b\", \"!\"", "null, -1, -9",
+            ", \"top_logprobs\": [null, {\" c\": -0.5, \" b\": -1}, {}]"),
+     -1, false},
+    // Rounded up to a little above 1.
+    {"a", " b", TOKENS("\"a\", \" b\", \"!\"", "null, 1e-7, -9", ""), 0, false},
+};
+
 static void test_scores(void **state)
 {
     (void)state;
-    static const struct {
-        const char *prefix, *continuation, *reply;
-        double expected;
-        bool greedy;
-    } cases[] = {
-        // The tokens' texts; what was written ahead is left out, or is not there.
-        {"Is it?", " yes", TOKENS("\"Is\", \" it\", \"?\", \" yes\", \"!\"", "null, -1, -2, -3, -9", ""), -3,
-         false},
-        {"Is it?", " yes", TOKENS("\"Is\", \" it\", \"?\", \" yes\"", "null, -1, -2, -3", ""), -3, false},
-        {"Is it?", " yes, it is",
-         TOKENS("\"Is it\", \"?\", \" yes\", \",\", \" it\", \" is\", \"\"", "null, -1, -2, -3, -4, -5, -6",
-                ""),
-         -14, false},
-        // White space at the end of the prefix is the continuation's.
-        {"Is it? ", "yes", TOKENS("\"Is it?\", \" yes\", \"!\"", "null, -3, -9", ""), -3, false},
-        // A token over the border is the prefix's, unless it is the only one.
-        {"ab", "c", TOKENS("\"a\", \"bc\", \"!\"", "null, -1, -9", ""), -1, false},
-        {"ab", "cd", TOKENS("\"a\", \"bc\", \"d\", \"!\"", "null, -1, -2, -9", ""), -2, false},
-        // Tokens decoded by themselves have lost their space.
-        {"Is it?", " yes or",
-         TOKENS("\"Is\", \"it\", \"?\", \"yes\", \"or\", \"!\"", "null, -1, -2, -3, -4, -9", ""), -7, false},
-        {"Is it:", " 5", TOKENS("\"Is\", \"it\", \":\", \"\", \"5\", \"!\"", "null, -1, -2, -3, -4, -9", ""),
-         -7, false},
-        {"(a)", "  two b",
-         TOKENS("\"\", \"(a\", \")\", \"\", \"two\", \"b\", \"!\"", "null, -1, -2, -3, -4, -5, -9", ""), -12,
-         false},
-        // Characters that are cut into tokens, and tokens that are no texts: offsets, in characters.
-        {"Größe:", " ü",
-         TOKENS("\"Gr\", \"?\", \"?\", \"?\", \"?\"", "null, -1, -2, -4, -9",
-                ", \"text_offset\": [0, 2, 5, 6, 8]"),
-         -4, false},
-        {"Größe:", " ü",
-         TOKENS("\"<s>\", \"Gr\", \"?\", \"?\", \"?\"", "null, -1, -2, -4, -9",
-                ", \"text_offset\": [0, 3, 5, 9, 11]"),
-         -4, false},
-        // Characters cut into tokens that decode to nothing, or to what stands for a broken one.
-        {"Is it?", " \U0001f642 ok",
-         TOKENS("\"Is it?\", \" \\ufffd\", \"\\ufffd\", \"\", \"\\ufffd\", \" ok\", \"!\"",
-                "null, -1, -2, -3, -4, -5, -9", ""),
-         -15, false},
-        {"Is it?", "\u00fc", TOKENS("\"Is it?\", \"\\ufffd\", \"\\ufffd\", \"!\"", "null, -1, -2, -9", ""),
-         -3, false},
-        {"Is it?", " \u00fcbel",
-         TOKENS("\"Is\", \"it\", \"?\", \"\\ufffd\", \"\\ufffd\", \"bel\", \"!\"",
-                "null, -1, -2, -3, -4, -5, -9", ""),
-         -12, false},
-        // Spelt as in the vocabulary: the space is a token of its own, which only the offsets know.
-        {"Is it?", " y",
-         TOKENS("\"Is\", \"\\u0120it\", \"?\", \"\\u0120\", \"y\", \"!\"", "null, -1, -2, -3, -4, -9",
-                ", \"text_offset\": [0, 2, 5, 6, 7, 8]"),
-         -7, false},
-        // The likeliest tokens, where they are named.
-        {"a", " b",
-         TOKENS("\"a\", \" b\", \"!\"", "null, -1, -9",
-                ", \"top_logprobs\": [null, {\" b\": -1}, {\"x\": -1}]"),
-         -1, true},
-        {"a", " b",
-         TOKENS("\"a\", \" b\", \"!\"", "null, -1, -9",
-                ", \"top_logprobs\": [null, {\" c\": -0.5, \" b\": -1}, {}]"),
-         -1, false},
-        // Rounded up to a little above 1.
-        {"a", " b", TOKENS("\"a\", \" b\", \"!\"", "null, 1e-7, -9", ""), 0, false},
-    };
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof scored / sizeof scored[0]; i++) {
         char whole[64];
         struct mt_choice_score score = {0};
         int64_t tokens = 0;
-        (void)snprintf(whole, sizeof whole, "%s%s", cases[i].prefix, cases[i].continuation);
-        enum mt_status status = mt_score_reply(&ctx, cases[i].reply, strlen(cases[i].reply),
-                                               mt_text_of(whole), strlen(cases[i].prefix), &score, &tokens);
-        if (status != MT_OK || fabs(score.log_likelihood - cases[i].expected) > 1e-12)
+        (void)snprintf(whole, sizeof whole, "%s%s", scored[i].prefix, scored[i].continuation);
+        enum mt_status status = mt_score_reply(&ctx, scored[i].reply, strlen(scored[i].reply),
+                                               mt_text_of(whole), strlen(scored[i].prefix), &score, &tokens);
+        if (status != MT_OK || fabs(score.log_likelihood - scored[i].expected) > 1e-12)
             print_message("case %zu: %s, %g\n", i, status != MT_OK ? ctx.message : "", score.log_likelihood);
         assert_int_equal(status, MT_OK);
-        assert_true(fabs(score.log_likelihood - cases[i].expected) < 1e-12);
-        assert_int_equal(score.greedy, cases[i].greedy);
+        assert_true(fabs(score.log_likelihood - scored[i].expected) < 1e-12);
+        assert_int_equal(score.greedy, scored[i].greedy);
     }
     assert_int_equal(ctx.live_bytes, 0);
 }
