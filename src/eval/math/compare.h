@@ -78,4 +78,7 @@ struct mt_math_node *mt_math_renamed(struct mt_math_comparison *all, const struc
 /* x, f(2), a+b, \text{Area}: what an answer may be given a name by. */
 bool mt_math_is_name(const struct mt_math_node *node);
 
+/* A relation read from the other side: '<' for '>', 'l' (at most) for 'g' (at least); others stay. */
+char mt_math_mirrored(char relation);
+
 #endif

@@ -21,7 +21,7 @@ static bool same_equation(struct mt_math_comparison *all, const struct mt_math_n
     return !exact->numbers.failed && mt_exact_same_zeros(exact, left, right);
 }
 
-static char mirrored(char relation)
+char mt_math_mirrored(char relation)
 {
     switch (relation) {
     case '<': return '>';
@@ -97,7 +97,7 @@ static bool same_relation(struct mt_math_comparison *all, const struct mt_math_n
         i++;
     }
     if (straight || a->count != 2) return straight;
-    return a->relations[0] == mirrored(b->relations[0]) &&
+    return a->relations[0] == mt_math_mirrored(b->relations[0]) &&
            mt_math_same_answer(all, a->first, b->first->next) &&
            mt_math_same_answer(all, a->first->next, b->first);
 }

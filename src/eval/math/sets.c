@@ -88,17 +88,6 @@ static struct mt_math_node *around_zero(struct making *all, char relation, const
     return below != NULL && above != NULL ? made(all, MT_MATH_UNION, below, above) : NULL;
 }
 
-static char mirrored(char relation)
-{
-    switch (relation) {
-    case '<': return '>';
-    case '>': return '<';
-    case 'l': return 'g';
-    case 'g': return 'l';
-    default: return relation;
-    }
-}
-
 /* Of one chain: x > 3, 1 < x <= 2, |x| < 5, x ≠ 0. */
 static struct mt_math_node *chain_set(struct making *all, const struct mt_math_node *chain)
 {
@@ -120,7 +109,7 @@ static struct mt_math_node *chain_set(struct making *all, const struct mt_math_n
     bool right = b->kind == MT_MATH_SYMBOL;
     if (left != right) {
         all->symbol = (left ? a : b)->symbol;
-        return half_line(all, left ? first : mirrored(first), left ? b : a);
+        return half_line(all, left ? first : mt_math_mirrored(first), left ? b : a);
     }
     bool size = a->kind == MT_MATH_CALL && a->call == MT_CALL_ABS && a->first->kind == MT_MATH_SYMBOL;
     if (!size) return NULL;
