@@ -6,15 +6,16 @@ void mt_attention_absorbed_plan(struct mt_attention_absorbed *absorbed, const st
 {
     const struct mt_model_desc *desc = pass->desc;
     enum mt_dtype type = pass->type;
-    int64_t rows = desc->heads * pass->tokens;
+    int64_t tokens = pass->tokens - pass->prompt_tokens;
+    int64_t rows = desc->heads * tokens;
     int64_t latent = desc->latent_rank;
     *absorbed = (struct mt_attention_absorbed){0};
     absorbed->query_by_head = mt_plan_2d(work, type, rows, desc->nope_width);
     absorbed->latent_by_head = mt_plan_2d(work, type, rows, latent);
     if (mt_linear_has_lora(&params->kv_b))
         absorbed->xa_by_head = mt_plan_2d(work, type, rows, params->kv_b.a.dim[0]);
-    absorbed->query = mt_plan_2d(work, type, pass->tokens, desc->heads * (latent + desc->rope_width));
-    absorbed->sum = mt_plan_2d(work, type, pass->tokens, desc->heads * latent);
+    absorbed->query = mt_plan_2d(work, type, tokens, desc->heads * (latent + desc->rope_width));
+    absorbed->sum = mt_plan_2d(work, type, tokens, desc->heads * latent);
     absorbed->out_by_head = mt_plan_2d(work, type, rows, desc->value_width);
 }
 
@@ -27,11 +28,12 @@ static enum mt_status copy(const struct mt_pass *pass, const struct mt_tensor *x
 static struct mt_tensor by_token(const struct mt_pass *pass, const struct mt_tensor *rows)
 {
     int64_t width = rows->dim[1];
+    int64_t tokens = rows->dim[0] / pass->desc->heads;
     return (struct mt_tensor){.data = rows->data,
                               .dtype = rows->dtype,
                               .rank = 3,
-                              .dim = {pass->tokens, pass->desc->heads, width},
-                              .stride = {width, pass->tokens * width, 1}};
+                              .dim = {tokens, pass->desc->heads, width},
+                              .stride = {width, tokens * width, 1}};
 }
 
 /* [T,H,W] to rows [H·T,W] sorted by head. */
@@ -124,20 +126,24 @@ enum mt_status mt_attention_absorbed_forward(const struct mt_pass *pass, const s
                                              const struct mt_tensor *q, const struct mt_tensor *out)
 {
     const struct mt_model_desc *desc = pass->desc;
-    enum mt_status status = absorb_queries(pass, kv_b, cache, absorbed, q);
+    int64_t sequences = pass->sequences - pass->prompt_sequences;
+    struct mt_tensor queries = mt_tensor_rows(q, 0, absorbed->query.dim[0]);
+    struct mt_tensor sums = mt_tensor_rows(out, 0, absorbed->query.dim[0]);
+    enum mt_status status = absorb_queries(pass, kv_b, cache, absorbed, &queries);
     if (status != MT_OK) return status;
     struct mt_tensor keys = mt_pass_heads(&cache->latent, 1);
-    status = mt_attention_forward(pass->device, &(struct mt_attention_forward_args){
-                                                    .q = mt_pass_heads(&absorbed->query, desc->heads),
-                                                    .k = keys,
-                                                    .v = mt_tensor_columns(&keys, 0, desc->latent_rank),
-                                                    .q_offsets = pass->offsets,
-                                                    .k_offsets = pass->key_offsets,
-                                                    .k_starts = pass->key_starts,
-                                                    .out = mt_pass_heads(&absorbed->sum, desc->heads),
-                                                    .scale = desc->score_scale,
-                                                    .window = desc->window,
-                                                });
+    status = mt_attention_forward(pass->device,
+                                  &(struct mt_attention_forward_args){
+                                      .q = mt_pass_heads(&absorbed->query, desc->heads),
+                                      .k = keys,
+                                      .v = mt_tensor_columns(&keys, 0, desc->latent_rank),
+                                      .q_offsets = mt_tensor_rows(&pass->offsets, 0, sequences + 1),
+                                      .k_offsets = mt_tensor_rows(&pass->key_offsets, 0, sequences + 1),
+                                      .k_starts = mt_tensor_rows(&pass->key_starts, 0, sequences),
+                                      .out = mt_pass_heads(&absorbed->sum, desc->heads),
+                                      .scale = desc->score_scale,
+                                      .window = desc->window,
+                                  });
     if (status != MT_OK) return status;
-    return expand_sums(pass, kv_b, cache, absorbed, out);
+    return expand_sums(pass, kv_b, cache, absorbed, &sums);
 }
