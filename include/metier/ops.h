@@ -62,6 +62,17 @@ struct mt_grouped_gemm_args {
     float beta;
 };
 
+/* Head by head: y[t,h] = alpha · x[t,h] · op(W_h) + beta · y[t,h]. beta 0 overwrites. */
+struct mt_head_gemm_args {
+    struct mt_tensor x;             // [T,H,K]
+    const struct mt_tensor *weight; // H views, borrowed: each [N,K] with transpose_weight, else [K,N], of any
+                                    // float type
+    struct mt_tensor y;             // [T,H,N]
+    bool transpose_weight;
+    float alpha; // 0 is refused
+    float beta;
+};
+
 /*
  * Weight gradient per expert: dW_e = alpha · dy_eᵀ · x_e + beta · dW_e; without rows only beta acts. An
  * absent dW_e is not wanted.
@@ -607,6 +618,7 @@ struct mt_reduce_args {
     X(gemm)                                                                                                  \
     X(grouped_gemm)                                                                                          \
     X(grouped_gemm_dw)                                                                                       \
+    X(head_gemm)                                                                                             \
     X(grouped_sum)                                                                                           \
     X(grouped_swiglu)                                                                                        \
     X(grouped_swiglu_backward)                                                                               \

@@ -57,6 +57,9 @@ struct mt_tensor mt_tensor_rows(const struct mt_tensor *tensor, int64_t start, i
 /* Columns [start, start+count) along the innermost dimension: a strided view. */
 struct mt_tensor mt_tensor_columns(const struct mt_tensor *tensor, int64_t start, int64_t count);
 
+/* Head `head` of [T,H,W], as rows [T,W]: a strided view. */
+struct mt_tensor mt_tensor_head(const struct mt_tensor *tensor, int64_t head);
+
 /* The sub-tensor at `index` of the outermost dimension (rank one less). */
 struct mt_tensor mt_tensor_at(const struct mt_tensor *tensor, int64_t index);
 

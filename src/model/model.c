@@ -284,8 +284,7 @@ static enum mt_status make_host_rows(struct mt_model *model)
     void *host = NULL;
     int64_t row = model->options.tokens + 1; // there are no more sequences than tokens
     int64_t keys = mt_model_prompt_keys(&model->options);
-    if (row < keys) row = keys;
-    model->host_row = row > model->desc.heads ? row : model->desc.heads + 1;
+    model->host_row = row > keys ? row : keys;
     enum mt_status status =
         mt_allocate_array(model->ctx, (size_t)model->host_row * HOST_ROWS, sizeof(int32_t), &host);
     model->host = host;

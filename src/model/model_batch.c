@@ -117,7 +117,6 @@ static void describe_keys(const struct mt_model *model, const struct mt_batch *b
 {
     int32_t *offsets = host_row(model, HOST_KEY_OFFSETS);
     int32_t *starts = host_row(model, HOST_KEY_STARTS);
-    int32_t *heads = host_row(model, HOST_HEAD_OFFSETS);
     int32_t *places = host_row(model, HOST_PLACES);
     for (int64_t b = 0; batch->cached != NULL && b < batch->sequences; b++) {
         int32_t tokens = batch->offsets[b + 1] - batch->offsets[b];
@@ -126,8 +125,6 @@ static void describe_keys(const struct mt_model *model, const struct mt_batch *b
         for (int32_t i = 0; i < tokens; i++)
             places[batch->offsets[b] + i] = starts[b] + batch->cached[b].past + i;
     }
-    int64_t tokens = batch->tokens - model->transformer.pass.prompt_tokens;
-    for (int64_t h = 0; h <= model->desc.heads; h++) heads[h] = (int32_t)(h * tokens);
 }
 
 /* The prompts by themselves: their tokens, their keys, and where in the cache those lie. */
@@ -199,7 +196,6 @@ static enum mt_status send_indices(struct mt_model *model, const struct mt_batch
         {&pass->key_offsets, host_row(model, HOST_KEY_OFFSETS)},
         {&pass->key_starts, host_row(model, HOST_KEY_STARTS)},
         {&pass->places, host_row(model, HOST_PLACES)},
-        {&pass->head_offsets, host_row(model, HOST_HEAD_OFFSETS)},
         {&pass->prompt_offsets, host_row(model, HOST_PROMPT_OFFSETS)},
         {&pass->prompt_key_offsets, host_row(model, HOST_PROMPT_KEY_OFFSETS)},
         {&pass->prompt_key_places, host_row(model, HOST_PROMPT_KEY_PLACES)},

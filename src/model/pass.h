@@ -65,8 +65,6 @@ struct mt_pass {
     struct mt_tensor prompt_key_places;                   // i32 [keys]: where in the cache each lies
     struct mt_tensor prompt_turns;             // i32 [keys], zeros: the row of still_cosine, still_sine
     struct mt_tensor still_cosine, still_sine; // f32 [1, rope_width/2]: a rotation that turns nothing
-    struct mt_tensor head_offsets; // i32 [H+1]: 0, T', 2T', ...: rows of one head after the other, of the T'
-                                   // tokens that belong to no prompt
 
     const struct mt_objective_config *method; // NULL: the task's loss alone
     struct mt_objective *objective;           // NULL likewise, and where its statistics are not wanted

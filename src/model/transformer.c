@@ -75,7 +75,6 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
         pass->key_offsets = mt_plan_1d(&regions->index, MT_I32, shape->sequences + 1);
         pass->key_starts = mt_plan_1d(&regions->index, MT_I32, shape->sequences);
         pass->places = mt_plan_1d(&regions->index, MT_I32, tokens);
-        pass->head_offsets = mt_plan_1d(&regions->index, MT_I32, pass->desc->heads + 1);
         pass->prompt_offsets = mt_plan_1d(&regions->index, MT_I32, shape->prompt_sequences + 1);
         pass->prompt_key_offsets = mt_plan_1d(&regions->index, MT_I32, shape->prompt_sequences + 1);
         pass->prompt_key_places = mt_plan_1d(&regions->index, MT_I32, shape->prompt_keys);

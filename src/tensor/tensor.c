@@ -72,6 +72,19 @@ struct mt_tensor mt_tensor_columns(const struct mt_tensor *tensor, int64_t start
     return view;
 }
 
+struct mt_tensor mt_tensor_head(const struct mt_tensor *tensor, int64_t head)
+{
+    struct mt_tensor rows = *tensor;
+    assert(tensor->rank == 3 && head >= 0 && head < tensor->dim[1]);
+    rows.rank = 2;
+    rows.dim[1] = tensor->dim[2];
+    rows.stride[1] = tensor->stride[2];
+    rows.dim[2] = 0;
+    rows.stride[2] = 0;
+    rows.data = offset(tensor, head * tensor->stride[1]);
+    return rows;
+}
+
 struct mt_tensor mt_tensor_at(const struct mt_tensor *tensor, int64_t index)
 {
     assert(tensor->rank >= 2 && index >= 0 && index < tensor->dim[0]);

@@ -8,6 +8,7 @@
 #define CASE_FILES(X)  \
     X(gemm)            \
     X(grouped_gemm)    \
+    X(head_gemm)       \
     X(grouped_sum)     \
     X(lora_sums)       \
     X(grouped_swiglu)  \

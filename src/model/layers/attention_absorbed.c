@@ -1,55 +1,17 @@
-/* The absorbed form: a product per head before attention and one after, grouped over the heads. */
+/* The absorbed form: a product per head before attention and one after. */
 #include "model/layers/attention_absorbed.h"
 
 void mt_attention_absorbed_plan(struct mt_attention_absorbed *absorbed, const struct mt_pass *pass,
                                 const struct mt_layer_params *params, struct mt_planner *work)
 {
     const struct mt_model_desc *desc = pass->desc;
-    enum mt_dtype type = pass->type;
-    int64_t tokens = pass->tokens - pass->prompt_tokens;
-    int64_t rows = desc->heads * tokens;
     int64_t latent = desc->latent_rank;
+    int64_t tokens = pass->tokens - pass->prompt_tokens;
     *absorbed = (struct mt_attention_absorbed){0};
-    absorbed->query_by_head = mt_plan_2d(work, type, rows, desc->nope_width);
-    absorbed->latent_by_head = mt_plan_2d(work, type, rows, latent);
+    absorbed->query = mt_plan_2d(work, pass->type, tokens, desc->heads * (latent + desc->rope_width));
+    absorbed->sum = mt_plan_2d(work, pass->type, tokens, desc->heads * latent);
     if (mt_linear_has_lora(&params->kv_b))
-        absorbed->xa_by_head = mt_plan_2d(work, type, rows, params->kv_b.a.dim[0]);
-    absorbed->query = mt_plan_2d(work, type, tokens, desc->heads * (latent + desc->rope_width));
-    absorbed->sum = mt_plan_2d(work, type, tokens, desc->heads * latent);
-    absorbed->out_by_head = mt_plan_2d(work, type, rows, desc->value_width);
-}
-
-static enum mt_status copy(const struct mt_pass *pass, const struct mt_tensor *x, const struct mt_tensor *y)
-{
-    return mt_copy(pass->device, &(struct mt_copy_args){.x = *x, .y = *y});
-}
-
-/* Rows [H·T,W] sorted by head, seen as [T,H,W]. */
-static struct mt_tensor by_token(const struct mt_pass *pass, const struct mt_tensor *rows)
-{
-    int64_t width = rows->dim[1];
-    int64_t tokens = rows->dim[0] / pass->desc->heads;
-    return (struct mt_tensor){.data = rows->data,
-                              .dtype = rows->dtype,
-                              .rank = 3,
-                              .dim = {tokens, pass->desc->heads, width},
-                              .stride = {width, tokens * width, 1}};
-}
-
-/* [T,H,W] to rows [H·T,W] sorted by head. */
-static enum mt_status sort_by_head(const struct mt_pass *pass, const struct mt_tensor *tokens,
-                                   const struct mt_tensor *rows)
-{
-    struct mt_tensor sorted = by_token(pass, rows);
-    return copy(pass, tokens, &sorted);
-}
-
-/* The way back. */
-static enum mt_status sort_by_token(const struct mt_pass *pass, const struct mt_tensor *rows,
-                                    const struct mt_tensor *tokens)
-{
-    struct mt_tensor sorted = by_token(pass, rows);
-    return copy(pass, &sorted, tokens);
+        absorbed->xa = mt_plan_2d(work, pass->type, tokens, desc->heads * params->kv_b.a.dim[0]);
 }
 
 /* y = scale · x W_h (or Wᵀ) + beta · y, head by head. */
@@ -57,14 +19,20 @@ static enum mt_status product(const struct mt_pass *pass, const struct mt_tensor
                               const struct mt_tensor *weight, bool transpose, float scale, float beta,
                               const struct mt_tensor *y)
 {
-    return mt_grouped_gemm(pass->device, &(struct mt_grouped_gemm_args){.x = *x,
-                                                                        .weight = weight,
-                                                                        .experts = (int)pass->desc->heads,
-                                                                        .offsets = pass->head_offsets,
-                                                                        .y = *y,
-                                                                        .transpose_weight = transpose,
-                                                                        .alpha = scale,
-                                                                        .beta = beta});
+    return mt_head_gemm(
+        pass->device,
+        &(struct mt_head_gemm_args){
+            .x = *x, .weight = weight, .y = *y, .transpose_weight = transpose, .alpha = scale, .beta = beta});
+}
+
+/* [T,H,W] of which heads follow each other evenly, as rows [T·H,W]. */
+static struct mt_tensor as_rows(const struct mt_tensor *heads)
+{
+    return (struct mt_tensor){.data = heads->data,
+                              .dtype = heads->dtype,
+                              .rank = 2,
+                              .dim = {heads->dim[0] * heads->dim[1], heads->dim[2]},
+                              .stride = {heads->stride[1], 1}};
 }
 
 /* Queries into the latent space: [K_hᵀ q_h | the rotated part]. */
@@ -75,25 +43,25 @@ static enum mt_status absorb_queries(const struct mt_pass *pass, const struct mt
     const struct mt_model_desc *desc = pass->desc;
     struct mt_tensor heads = mt_pass_heads(q, desc->heads);
     struct mt_tensor plain = mt_tensor_columns(&heads, 0, desc->nope_width);
-    struct mt_tensor rotated = mt_tensor_columns(&heads, desc->nope_width, desc->rope_width);
-    enum mt_status status = sort_by_head(pass, &plain, &a->query_by_head);
-    if (status != MT_OK) return status;
-    status = product(pass, &a->query_by_head, cache->head_key, false, 1.0f, 0.0f, &a->latent_by_head);
-    if (status == MT_OK && mt_linear_has_lora(kv_b)) {
-        status = product(pass, &a->query_by_head, cache->lora_key, false, 1.0f, 0.0f, &a->xa_by_head);
-        if (status != MT_OK) return status;
-        status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = a->xa_by_head,
-                                                              .b = kv_b->a,
-                                                              .c = a->latent_by_head,
-                                                              .alpha = kv_b->lora_scale,
-                                                              .beta = 1.0f});
-    }
-    if (status != MT_OK) return status;
     struct mt_tensor query = mt_pass_heads(&a->query, desc->heads);
-    struct mt_tensor latent_part = mt_tensor_columns(&query, 0, desc->latent_rank);
-    struct mt_tensor rotated_part = mt_tensor_columns(&query, desc->latent_rank, desc->rope_width);
-    status = sort_by_token(pass, &a->latent_by_head, &latent_part);
-    return status == MT_OK ? copy(pass, &rotated, &rotated_part) : status;
+    struct mt_tensor latent = mt_tensor_columns(&query, 0, desc->latent_rank);
+    enum mt_status status =
+        mt_rope(pass->device,
+                &(struct mt_rope_args){.x = mt_tensor_columns(&heads, desc->nope_width, desc->rope_width),
+                                       .y = mt_tensor_columns(&query, desc->latent_rank, desc->rope_width),
+                                       .positions = mt_tensor_rows(&pass->positions, 0, q->dim[0]),
+                                       .cosine = pass->cosine,
+                                       .sine = pass->sine,
+                                       .layout = desc->rope_layout});
+    if (status == MT_OK) status = product(pass, &plain, cache->head_key, false, 1.0f, 0.0f, &latent);
+    if (status != MT_OK || !mt_linear_has_lora(kv_b)) return status;
+    struct mt_tensor xa = mt_pass_heads(&a->xa, desc->heads);
+    status = product(pass, &plain, cache->lora_key, false, 1.0f, 0.0f, &xa);
+    if (status != MT_OK) return status;
+    return mt_gemm(
+        pass->device,
+        &(struct mt_gemm_args){
+            .a = as_rows(&xa), .b = kv_b->a, .c = as_rows(&latent), .alpha = kv_b->lora_scale, .beta = 1.0f});
 }
 
 /* What attention summed, out of the latent space: V_h s_h. */
@@ -102,22 +70,16 @@ static enum mt_status expand_sums(const struct mt_pass *pass, const struct mt_li
                                   const struct mt_tensor *out)
 {
     struct mt_tensor sum = mt_pass_heads(&a->sum, pass->desc->heads);
-    enum mt_status status = sort_by_head(pass, &sum, &a->latent_by_head);
-    if (status != MT_OK) return status;
-    status = product(pass, &a->latent_by_head, cache->head_value, true, 1.0f, 0.0f, &a->out_by_head);
-    if (status == MT_OK && mt_linear_has_lora(kv_b)) {
-        status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = a->latent_by_head,
-                                                              .b = kv_b->a,
-                                                              .c = a->xa_by_head,
-                                                              .transpose_b = true,
-                                                              .alpha = 1.0f});
-        if (status != MT_OK) return status;
-        status =
-            product(pass, &a->xa_by_head, cache->lora_value, true, kv_b->lora_scale, 1.0f, &a->out_by_head);
-    }
-    if (status != MT_OK) return status;
     struct mt_tensor target = mt_pass_heads(out, pass->desc->heads);
-    return sort_by_token(pass, &a->out_by_head, &target);
+    enum mt_status status = product(pass, &sum, cache->head_value, true, 1.0f, 0.0f, &target);
+    if (status != MT_OK || !mt_linear_has_lora(kv_b)) return status;
+    struct mt_tensor xa = mt_pass_heads(&a->xa, pass->desc->heads);
+    status =
+        mt_gemm(pass->device,
+                &(struct mt_gemm_args){
+                    .a = as_rows(&sum), .b = kv_b->a, .c = as_rows(&xa), .transpose_b = true, .alpha = 1.0f});
+    if (status != MT_OK) return status;
+    return product(pass, &xa, cache->lora_value, true, kv_b->lora_scale, 1.0f, &target);
 }
 
 enum mt_status mt_attention_absorbed_forward(const struct mt_pass *pass, const struct mt_linear *kv_b,
@@ -128,7 +90,7 @@ enum mt_status mt_attention_absorbed_forward(const struct mt_pass *pass, const s
     const struct mt_model_desc *desc = pass->desc;
     int64_t sequences = pass->sequences - pass->prompt_sequences;
     struct mt_tensor queries = mt_tensor_rows(q, 0, absorbed->query.dim[0]);
-    struct mt_tensor sums = mt_tensor_rows(out, 0, absorbed->query.dim[0]);
+    struct mt_tensor target = mt_tensor_rows(out, 0, absorbed->query.dim[0]);
     enum mt_status status = absorb_queries(pass, kv_b, cache, absorbed, &queries);
     if (status != MT_OK) return status;
     struct mt_tensor keys = mt_pass_heads(&cache->latent, 1);
@@ -145,5 +107,5 @@ enum mt_status mt_attention_absorbed_forward(const struct mt_pass *pass, const s
                                       .window = desc->window,
                                   });
     if (status != MT_OK) return status;
-    return expand_sums(pass, kv_b, cache, absorbed, &sums);
+    return expand_sums(pass, kv_b, cache, absorbed, &target);
 }

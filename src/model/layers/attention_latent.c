@@ -157,17 +157,14 @@ static enum mt_status project(const struct mt_pass *pass, const struct mt_layer_
     return mt_linear_forward_together(pass, both, 2, x);
 }
 
-/* Queries, from their latent where they have one, rotated. */
+/* Queries, from their latent where they have one. */
 static enum mt_status finish_queries(const struct mt_pass *pass, const struct mt_layer_params *params,
                                      const struct mt_attention_latent *a)
 {
-    if (pass->desc->query_rank > 0) {
-        enum mt_status status = normalise_queries(pass, params, a);
-        if (status != MT_OK) return status;
-        status = mt_linear_forward(pass, &params->q_b, &a->q_normed, &a->q_b_lora, false, &a->q);
-        if (status != MT_OK) return status;
-    }
-    return rotate(pass, &a->q, false);
+    if (pass->desc->query_rank == 0) return MT_OK;
+    enum mt_status status = normalise_queries(pass, params, a);
+    if (status != MT_OK) return status;
+    return mt_linear_forward(pass, &params->q_b, &a->q_normed, &a->q_b_lora, false, &a->q);
 }
 
 /* Keys and values from the latent. */
@@ -186,7 +183,8 @@ static enum mt_status attend(const struct mt_pass *pass, const struct mt_layer_p
                              const struct mt_attention_latent *a)
 {
     const struct mt_model_desc *desc = pass->desc;
-    enum mt_status status = widen_latent(pass, params, a);
+    enum mt_status status = rotate(pass, &a->q, false);
+    if (status == MT_OK) status = widen_latent(pass, params, a);
     if (status != MT_OK) return status;
     return mt_attention_forward(pass->device, &(struct mt_attention_forward_args){
                                                   .q = mt_pass_heads(&a->q, desc->heads),

@@ -46,12 +46,24 @@ enum mt_status mt_attention_widened_forward(const struct mt_pass *pass, const st
     enum mt_status status = widen(pass, kv_b, cache, widened);
     if (status != MT_OK) return status;
     int64_t first = pass->tokens - pass->prompt_tokens;
-    struct mt_tensor queries = mt_tensor_rows(q, first, pass->prompt_tokens);
+    struct mt_tensor rows = mt_tensor_rows(q, first, pass->prompt_tokens);
+    struct mt_tensor queries = mt_pass_heads(&rows, desc->heads);
+    struct mt_tensor rotated = mt_tensor_columns(&queries, desc->nope_width, desc->rope_width);
+    status =
+        mt_rope(pass->device, &(struct mt_rope_args){
+                                  .x = rotated,
+                                  .y = rotated,
+                                  .positions = mt_tensor_rows(&pass->positions, first, pass->prompt_tokens),
+                                  .cosine = pass->cosine,
+                                  .sine = pass->sine,
+                                  .layout = desc->rope_layout,
+                              });
+    if (status != MT_OK) return status;
     struct mt_tensor sums = mt_tensor_rows(out, first, pass->prompt_tokens);
     struct mt_tensor heads = mt_pass_heads(&widened->kv, desc->heads);
     return mt_attention_forward(pass->device,
                                 &(struct mt_attention_forward_args){
-                                    .q = mt_pass_heads(&queries, desc->heads),
+                                    .q = queries,
                                     .k = mt_pass_heads(&widened->key, desc->heads),
                                     .v = mt_tensor_columns(&heads, desc->nope_width, desc->value_width),
                                     .q_offsets = pass->prompt_offsets,

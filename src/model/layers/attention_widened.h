@@ -21,7 +21,8 @@ struct mt_attention_widened {
 void mt_attention_widened_plan(struct mt_attention_widened *widened, const struct mt_pass *pass,
                                const struct mt_layer_params *params, struct mt_planner *work);
 
-/* Rows of out [T,H·Dv] that belong to prompts, from those of q [T,H·D], rotated; the cache has their keys. */
+/* Rows of out [T,H·Dv] that belong to prompts, from those of q [T,H·D], which are rotated here; the
+ * cache has their keys. */
 enum mt_status mt_attention_widened_forward(const struct mt_pass *pass, const struct mt_linear *kv_b,
                                             const struct mt_layer_cache *cache,
                                             const struct mt_attention_widened *widened,

@@ -183,8 +183,7 @@ enum mt_status mt_linear_swiglu(const struct mt_pass *pass, const struct mt_line
                                 const struct mt_tensor *inner)
 {
     bool biased = mt_tensor_present(&gate->linear->bias) || mt_tensor_present(&up->linear->bias);
-    bool lora = mt_linear_has_lora(gate->linear) || mt_linear_has_lora(up->linear);
-    if (!biased && lora) {
+    if (!biased) {
         struct mt_expert_linear one[] = {mt_linear_as_expert(gate->linear), mt_linear_as_expert(up->linear)};
         struct mt_projection_output first = {.linear = &one[0], .trace = gate->trace, .y = gate->y};
         struct mt_projection_output second = {.linear = &one[1], .trace = up->trace, .y = up->y};

@@ -1,6 +1,7 @@
 /*
  * grouped_gemm: with e the expert of row r, y_rj = alpha Σ_p x_rp op(W_e)_pj + beta y_rj.
  * An absent W_e leaves beta y_rj.
+ * head_gemm: the same with h for e, over all rows of each head.
  * grouped_gemm_dw: dW_e,ij = alpha Σ_r dy_ri x_rj + beta dW_e,ij over the rows r of expert e.
  */
 #include "ops/ref/ref.h"
@@ -37,6 +38,21 @@ enum mt_status mt_ref_grouped_gemm(struct mt_device *device, const void *args)
         if (status != MT_OK) return status;
     }
     return MT_OK;
+}
+
+enum mt_status mt_ref_head_gemm(struct mt_device *device, const void *args)
+{
+    const struct mt_head_gemm_args *g = args;
+    enum mt_status status = MT_OK;
+    for (int64_t h = 0; h < g->x.dim[1] && status == MT_OK; h++) {
+        status = mt_ref_gemm(device, &(struct mt_gemm_args){.a = mt_tensor_head(&g->x, h),
+                                                            .b = g->weight[h],
+                                                            .c = mt_tensor_head(&g->y, h),
+                                                            .transpose_b = g->transpose_weight,
+                                                            .alpha = g->alpha,
+                                                            .beta = g->beta});
+    }
+    return status;
 }
 
 /* dW_ij = alpha Σ_r dy_ri x_rj + beta dW_ij over rows [first, end). */

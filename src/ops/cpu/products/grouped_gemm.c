@@ -1,6 +1,6 @@
 /*
- * grouped_gemm and its weight gradient: every expert's product is cut into tiles by its own sizes, and
- * all tiles of all experts are shared out together, so that uneven loads keep every thread busy.
+ * grouped_gemm, its weight gradient, and head_gemm: every expert's product is cut into tiles by its own
+ * sizes, and all tiles of all experts are shared out together, so that uneven loads keep every thread busy.
  */
 #include "ops/cpu/products/gemm_tiles.h"
 
@@ -78,6 +78,44 @@ enum mt_status MT_CPU(grouped_gemm)(struct mt_device *device, const void *args)
     double work = rows * (double)g->x.dim[1] * (double)g->y.dim[1];
 #pragma omp parallel for num_threads(gemm_threads(device, work)) schedule(dynamic)
     for (int64_t tile = 0; tile < count; tile++) forward_tile(g, tile, gemm_own_workspace(device));
+    return MT_OK;
+}
+
+bool MT_CPU(head_gemm_fits)(const struct mt_device *device, const void *args)
+{
+    const struct mt_head_gemm_args *g = args;
+    for (int64_t h = 0; h < g->x.dim[1]; h++) {
+        struct mt_gemm_args one = {.a = g->x, .b = g->weight[h], .c = g->y};
+        if (!MT_CPU(gemm_fits)(device, &one)) return false;
+    }
+    return true;
+}
+
+size_t MT_CPU(head_gemm_scratch)(const struct mt_device *device, const void *args)
+{
+    (void)args;
+    return gemm_scratch_bytes(device);
+}
+
+enum mt_status MT_CPU(head_gemm)(struct mt_device *device, const void *args)
+{
+    const struct mt_head_gemm_args *g = args;
+    int64_t rows = g->x.dim[0];
+    int64_t heads = g->x.dim[1];
+    int64_t inner = g->x.dim[2];
+    int64_t columns = g->y.dim[2];
+    if (heads == 0) return MT_OK;
+    struct gemm_tiles tiles = gemm_cut(rows, columns, inner, (GEMM_ENOUGH_TILES + heads - 1) / heads);
+    int64_t each = tiles.row_tiles * tiles.column_tiles;
+    double work = (double)rows * (double)heads * (double)inner * (double)columns;
+#pragma omp parallel for num_threads(gemm_threads(device, work)) schedule(dynamic)
+    for (int64_t tile = 0; tile < heads * each; tile++) {
+        struct mt_tensor x = mt_tensor_head(&g->x, tile / each);
+        struct mt_tensor y = mt_tensor_head(&g->y, tile / each);
+        gemm_tile(&tiles, tile % each, rows, columns, inner, g->alpha, gemm_operand_of(&x, false),
+                  gemm_operand_of(&g->weight[tile / each], g->transpose_weight), g->beta, y.data, y.stride[0],
+                  gemm_own_workspace(device));
+    }
     return MT_OK;
 }
 

@@ -459,5 +459,5 @@ enum mt_status cuda_gemm(struct mt_device *device, const struct mt_gemm_args *g,
 }
 
 static const gemm_variant other = {NULL, cuda_gemm_bytes, cuda_gemm};
-static const gemm_variant *const op_variants[] = {&cuda_gemm_few, &other};
+static const gemm_variant *const op_variants[] = {&cuda_thin_gemm, &cuda_gemm_few, &other};
 CUDA_OP(gemm, op_variants)

@@ -13,6 +13,10 @@ enum mt_status cuda_gemm(struct mt_device *device, const struct mt_gemm_args *g,
 /* Up to four rows with a bf16 weight stored [N,K], as in decoding. As exact as an f32 product. */
 extern const struct cuda_variant<struct mt_gemm_args> cuda_gemm_few;
 
+/* The same of up to 64 bf16 rows, and of any number of weights' columns up to 16 rows; sums as cuBLAS makes
+ * them. */
+extern const struct cuda_variant<struct mt_gemm_args> cuda_thin_gemm;
+
 /* Exact products of bf16 rows with a small f32 weight, stored [N,K], on cuda-bf16. No dimension is 0. */
 extern const struct cuda_variant<struct mt_gemm_args> cuda_gemm_split;
 

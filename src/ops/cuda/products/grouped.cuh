@@ -52,7 +52,15 @@ bool cuda_thin_gradient(const struct mt_grouped_gemm_dw_args *g);
  */
 extern const struct cuda_variant<struct mt_grouped_sum_args> cuda_hopper_sum;
 
-/* The same for a single product. */
+/* grouped_sum, and gate and up of grouped_swiglu with what comes of them, of few bf16 rows, as in decoding.
+ */
+extern const struct cuda_variant<struct mt_grouped_sum_args> cuda_thin_sum;
+extern const struct cuda_variant<struct mt_grouped_swiglu_args> cuda_thin_swiglu;
+
+/* head_gemm of few bf16 rows with weights [N,K]. */
+extern const struct cuda_variant<struct mt_head_gemm_args> cuda_thin_heads;
+
+/* cuda_hopper_sum for a single product. */
 extern const struct cuda_variant<struct mt_grouped_gemm_args> cuda_hopper_gemm;
 
 /*

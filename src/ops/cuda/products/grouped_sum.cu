@@ -199,5 +199,5 @@ static const sum_variant in_two = {is_twofold, twofold_bytes, run_twofold};
 static const sum_variant in_f32 = {is_narrow, widened_bytes, run_widened};
 static const sum_variant by_terms = {NULL, terms_bytes, run_terms};
 
-static const sum_variant *const variants[] = {&in_two, &cuda_hopper_sum, &in_f32, &by_terms};
+static const sum_variant *const variants[] = {&cuda_thin_sum, &in_two, &cuda_hopper_sum, &in_f32, &by_terms};
 CUDA_OP(grouped_sum, variants)

@@ -20,7 +20,7 @@ static const struct cuda_variant<struct mt_grouped_swiglu_args> sums = {
     NULL, sums_bytes, run_sums
 };
 static const struct cuda_variant<struct mt_grouped_swiglu_args> *const variants[] = {
-    &cuda_hopper_swiglu, &sums
+    &cuda_thin_swiglu, &cuda_hopper_swiglu, &sums
 };
 CUDA_OP(grouped_swiglu, variants)
 

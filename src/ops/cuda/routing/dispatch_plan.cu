@@ -1,7 +1,7 @@
 /*
  * dispatch_plan: a stable counting sort. The (token, slot) pairs are cut into chunks, one block each, that
  * count their experts; one block turns the counts into each chunk's first row per expert; then each chunk
- * places its own pairs by their rank within the chunk. No atomics.
+ * places its own pairs by their rank within the chunk. No atomics. Few pairs are sorted by a single block.
  */
 #include "ops/cuda/common/common.cuh"
 
@@ -128,6 +128,62 @@ __global__ static void place_kernel(struct mt_dispatch_plan_args a, const int32_
     if (p >= cuda_int1(a.offsets, n)) slot_of_row[p] = -1; // as many rows as pairs: p also counts rows
 }
 
+// ------------------------------------------------------------------ few pairs
+
+#define FEW_PAIRS   4096
+#define FEW_THREADS 1024
+
+/* The warp's pairs of expert e: `found(p, rank)` is called for each, by its own lane; returns their number.
+ */
+template <class FOUND>
+__device__ static inline int32_t walk_pairs(const int32_t *experts, int pairs, int e, const FOUND &found)
+{
+    int32_t before = 0;
+    for (int start = 0; start < pairs; start += 32) {
+        int p = start + cuda_lane();
+        bool own = p < pairs && experts[p] == e;
+        unsigned all = __ballot_sync(CUDA_EVERY, own);
+        if (own) found(p, before + __popc(all & ((1u << cuda_lane()) - 1)));
+        before += __popc(all);
+    }
+    return before;
+}
+
+/* One block, whose warps take the experts in turns. */
+__global__ static void __launch_bounds__(FEW_THREADS) few_kernel(struct mt_dispatch_plan_args a)
+{
+    __shared__ int32_t experts[FEW_PAIRS];
+    int32_t *offsets = static_cast<int32_t *>(a.offsets.data);
+    int32_t *slot_of_row = static_cast<int32_t *>(a.slot_of_row.data);
+    int n = (int)a.offsets.dim[0] - 1;
+    int slots = (int)a.expert.dim[1];
+    int pairs = (int)a.expert.dim[0] * slots;
+    int warp = (int)threadIdx.x / 32;
+    for (int p = (int)threadIdx.x; p < pairs; p += FEW_THREADS) {
+        experts[p] = cuda_int2(a.expert, p / slots, p % slots);
+        if (experts[p] < 0) cuda_int_row(a.row_of_slot, p / slots)[p % slots] = -1;
+    }
+    __syncthreads();
+    for (int e = warp; e < n; e += FEW_THREADS / 32) {
+        int32_t count = walk_pairs(experts, pairs, e, [](int, int32_t) {});
+        if (cuda_lane() == 0) offsets[e + 1] = count;
+    }
+    if (threadIdx.x == 0) offsets[0] = 0;
+    __syncthreads();
+    if (warp == 0) add_up(offsets + 1, n);
+    __syncthreads();
+    for (int e = warp; e < n; e += FEW_THREADS / 32) {
+        int32_t first = offsets[e];
+        walk_pairs(experts, pairs, e, [&](int p, int32_t rank) {
+            slot_of_row[first + rank] = p;
+            cuda_int_row(a.row_of_slot, p / slots)[p % slots] = first + rank;
+        });
+    }
+    for (int r = offsets[n] + (int)threadIdx.x; r < pairs; r += FEW_THREADS) slot_of_row[r] = -1;
+}
+
+// ------------------------------------------------------------------ launcher
+
 static int64_t chunks_of(const struct mt_dispatch_plan_args *a)
 {
     return (mt_tensor_count(&a->expert) + CHUNK - 1) / CHUNK;
@@ -137,6 +193,7 @@ size_t mt_cuda_dispatch_plan_scratch(const struct mt_device *device, const void 
 {
     (void)device;
     const struct mt_dispatch_plan_args *a = static_cast<const struct mt_dispatch_plan_args *>(args);
+    if (mt_tensor_count(&a->expert) <= FEW_PAIRS) return 0;
     return (size_t)(chunks_of(a) * (a->offsets.dim[0] - 1)) * sizeof(int32_t);
 }
 
@@ -146,13 +203,15 @@ enum mt_status mt_cuda_dispatch_plan(struct mt_device *device, const void *args)
     cudaStream_t stream = cuda_stream(device);
     int64_t chunks = chunks_of(a);
     int32_t *counts = static_cast<int32_t *>(device->scratch.data);
-    if (chunks > 0) {
-        cudaError_t error = cudaMemsetAsync(counts, 0, mt_cuda_dispatch_plan_scratch(device, args), stream);
-        enum mt_status status = cuda_status(device, error, "clearing counts");
-        if (status != MT_OK) return status;
-        count_kernel<<<(unsigned)chunks, CHUNK, 0, stream>>>(*a, counts);
+    if (mt_tensor_count(&a->expert) <= FEW_PAIRS) {
+        few_kernel<<<1, FEW_THREADS, 0, stream>>>(*a);
+        return cuda_launched(device, "dispatch_plan");
     }
+    cudaError_t error = cudaMemsetAsync(counts, 0, mt_cuda_dispatch_plan_scratch(device, args), stream);
+    enum mt_status status = cuda_status(device, error, "clearing counts");
+    if (status != MT_OK) return status;
+    count_kernel<<<(unsigned)chunks, CHUNK, 0, stream>>>(*a, counts);
     start_kernel<<<1, 32 * START_PARTS, 0, stream>>>(*a, counts, chunks);
-    if (chunks > 0) place_kernel<<<(unsigned)chunks, CHUNK, 0, stream>>>(*a, counts);
+    place_kernel<<<(unsigned)chunks, CHUNK, 0, stream>>>(*a, counts);
     return cuda_launched(device, "dispatch_plan");
 }

@@ -1,0 +1,382 @@
+/*
+ * Products of few rows with weights stored [N,K] (thin.cuh): y = alpha · Σ_t x_t W_tᵀ + beta · y, a gemm, a
+ * grouped_sum, a head_gemm, or a SwiGLU block's two sums and what comes of them. A block makes 16 columns of
+ * y; an instruction's left operand is 16 rows of a weight.
+ */
+#include "ops/cuda/elementwise/swiglu.cuh"
+#include "ops/cuda/products/grouped.cuh"
+#include "ops/cuda/products/thin.cuh"
+
+#define COLUMNS     16        // of a block
+#define STEPS       32        // of a weight's row that four lanes read at a time: two instructions
+#define MOST_ROWS   64        // of a product without experts
+#define PAIR_ROWS   32        // of a SwiGLU block without experts
+#define FEW_ROWS    16        // up to which rows are read from the cache faster than weights from memory
+#define MOST_WIDE   8192      // columns of a product of more rows than that: all rows are read for 16 of them
+#define ROWS_EACH   2         // of an expert on average: with more, some experts have more than a tile
+#define MOST_STRIDE (1 << 25) // elements between rows of x, which are found by 32 bits
+#define MOST_TERMS  2         // of a sum
+
+/* One product of a sum. */
+struct thin_product {
+    const __nv_bfloat16 *x;      // [R,K], the first head's
+    const __nv_bfloat16 *weight; // [N,K], the first expert's
+    int64_t x_stride, stride;    // elements between rows
+    int64_t x_gap;               // elements from a head's x to the next one's; 0: there are no heads
+    int64_t gap;                 // elements from an expert's or a head's weight to the next one's
+    int steps;                   // K
+};
+
+/* One or two sums. The second one's first product has the first one's x. */
+struct thin_call {
+    struct thin_product product[2][MOST_TERMS];
+    int terms;
+    const int32_t *offsets; // NULL: all rows are one expert's, or each head's
+    int experts;            // or heads
+    int64_t rows;
+    int64_t y_gap;         // elements from a head's y to the next one's
+    struct mt_tensor y[3]; // [R,N]: of the sums; then, of two, silu(first) · second
+    float alpha, beta;
+};
+
+/* Rows [first, end) of expert or head e, and the first column. */
+struct thin_place {
+    int64_t first, end, column;
+    int e;
+};
+
+/* The block's place; false where it has none. */
+template <int TILES>
+__device__ static inline bool find_place(const struct thin_call &call, struct thin_place *place)
+{
+    int64_t tile = blockIdx.y;
+    place->column = (int64_t)blockIdx.x * COLUMNS;
+    place->e = (int)blockIdx.z;
+    place->first = tile * 8 * TILES;
+    place->end = call.rows;
+    if (call.offsets == NULL) return true;
+    place->e = find_expert(call.offsets, call.experts, 8 * TILES, &tile);
+    if (place->e < 0) return false;
+    place->first = call.offsets[place->e] + tile * 8 * TILES;
+    place->end = call.offsets[place->e + 1];
+    return true;
+}
+
+/* As many as registers hold. */
+template <int WEIGHTS, int TILES> struct thin_batch {
+    static constexpr int each = 2 * WEIGHTS + TILES;
+    static constexpr int size = each <= 3 ? 8 : each <= 5 ? 4 : each <= 8 ? 2 : 1;
+};
+
+/*
+ * sums += the products of WEIGHTS weights with the same x: fragment w · TILES + t is of weight w and of rows
+ * 8t on. Rows and columns past the last read the last one again; nobody stores what comes of it.
+ * BATCH: parts of 16 bytes of an operand a lane reads ahead of the instructions that use them.
+ */
+template <int WEIGHTS, int TILES, int BATCH = thin_batch<WEIGHTS, TILES>::size>
+__device__ static inline void add_products(float (&sums)[WEIGHTS * TILES][4],
+                                           const struct thin_product *const (&p)[WEIGHTS],
+                                           const struct thin_place &place, int64_t columns)
+{
+    int line = cuda_lane() / 4;
+    int part = cuda_lane() % 4 * 8;
+    int steps = p[0]->steps;
+    const __nv_bfloat16 *left[WEIGHTS][2];
+    const __nv_bfloat16 *x = p[0]->x + place.e * p[0]->x_gap + place.first * p[0]->x_stride + part;
+    unsigned right[TILES]; // elements from x on
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        int64_t column = place.column + line + 8 * half;
+        if (column >= columns) column = columns - 1;
+#pragma unroll
+        for (int w = 0; w < WEIGHTS; w++)
+            left[w][half] = p[w]->weight + place.e * p[w]->gap + column * p[w]->stride + part;
+    }
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+        int64_t row = 8 * t + line;
+        if (row >= place.end - place.first) row = place.end - place.first - 1;
+        right[t] = (unsigned)(row * p[0]->x_stride);
+    }
+#pragma unroll 1
+    for (int k = (int)threadIdx.x / 32 * STEPS; k < steps; k += BATCH * CUDA_WARPS * STEPS) {
+        const uint4 none = make_uint4(0, 0, 0, 0);
+        uint4 a[BATCH][WEIGHTS][2];
+        uint4 b[BATCH][TILES];
+#pragma unroll
+        for (int i = 0; i < BATCH; i++) {
+            int at = k + i * CUDA_WARPS * STEPS;
+            bool there = at + part < steps;
+#pragma unroll
+            for (int w = 0; w < WEIGHTS; w++) {
+                a[i][w][0] = thin_weight(left[w][0] + at, there);
+                a[i][w][1] = thin_weight(left[w][1] + at, there);
+            }
+#pragma unroll
+            for (int t = 0; t < TILES; t++)
+                b[i][t] = there ? *reinterpret_cast<const uint4 *>(x + right[t] + at) : none;
+        }
+#pragma unroll
+        for (int i = 0; i < BATCH; i++) {
+#pragma unroll
+            for (int w = 0; w < WEIGHTS; w++) {
+                const unsigned low[4] = {a[i][w][0].x, a[i][w][1].x, a[i][w][0].y, a[i][w][1].y};
+                const unsigned high[4] = {a[i][w][0].z, a[i][w][1].z, a[i][w][0].w, a[i][w][1].w};
+#pragma unroll
+                for (int t = 0; t < TILES; t++) {
+                    multiply_add(sums[w * TILES + t], low, b[i][t].x, b[i][t].y);
+                    multiply_add(sums[w * TILES + t], high, b[i][t].z, b[i][t].w);
+                }
+            }
+        }
+    }
+}
+
+/* y = alpha · sum + beta · y; what y holds then. */
+__device__ static inline float store(const struct mt_tensor &y, int64_t at, float sum, float alpha,
+                                     float beta)
+{
+    float old = beta == 0.0f ? 0.0f : beta * cuda_float_at(y.data, y.dtype, at);
+    cuda_float_set(y.data, y.dtype, at, alpha * sum + old);
+    return y.dtype == MT_BF16 ? __bfloat162float(__float2bfloat16_rn(alpha * sum + old)) : alpha * sum + old;
+}
+
+/* WEIGHTS: 1, or 2 of a SwiGLU block. */
+template <int WEIGHTS, int TILES>
+__global__ static void __launch_bounds__(CUDA_THREADS, 2)
+    thin_kernel(const __grid_constant__ struct thin_call call)
+{
+    __shared__ struct thin_sums<WEIGHTS * TILES> all;
+    struct thin_place place;
+    int64_t columns = call.y[0].dim[1];
+    float sums[WEIGHTS * TILES][4] = {};
+    if (!find_place<TILES>(call, &place)) return;
+    if constexpr (WEIGHTS == 1) {
+        for (int t = 0; t < call.terms; t++)
+            add_products<1, TILES>(sums, {&call.product[0][t]}, place, columns);
+    } else {
+        add_products<2, TILES>(sums, {&call.product[0][0], &call.product[1][0]}, place, columns);
+        for (int w = 0; w < 2 && call.terms > 1; w++) {
+            float thin[TILES][4] = {};
+            add_products<1, TILES, 1>(thin, {&call.product[w][1]}, place, columns);
+#pragma unroll
+            for (int t = 0; t < TILES; t++) {
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    sums[t][e] += w == 0 ? thin[t][e] : 0.0f;
+                    sums[TILES + t][e] += w == 1 ? thin[t][e] : 0.0f;
+                }
+            }
+        }
+    }
+    thin_share(all, sums);
+    for (int i = (int)threadIdx.x; i < TILES * 4 * 32; i += CUDA_THREADS) {
+        int lane = i % 32;
+        int element = i / 32 % 4;
+        int tile = i / 128;
+        int64_t row = place.first + 8 * tile + lane % 4 * 2 + element % 2;
+        int64_t column = place.column + lane / 4 + element / 2 * 8;
+        if (row >= place.end || column >= columns) continue;
+        float first = store(call.y[0], place.e * call.y_gap + row * call.y[0].stride[0] + column,
+                            thin_sum(all, tile, element, lane), call.alpha, call.beta);
+        if constexpr (WEIGHTS == 2) {
+            float second = store(call.y[1], row * call.y[1].stride[0] + column,
+                                 thin_sum(all, TILES + tile, element, lane), call.alpha, call.beta);
+            cuda_float_set(call.y[2].data, call.y[2].dtype, row * call.y[2].stride[0] + column,
+                           swiglu(first, second));
+        }
+    }
+}
+
+// ------------------------------------------------------------------ the host's side
+
+template <int WEIGHTS, int TILES>
+static enum mt_status launch(struct mt_device *device, const struct thin_call &call)
+{
+    int64_t tiles = (call.rows + 8 * TILES - 1) / (8 * TILES);
+    if (call.offsets != NULL) {
+        // Each expert may end in a tile that is not full, but none is without a row.
+        int64_t most = call.rows / (8 * TILES) + call.experts;
+        tiles = call.rows < most ? call.rows : most;
+    }
+    dim3 grid((unsigned)((call.y[0].dim[1] + COLUMNS - 1) / COLUMNS), (unsigned)tiles,
+              call.offsets != NULL ? 1u : (unsigned)call.experts);
+    thin_kernel<WEIGHTS, TILES><<<grid, CUDA_THREADS, 0, cuda_stream(device)>>>(call);
+    return cuda_launched(device, "a product of few rows");
+}
+
+template <int WEIGHTS> static enum mt_status pick(struct mt_device *device, const struct thin_call &call)
+{
+    if (call.offsets != NULL || call.rows <= 8) return launch<WEIGHTS, 1>(device, call);
+    if (call.rows <= 16) return launch<WEIGHTS, 2>(device, call);
+    if constexpr (WEIGHTS == 1) {
+        if (call.rows > 32) return launch<1, 8>(device, call);
+    }
+    return launch<WEIGHTS, 4>(device, call);
+}
+
+static bool term_fits(const struct mt_product_term *term, int experts, float alpha)
+{
+    const struct mt_tensor *weight = cuda_uniform(term->weight, experts);
+    return weight != NULL && weight->dtype == MT_BF16 && cuda_gap(term->weight, experts) > 0 &&
+           (weight->dim[0] == 1 || weight->stride[0] % 8 == 0) && term->transpose_weight &&
+           term->alpha == alpha && !mt_tensor_present(&term->mask_y) && thin_reads(&term->x) &&
+           term->x.dim[1] <= INT32_MAX / 2 && (term->x.dim[0] == 1 || term->x.stride[0] <= MOST_STRIDE);
+}
+
+/* A sum of up to `most` rows, where they are one expert's. */
+static bool fits(const struct mt_device *device, const struct mt_grouped_sum_args *a, int64_t most)
+{
+    int64_t rows = a->y.dim[0];
+    bool grouped = mt_tensor_present(&a->offsets);
+    if (!cuda_state_of(device)->bf16 || !cuda_is_float_or_bf16(&a->y) || a->count > MOST_TERMS || rows < 1 ||
+        a->y.dim[1] < 1)
+        return false;
+    if (grouped && rows > ROWS_EACH * a->experts) return false;
+    if (!grouped && (rows > most || (rows > FEW_ROWS && a->y.dim[1] > MOST_WIDE))) return false;
+    for (int t = 0; t < a->count; t++) {
+        if (!term_fits(&a->terms[t], a->experts, a->terms[0].alpha)) return false;
+    }
+    return true;
+}
+
+static struct thin_product product_of(const struct mt_product_term *term, int experts)
+{
+    struct thin_product product = {};
+    product.x = static_cast<const __nv_bfloat16 *>(term->x.data);
+    product.weight = static_cast<const __nv_bfloat16 *>(term->weight[0].data);
+    product.x_stride = term->x.stride[0];
+    product.stride = term->weight[0].stride[0];
+    product.gap = cuda_gap(term->weight, experts) / 2;
+    product.steps = (int)term->x.dim[1];
+    return product;
+}
+
+static struct thin_call call_of(const struct mt_grouped_sum_args *a)
+{
+    struct thin_call call = {};
+    for (int t = 0; t < a->count; t++) call.product[0][t] = product_of(&a->terms[t], a->experts);
+    call.terms = a->count;
+    if (mt_tensor_present(&a->offsets)) call.offsets = static_cast<const int32_t *>(a->offsets.data);
+    call.experts = a->experts;
+    call.rows = a->y.dim[0];
+    call.y[0] = a->y;
+    call.alpha = a->terms[0].alpha;
+    call.beta = a->beta;
+    return call;
+}
+
+static bool sum_fits(const struct mt_device *device, const struct mt_grouped_sum_args *a)
+{
+    return fits(device, a, MOST_ROWS);
+}
+
+static enum mt_status run_sum(struct mt_device *device, const struct mt_grouped_sum_args *a, void *)
+{
+    return pick<1>(device, call_of(a));
+}
+
+const struct cuda_variant<struct mt_grouped_sum_args> cuda_thin_sum = {
+    sum_fits, NULL, run_sum
+};
+
+// ------------------------------------------------------------------ gemm
+
+/* `term` is borrowed by what is returned. */
+static struct mt_grouped_sum_args as_sum(const struct mt_gemm_args *g, struct mt_product_term *term)
+{
+    *term = {};
+    term->x = g->a;
+    term->weight = &g->b;
+    term->transpose_weight = g->transpose_b;
+    term->alpha = g->alpha;
+    struct mt_grouped_sum_args sum = {};
+    sum.terms = term;
+    sum.count = 1;
+    sum.experts = 1;
+    sum.y = g->c;
+    sum.beta = g->beta;
+    return sum;
+}
+
+static bool gemm_fits(const struct mt_device *device, const struct mt_gemm_args *g)
+{
+    struct mt_product_term term;
+    struct mt_grouped_sum_args sum = as_sum(g, &term);
+    return !g->transpose_a && sum_fits(device, &sum);
+}
+
+static enum mt_status run_gemm(struct mt_device *device, const struct mt_gemm_args *g, void *)
+{
+    struct mt_product_term term;
+    struct mt_grouped_sum_args sum = as_sum(g, &term);
+    return run_sum(device, &sum, NULL);
+}
+
+const struct cuda_variant<struct mt_gemm_args> cuda_thin_gemm = {
+    gemm_fits, NULL, run_gemm
+};
+
+// ------------------------------------------------------------------ grouped_swiglu
+
+static bool swiglu_fits(const struct mt_device *device, const struct mt_grouped_swiglu_args *a)
+{
+    const struct mt_tensor *x = &a->gate.terms[0].x;
+    const struct mt_tensor *other = &a->up.terms[0].x;
+    return fits(device, &a->gate, PAIR_ROWS) && fits(device, &a->up, PAIR_ROWS) &&
+           a->gate.count == a->up.count && a->gate.terms[0].alpha == a->up.terms[0].alpha &&
+           x->data == other->data && x->stride[0] == other->stride[0] && x->dim[1] == other->dim[1] &&
+           cuda_is_float_or_bf16(&a->y);
+}
+
+static enum mt_status run_swiglu(struct mt_device *device, const struct mt_grouped_swiglu_args *a, void *)
+{
+    struct thin_call call = call_of(&a->gate);
+    for (int t = 0; t < a->up.count; t++) call.product[1][t] = product_of(&a->up.terms[t], a->up.experts);
+    call.y[1] = a->up.y;
+    call.y[2] = a->y;
+    return pick<2>(device, call);
+}
+
+const struct cuda_variant<struct mt_grouped_swiglu_args> cuda_thin_swiglu = {
+    swiglu_fits, NULL, run_swiglu
+};
+
+// ------------------------------------------------------------------ head_gemm
+
+/* A product as of one expert, the first head's. `term` is borrowed by what is returned. */
+static struct mt_grouped_sum_args as_head(const struct mt_head_gemm_args *g, struct mt_product_term *term)
+{
+    struct mt_gemm_args one = {};
+    one.a = mt_tensor_head(&g->x, 0);
+    one.c = mt_tensor_head(&g->y, 0);
+    one.transpose_b = g->transpose_weight;
+    one.alpha = g->alpha;
+    one.beta = g->beta;
+    struct mt_grouped_sum_args sum = as_sum(&one, term);
+    term->weight = g->weight;
+    sum.experts = (int)g->x.dim[1];
+    return sum;
+}
+
+static bool heads_fit(const struct mt_device *device, const struct mt_head_gemm_args *g)
+{
+    struct mt_product_term term;
+    if (g->x.dim[1] < 1 || g->x.dim[1] > CUDA_EXPERTS_AT_ONCE || !thin_reads(&g->x)) return false;
+    struct mt_grouped_sum_args sum = as_head(g, &term);
+    return sum_fits(device, &sum);
+}
+
+static enum mt_status run_heads(struct mt_device *device, const struct mt_head_gemm_args *g, void *)
+{
+    struct mt_product_term term;
+    struct mt_grouped_sum_args sum = as_head(g, &term);
+    struct thin_call call = call_of(&sum);
+    call.product[0][0].x_gap = g->x.stride[1];
+    call.y_gap = g->y.stride[1];
+    return pick<1>(device, call);
+}
+
+const struct cuda_variant<struct mt_head_gemm_args> cuda_thin_heads = {
+    heads_fit, NULL, run_heads
+};
