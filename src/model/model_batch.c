@@ -46,13 +46,13 @@ static enum mt_status check_cached(const struct mt_model *model, const struct mt
     for (int64_t b = 0; b < batch->sequences; b++) {
         const struct mt_cached_sequence *sequence = &batch->cached[b];
         int64_t end = (int64_t)sequence->past + batch->offsets[b + 1] - batch->offsets[b];
-        if (sequence->slot < 0 || sequence->slot >= model->options.sequences || sequence->past < 0 ||
+        if (sequence->slot < 0 || sequence->slot >= model->options.cache_slots || sequence->past < 0 ||
             end > sequence->length || sequence->length > model->options.positions) {
             return mt_fail(model->ctx, MT_ERR_USAGE,
                            "sequence %" PRId64 " has tokens up to %" PRId64 " of %" PRId32 " in slot %" PRId32
                            "; there is room for %" PRId64 " in each of %" PRId64,
                            b, end, sequence->length, sequence->slot, model->options.positions,
-                           model->options.sequences);
+                           model->options.cache_slots);
         }
     }
     return MT_OK;
@@ -270,7 +270,7 @@ enum mt_status mt_model_backward(struct mt_model *model)
     return mt_transformer_backward(&model->transformer);
 }
 
-/* With a cache: the batch goes through it as well, and every token's logits are wanted. */
+/* With a cache: the batch goes through it as well, and as many tokens' logits are wanted as can be. */
 static enum mt_status plan_cached(struct mt_model *model, const struct mt_batch *batch)
 {
     void *memory = NULL;
@@ -281,7 +281,7 @@ static enum mt_status plan_cached(struct mt_model *model, const struct mt_batch 
     struct mt_model_loss loss;
     struct mt_batch cached = *batch;
     for (int64_t b = 0; b < batch->sequences; b++) {
-        sequences[b].slot = (int32_t)b;
+        sequences[b].slot = (int32_t)(b % model->options.cache_slots);
         sequences[b].length = (int32_t)model->options.positions;
     }
     cached.cached = sequences;
@@ -289,9 +289,10 @@ static enum mt_status plan_cached(struct mt_model *model, const struct mt_batch 
     mt_release(model->ctx, memory, bytes);
     if (status != MT_OK) return status;
     // Nothing is written while planning, so it does not matter that this memory is something else's.
-    struct mt_tensor logits = mt_tensor_2d(model->work.data, MT_F32, batch->tokens, model->desc.vocabulary);
-    return mt_head_logits_of(&model->transformer.pass, &model->params, &model->transformer.head,
-                             batch->tokens, &logits);
+    int64_t rows = model->options.logit_rows;
+    struct mt_tensor logits = mt_tensor_2d(model->work.data, MT_F32, rows, model->desc.vocabulary);
+    return mt_head_logits_of(&model->transformer.pass, &model->params, &model->transformer.head, rows,
+                             &logits);
 }
 
 /* The planned batch through everything that a real one may go through. */

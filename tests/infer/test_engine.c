@@ -223,6 +223,47 @@ static void test_company(void **state)
     }
 }
 
+/* Many pieces a pass, of one prompt and of several, leave the same bits as one at a time. */
+static void test_passes(void **state)
+{
+    const struct workplace *place = *state;
+    static struct bench_generation small[6];
+    static struct bench_generation large[6];
+    static struct scoring_case scored;
+    static struct scoring_case again;
+    static const struct mt_engine_options piece = {
+        .slots = 3, .positions = POSITIONS, .piece = 4, .pass_tokens = 1};
+    static const struct mt_engine_options many = {
+        .slots = 4, .positions = POSITIONS, .piece = 4, .pass_tokens = 90};
+    for (size_t at = 0; at < MT_ARCH_COUNT; at++) {
+        struct engine_bench bench;
+        assert_int_equal(small_model_make(place, small_model_config(mt_archs[at]), MT_HF_BFLOAT16, 11), 0);
+        int64_t steps[2];
+        for (int wide = 0; wide < 2; wide++) {
+            struct bench_generation *generation = wide ? large : small;
+            struct scoring_case *c = wide ? &again : &scored;
+            assert_int_equal(engine_bench_open(&bench, place, NULL, 2, wide ? &many : &piece, true), MT_OK);
+            make_scoring(c, 27, 4);
+            assert_int_equal(mt_engine_add_scoring(bench.engine, &c->scoring), MT_OK);
+            for (int i = 0; i < 6; i++) {
+                bench_generation_make(&generation[i], 6 + 6 * i, 5, VOCABULARY, (uint64_t)i + 1);
+                generation[i].request.sampling.temperature = 1.0;
+                add(&bench, &generation[i]);
+            }
+            mt_context_forbid_allocation(&bench.ctx, "a step");
+            run(&bench);
+            mt_context_forbid_allocation(&bench.ctx, NULL);
+            steps[wide] = mt_engine_counts(bench.engine).steps;
+            engine_bench_close(&bench);
+        }
+        for (int i = 0; i < 6; i++)
+            assert_memory_equal(small[i].answer, large[i].answer, sizeof small[i].answer);
+        assert_memory_equal(scored.each, again.each, sizeof scored.each);
+        assert_true(3 * steps[1] < 2 * steps[0]);
+        workplace_clear(place);
+    }
+}
+
 static void test_ends(void **state)
 {
     const struct workplace *place = *state;
@@ -335,8 +376,9 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_WORKPLACE(test_architectures), IN_WORKPLACE(test_company),       IN_WORKPLACE(test_ends),
-        IN_WORKPLACE(test_refusals),      IN_WORKPLACE(test_no_allocation), IN_WORKPLACE(test_memory),
+        IN_WORKPLACE(test_architectures), IN_WORKPLACE(test_company),  IN_WORKPLACE(test_passes),
+        IN_WORKPLACE(test_ends),          IN_WORKPLACE(test_refusals), IN_WORKPLACE(test_no_allocation),
+        IN_WORKPLACE(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
