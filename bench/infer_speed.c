@@ -1,10 +1,11 @@
 /*
- * How fast a model reads and writes: infer_speed DIR [THREADS] [PROMPT] [NEW] [ROUNDS] [SLOTS ...]
+ * How fast a model reads and writes: infer_speed DIR [THREADS] [PROMPT] [NEW] [ROUNDS] [SLOTS[:PASS] ...]
  *
- * For each number of slots (1, 4 and 16 by default) so many prompts of PROMPT tokens (512) are read, and NEW
- * tokens (32) written for each, ROUNDS times (3) after a prompt that only brings the weights into memory.
- * Printed are tokens a second, medians over the rounds: of prompts until every answer has its first token,
- * though answers that began earlier are written on meanwhile, and of answers from then on.
+ * For each number of slots (1, 4 and 16 by default), with batches of up to PASS tokens of prompts, so many
+ * prompts of PROMPT tokens (512) are read, and NEW tokens (32) written for each, ROUNDS times (3) after a
+ * prompt that only brings the weights into memory. Printed are tokens a second, medians over the rounds: of
+ * prompts until every answer has its first token, though answers that began earlier are written on meanwhile,
+ * and of answers from then on.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 
 struct bench {
     int64_t slots, prompt, answer;
+    int64_t pass; // tokens of prompts in a batch; 0: the engine's default
     int32_t *ids;
     int64_t begun;    // sequences that have a first token
     int64_t tokens;   // of all answers so far
@@ -93,15 +95,16 @@ static enum mt_status measure_rounds(struct mt_engine *engine, const struct benc
         written[i] = rates.written;
     }
     if (status != MT_OK) return status;
-    printf("%3lld slots: %8.1f tok/s read, %8.1f tok/s written\n", (long long)bench->slots,
-           bench_median(read, (int)rounds), bench_median(written, (int)rounds));
+    printf("%3lld slots, passes of %lld: %8.1f tok/s read, %8.1f tok/s written\n", (long long)bench->slots,
+           (long long)bench->pass, bench_median(read, (int)rounds), bench_median(written, (int)rounds));
     return MT_OK;
 }
 
 static enum mt_status run(struct mt_context *ctx, const char *directory, int threads, int64_t rounds,
                           struct bench *bench)
 {
-    struct mt_engine_options options = {.slots = bench->slots, .positions = bench->prompt + bench->answer};
+    struct mt_engine_options options = {
+        .slots = bench->slots, .positions = bench->prompt + bench->answer, .pass_tokens = bench->pass};
     struct mt_model_options model_options = {0};
     struct mt_device *device = NULL;
     struct mt_model *model = NULL;
@@ -128,7 +131,8 @@ int main(int argc, char **argv)
     static const char *const usual[] = {"1", "4", "16"};
     mt_context_init(&ctx, NULL);
     if (argc < 2) {
-        (void)fprintf(stderr, "usage: infer_speed DIR [THREADS] [PROMPT] [NEW] [ROUNDS] [SLOTS ...]\n");
+        (void)fprintf(stderr,
+                      "usage: infer_speed DIR [THREADS] [PROMPT] [NEW] [ROUNDS] [SLOTS[:PASS] ...]\n");
         return 2;
     }
     int threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 0;
@@ -139,7 +143,9 @@ int main(int argc, char **argv)
     if (rounds < 1 || rounds > MOST_ROUNDS) return 2;
     for (int i = 0; i < count; i++) {
         struct bench bench = sizes;
-        bench.slots = strtol(argc > 6 ? argv[6 + i] : usual[i], NULL, 10);
+        char *end = NULL;
+        bench.slots = strtol(argc > 6 ? argv[6 + i] : usual[i], &end, 10);
+        if (*end == ':') bench.pass = strtol(end + 1, NULL, 10);
         if (bench.slots < 1 || bench.slots > MOST_SLOTS || bench.prompt < 1 || bench.answer < 2) return 2;
         bench.ids = calloc((size_t)(bench.slots * bench.prompt), sizeof *bench.ids);
         if (bench.ids == NULL) return 1;

@@ -13,7 +13,8 @@
 #include "formats/text/lists.h"
 
 #define ARENA_BYTES  ((size_t)1 << 16)
-#define PIECE_TOKENS 512
+#define PIECE_TOKENS 128
+#define PASS_TOKENS  512
 #define LOGIT_ROWS   32 // at the least, so that a scoring does not read the head's weights for every token
 
 enum slot_use {
@@ -64,8 +65,9 @@ struct mt_engine {
     struct mt_device *device; // borrowed
     const struct mt_model_desc *desc;
     int64_t slots, positions, piece;
-    int64_t tokens;      // of a batch at the most
-    int64_t prompt_keys; // likewise (mt_model_prompt_keys)
+    int64_t tokens;         // of a batch at the most
+    int64_t most_sequences; // likewise: a piece is one
+    int64_t prompt_keys;    // likewise (mt_model_prompt_keys)
     struct engine_slot *slot;
     int64_t turn; // the slot that is asked first for its next piece
     struct mt_sampler sampler;
@@ -74,8 +76,8 @@ struct mt_engine {
     size_t line_first, line_count, line_capacity;
     // the batch
     int32_t *ids;                      // [tokens]
-    int32_t *offsets;                  // [slots+1]
-    struct mt_cached_sequence *cached; // [slots]
+    int32_t *offsets;                  // [most_sequences+1]
+    struct mt_cached_sequence *cached; // [most_sequences]
     int32_t *fed;                      // [slots]: tokens each slot has in it
     int32_t *wanted;                   // [tokens]: rows of the batch
     struct engine_row *row;            // [tokens]: what each of those is
@@ -96,11 +98,25 @@ static int64_t piece_of(const struct mt_engine_options *options)
     return piece < options->positions ? piece : options->positions;
 }
 
+/* No more than all slots together can hold. */
+static int64_t pass_tokens_of(const struct mt_engine_options *options)
+{
+    int64_t piece = piece_of(options);
+    int64_t pass = options->pass_tokens > 0 ? options->pass_tokens : PASS_TOKENS;
+    int64_t all = options->slots * options->positions;
+    if (pass > all) pass = all;
+    return pass > piece ? pass : piece;
+}
+
 void mt_engine_model_options(const struct mt_engine_options *options, struct mt_model_options *model)
 {
-    model->tokens = options->slots + piece_of(options);
-    model->sequences = options->slots;
+    int64_t pass = pass_tokens_of(options);
+    model->tokens = options->slots + pass;
+    // A token of every slot, and pieces: the first and the last that a slot has in a batch may be short.
+    model->sequences = 2 * options->slots + pass / piece_of(options);
+    model->cache_slots = options->slots;
     model->positions = options->positions;
+    model->logit_rows = options->slots > LOGIT_ROWS ? options->slots : LOGIT_ROWS;
     model->cache = true;
 }
 
@@ -111,11 +127,12 @@ static enum mt_status take_memory(struct mt_engine *engine)
     struct mt_arena *arena = &engine->arena;
     size_t slots = (size_t)engine->slots;
     size_t tokens = (size_t)engine->tokens;
+    size_t sequences = (size_t)engine->most_sequences;
     enum mt_status status = MT_OK;
     engine->slot = mt_arena_array(arena, slots, sizeof *engine->slot, &status);
     engine->ids = mt_arena_array(arena, tokens, sizeof *engine->ids, &status);
-    engine->offsets = mt_arena_array(arena, slots + 1, sizeof *engine->offsets, &status);
-    engine->cached = mt_arena_array(arena, slots, sizeof *engine->cached, &status);
+    engine->offsets = mt_arena_array(arena, sequences + 1, sizeof *engine->offsets, &status);
+    engine->cached = mt_arena_array(arena, sequences, sizeof *engine->cached, &status);
     engine->fed = mt_arena_array(arena, slots, sizeof *engine->fed, &status);
     engine->wanted = mt_arena_array(arena, tokens, sizeof *engine->wanted, &status);
     engine->row = mt_arena_array(arena, tokens, sizeof *engine->row, &status);
@@ -150,6 +167,8 @@ enum mt_status mt_engine_create(struct mt_model *model, const struct mt_engine_o
     enum mt_status status = mt_allocate_array(ctx, 1, sizeof **engine, &memory);
     if (status != MT_OK) return status;
     struct mt_engine *made = memory;
+    struct mt_model_options sizes = {0};
+    mt_engine_model_options(options, &sizes);
     made->ctx = ctx;
     mt_arena_init(&made->arena, ctx, ARENA_BYTES);
     made->model = model;
@@ -158,11 +177,10 @@ enum mt_status mt_engine_create(struct mt_model *model, const struct mt_engine_o
     made->slots = options->slots;
     made->positions = options->positions;
     made->piece = piece_of(options);
-    made->tokens = made->slots + made->piece;
-    struct mt_model_options opened = {0};
-    mt_engine_model_options(options, &opened);
-    made->prompt_keys = mt_model_prompt_keys(&opened);
-    made->logit_rows = made->slots > LOGIT_ROWS ? made->slots : LOGIT_ROWS;
+    made->tokens = sizes.tokens;
+    made->most_sequences = sizes.sequences;
+    made->prompt_keys = mt_model_prompt_keys(&sizes);
+    made->logit_rows = sizes.logit_rows;
     status = take_memory(made);
     if (status == MT_OK) status = make_logits(made);
     if (status == MT_OK) status = mt_sampler_create(ctx, made->desc->vocabulary, &made->sampler);
@@ -542,24 +560,61 @@ static bool computes(const struct engine_slot *slot)
 }
 
 /*
- * Tokens of the slot's next piece. Pieces end at fixed positions, so that how a sequence is cut, and with it
- * what is rounded, does not depend on the room others leave.
+ * Tokens of the slot's piece that begins at a position. Pieces end at fixed positions, so that how a sequence
+ * is cut, and with it what is rounded, does not depend on the room others leave.
  */
-static int64_t next_piece(const struct mt_engine *engine, const struct engine_slot *slot)
+static int64_t piece_at(const struct mt_engine *engine, const struct engine_slot *slot, int64_t position)
 {
-    int64_t rest = slot->count - slot->done;
-    int64_t piece = engine->piece - slot->done % engine->piece;
+    int64_t rest = slot->count - position;
+    int64_t piece = engine->piece - position % engine->piece;
     return rest < piece ? rest : piece;
 }
 
-static void add_to_batch(struct mt_engine *engine, int64_t number, int64_t tokens)
+/* What a batch has taken so far. */
+struct batch_room {
+    int64_t tokens, sequences, keys;
+};
+
+/* Takes as many of a slot's pieces as there is room for. */
+static void choose_pieces(struct mt_engine *engine, int64_t number, struct batch_room *used)
+{
+    const struct engine_slot *slot = &engine->slot[number];
+    for (int64_t at = slot->done + engine->fed[number]; at < slot->count;) {
+        int64_t tokens = piece_at(engine, slot, at);
+        int64_t keys = tokens < MT_PROMPT_TOKENS ? 0 : at + tokens;
+        if (used->tokens + tokens > engine->tokens || used->sequences == engine->most_sequences ||
+            used->keys + keys > engine->prompt_keys)
+            return;
+        *used = (struct batch_room){used->tokens + tokens, used->sequences + 1, used->keys + keys};
+        engine->fed[number] += (int32_t)tokens;
+        at += tokens;
+    }
+}
+
+/* Every sequence that waits for one token gets it; then pieces of prompts, as far as there is room. */
+static void choose_tokens(struct mt_engine *engine)
+{
+    struct batch_room used = {0};
+    memset(engine->fed, 0, (size_t)engine->slots * sizeof *engine->fed);
+    for (int64_t i = 0; i < engine->slots; i++) {
+        const struct engine_slot *slot = &engine->slot[i];
+        if (computes(slot) && slot->count - slot->done == 1) choose_pieces(engine, i, &used);
+    }
+    for (int64_t i = 0; i < engine->slots; i++) {
+        int64_t number = (engine->turn + i) % engine->slots;
+        if (computes(&engine->slot[number])) choose_pieces(engine, number, &used);
+    }
+    engine->turn = (engine->turn + 1) % engine->slots;
+}
+
+static void add_to_batch(struct mt_engine *engine, int64_t number, int64_t past, int64_t tokens)
 {
     const struct engine_slot *slot = &engine->slot[number];
     int64_t first = engine->batch_tokens;
     int64_t b = engine->sequences++;
-    memcpy(engine->ids + first, slot->ids + slot->done, (size_t)tokens * sizeof *engine->ids);
+    memcpy(engine->ids + first, slot->ids + past, (size_t)tokens * sizeof *engine->ids);
     for (int64_t i = 0; i < tokens; i++) {
-        int64_t position = slot->done + i;
+        int64_t position = past + i;
         engine->is_new[first + i] = position >= slot->seen;
         if (position < slot->seen) engine->all_new = false;
         if (position < slot->first_wanted) continue;
@@ -570,42 +625,35 @@ static void add_to_batch(struct mt_engine *engine, int64_t number, int64_t token
     engine->batch_tokens += tokens;
     engine->offsets[b + 1] = (int32_t)engine->batch_tokens;
     engine->cached[b] = (struct mt_cached_sequence){
-        .slot = (int32_t)number, .past = (int32_t)slot->done, .length = (int32_t)slot->count};
-    engine->fed[number] = (int32_t)tokens;
+        .slot = (int32_t)number, .past = (int32_t)past, .length = (int32_t)slot->count};
 }
 
-/* Pieces of so many tokens, as far as there is room for them and, of prompts, for the tokens they see. */
-static void add_pieces(struct mt_engine *engine, int64_t least, int64_t most)
+/*
+ * The chosen pieces that are (not) long enough to count as prompts. A slot's later piece reads keys that an
+ * earlier one of the same batch writes: each layer writes all keys before it reads any.
+ */
+static void add_pieces(struct mt_engine *engine, bool prompts)
 {
-    int64_t keys = 0;
     for (int64_t i = 0; i < engine->slots; i++) {
-        int64_t number = (engine->turn + i) % engine->slots;
-        const struct engine_slot *slot = &engine->slot[number];
-        if (!computes(slot) || engine->fed[number] > 0) continue;
-        int64_t tokens = next_piece(engine, slot);
-        int64_t seen = tokens < MT_PROMPT_TOKENS ? 0 : slot->done + tokens;
-        if (tokens < least || tokens > most || engine->batch_tokens + tokens > engine->tokens) continue;
-        if (keys + seen > engine->prompt_keys) continue;
-        keys += seen;
-        add_to_batch(engine, number, tokens);
+        const struct engine_slot *slot = &engine->slot[i];
+        int64_t tokens = 0;
+        for (int64_t at = slot->done; at < slot->done + engine->fed[i]; at += tokens) {
+            tokens = piece_at(engine, slot, at);
+            if ((tokens >= MT_PROMPT_TOKENS) == prompts) add_to_batch(engine, i, at, tokens);
+        }
     }
 }
 
-/* Every sequence that waits for one token gets it; then pieces of prompts, as far as there is room. */
+/* Prompts come last, as the model wants them. */
 static void fill_batch(struct mt_engine *engine)
 {
     engine->sequences = 0;
     engine->batch_tokens = 0;
     engine->wanted_count = 0;
     engine->all_new = true;
-    memset(engine->fed, 0, (size_t)engine->slots * sizeof *engine->fed);
-    for (int64_t i = 0; i < engine->slots; i++) {
-        if (computes(&engine->slot[i]) && next_piece(engine, &engine->slot[i]) == 1)
-            add_to_batch(engine, i, 1);
-    }
-    add_pieces(engine, 1, MT_PROMPT_TOKENS - 1);
-    add_pieces(engine, MT_PROMPT_TOKENS, engine->piece);
-    engine->turn = (engine->turn + 1) % engine->slots;
+    choose_tokens(engine);
+    add_pieces(engine, false);
+    add_pieces(engine, true);
 }
 
 /* Counts what was computed. A generation's single tokens are its answer's. */

@@ -7,8 +7,8 @@
  * are, the prefix being computed once.
  *
  * What a request gets depends on the request alone, to the last bit, not on its company: rows of a batch do
- * not touch each other, prompts are cut into pieces at fixed places, and draws are counted by request and
- * position.
+ * not touch each other, prompts are cut into pieces at fixed places, each a sequence of its own to attention,
+ * and draws are counted by request and position.
  *
  * All memory is taken when the engine is made, but for the list of waiting requests, which grows when one is
  * added. A step allocates nothing.
@@ -22,7 +22,10 @@
 struct mt_engine_options {
     int64_t slots;     // sequences computed together
     int64_t positions; // tokens of a sequence at the most, prompt and answer
-    int64_t piece;     // tokens of a prompt computed at once; 0: 512
+    int64_t piece;     // prompts are cut at multiples of so many tokens; 0: 128
+    // Tokens of prompts that a batch may hold beside one of every slot: many pieces, of one prompt or of
+    // several. At least a piece; 0: 512.
+    int64_t pass_tokens;
 };
 
 /* What a model is opened with to be used by such an engine; options' selection is left as it is. */

@@ -43,6 +43,9 @@ static enum mt_status check_options(struct mt_context *ctx, struct mt_model_opti
     if (options->tokens / options->sequences >= options->positions)
         options->tokens = options->sequences * options->positions;
     if (options->sequences > options->tokens) options->sequences = options->tokens;
+    if (options->cache_slots == 0) options->cache_slots = options->sequences;
+    if (options->logit_rows == 0 || options->logit_rows > options->tokens)
+        options->logit_rows = options->tokens;
     return MT_OK;
 }
 
@@ -162,7 +165,7 @@ static void remove_biases(struct mt_model *model)
 static enum mt_status make_cache(struct mt_model *model)
 {
     if (!model->options.cache) return MT_OK;
-    struct mt_cache_shape shape = {.slots = model->options.sequences,
+    struct mt_cache_shape shape = {.slots = model->options.cache_slots,
                                    .positions = model->options.positions,
                                    .type = model->options.activations};
     enum mt_status status =
@@ -424,10 +427,11 @@ enum mt_status mt_model_logits_of(struct mt_model *model, const int32_t *rows, i
                                   const struct mt_tensor *logits)
 {
     const struct mt_transformer *t = &model->transformer;
-    if (!model->options.cache || count < 1 || count > t->pass.tokens) {
+    int64_t most = t->pass.tokens < model->options.logit_rows ? t->pass.tokens : model->options.logit_rows;
+    if (!model->options.cache || count < 1 || count > most) {
         return mt_fail(model->ctx, MT_ERR_USAGE,
                        "logits of %" PRId64 " tokens: a batch of a model with a cache has %" PRId64, count,
-                       model->options.cache ? t->pass.tokens : 0);
+                       model->options.cache ? most : 0);
     }
     enum mt_status status =
         mt_device_upload(model->device, t->head.rows.data, rows, (size_t)count * sizeof *rows);

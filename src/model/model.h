@@ -26,7 +26,9 @@ struct mt_model_options {
     bool expert_direct;           // they read the device's memory themselves
     double expert_room;  // rows that may arrive there, over a rank's own at the most; 0: all that can
     bool without_biases; // leave the file of biases beside the weights alone (router_bias.h)
-    bool cache; // remember keys and values: a slot per sequence, each of `positions` tokens; no backward
+    bool cache;          // remember keys and values: slots of `positions` tokens each; no backward
+    int64_t cache_slots; // of it; 0: one per sequence. Sequences of a batch may lie in the same one
+    int64_t logit_rows;  // with a cache, that mt_model_logits_of is asked for at the most; 0: T
 };
 
 /* Packed sequences: sequence b holds tokens offsets[b] … offsets[b+1]-1. Host arrays, borrowed. */
@@ -134,7 +136,8 @@ void mt_model_observe(struct mt_model *model, const struct mt_layer_observer *ob
 /* logits f32 [T,V] of the last forward, in memory of the device that the caller owns. */
 enum mt_status mt_model_logits(struct mt_model *model, const struct mt_tensor *logits);
 
-/* logits f32 [count,V] of some of its tokens: rows[count] on the host, at most T. Only with a cache. */
+/* logits f32 [count,V] of some of its tokens: rows[count] on the host, at most options.logit_rows. Only with
+ * a cache. */
 enum mt_status mt_model_logits_of(struct mt_model *model, const int32_t *rows, int64_t count,
                                   const struct mt_tensor *logits);
 

@@ -79,13 +79,13 @@ static enum mt_status check_cached(const struct mt_model *model, const struct mt
     for (int64_t b = 0; b < batch->sequences; b++) {
         const struct mt_cached_sequence *sequence = &batch->cached[b];
         int64_t end = (int64_t)sequence->past + batch->offsets[b + 1] - batch->offsets[b];
-        if (sequence->slot < 0 || sequence->slot >= model->options.sequences || sequence->past < 0 ||
+        if (sequence->slot < 0 || sequence->slot >= model->options.cache_slots || sequence->past < 0 ||
             end > sequence->length || sequence->length > model->options.positions) {
             return mt_fail(model->ctx, MT_ERR_USAGE,
                            "sequence %" PRId64 " has tokens up to %" PRId64 " of %" PRId32 " in slot %" PRId32
                            "; there is room for %" PRId64 " in each of %" PRId64,
                            b, end, sequence->length, sequence->slot, model->options.positions,
-                           model->options.sequences);
+                           model->options.cache_slots);
         }
     }
     return MT_OK;
@@ -344,7 +344,10 @@ static enum mt_status plan_forward(struct mt_model *model, const struct mt_batch
     return status == MT_OK ? mt_model_forward(model, batch, &loss) : status;
 }
 
-/* With a cache: the batch goes through it as well, as prompts and in short sequences. */
+/*
+ * With a cache: the batch goes through it as well, as prompts and in short sequences, and as many tokens'
+ * logits are wanted as can be.
+ */
 static enum mt_status plan_cached(struct mt_model *model, const struct mt_batch *batch)
 {
     void *memory = NULL;
@@ -356,12 +359,14 @@ static enum mt_status plan_cached(struct mt_model *model, const struct mt_batch 
     int32_t *prompts = (int32_t *)(sequences + batch->sequences); // the longest come last
     int32_t *others = prompts + batch->sequences + 1;
     struct mt_batch cached = *batch;
+    int64_t short_one =
+        model->options.positions < MT_PROMPT_TOKENS ? model->options.positions : MT_PROMPT_TOKENS - 1;
     for (int64_t b = 0; b < batch->sequences; b++) {
         int64_t left = (batch->sequences - b - 1) * model->options.positions;
-        int64_t end = others[b] + MT_PROMPT_TOKENS - 1;
+        int64_t end = others[b] + short_one;
         prompts[b + 1] = (int32_t)(left < batch->tokens ? batch->tokens - left : 0);
         others[b + 1] = (int32_t)(end < batch->tokens ? end : batch->tokens);
-        sequences[b].slot = (int32_t)b;
+        sequences[b].slot = (int32_t)(b % model->options.cache_slots);
         sequences[b].length = (int32_t)model->options.positions;
     }
     cached.cached = sequences;
@@ -374,9 +379,10 @@ static enum mt_status plan_cached(struct mt_model *model, const struct mt_batch 
     mt_release(model->ctx, memory, bytes);
     if (status != MT_OK) return status;
     // Nothing is written while planning, so it does not matter that this memory is something else's.
-    struct mt_tensor logits = mt_tensor_2d(model->work.data, MT_F32, batch->tokens, model->desc.vocabulary);
-    return mt_head_logits_of(&model->transformer.pass, &model->params, &model->transformer.head,
-                             batch->tokens, &logits);
+    int64_t rows = model->options.logit_rows;
+    struct mt_tensor logits = mt_tensor_2d(model->work.data, MT_F32, rows, model->desc.vocabulary);
+    return mt_head_logits_of(&model->transformer.pass, &model->params, &model->transformer.head, rows,
+                             &logits);
 }
 
 /* The planned batch through everything that a real one may go through. */

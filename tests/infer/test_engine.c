@@ -18,6 +18,9 @@
 
 static const struct mt_engine_options three = {.slots = 3, .positions = POSITIONS, .piece = 8};
 
+// Pieces that latent attention takes as prompts (MT_PROMPT_TOKENS), the second with keys before it.
+static const struct mt_engine_options prompts = {.slots = 3, .positions = POSITIONS, .piece = 16};
+
 /* log p of every token of the sequence given those before, by one forward without the cache. */
 static void whole_scores(struct engine_bench *bench, const int32_t *ids, int64_t count, float *logits)
 {
@@ -73,18 +76,19 @@ static void check_greedy(struct engine_bench *bench, const struct bench_generati
     }
 }
 
-static void check_generation(const struct workplace *place, bool lora)
+static void check_generation(const struct workplace *place, const struct mt_engine_options *options,
+                             bool lora)
 {
     struct engine_bench bench;
-    static struct bench_generation generation[5];
-    static const int lengths[] = {1, 7, 8, 20, 27};
-    open_bench(&bench, place, &three, lora);
-    for (int i = 0; i < 5; i++) {
+    static struct bench_generation generation[6];
+    static const int lengths[] = {1, 7, 8, 20, 27, 33};
+    open_bench(&bench, place, options, lora);
+    for (int i = 0; i < 6; i++) {
         bench_generation_make(&generation[i], lengths[i], 10 + i, VOCABULARY, (uint64_t)i + 1);
         add(&bench, &generation[i]);
     }
     run(&bench);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         assert_int_equal(generation[i].answered, 10 + i);
         assert_int_equal(generation[i].why, MT_FINISH_LENGTH);
         check_greedy(&bench, &generation[i]);
@@ -167,8 +171,10 @@ static void test_architectures(void **state)
         const char *config = small_model_config(model);
         assert_int_equal(small_model_make(place, config, MT_HF_FLOAT32, 11), 0);
         for (int lora = 0; lora < 2; lora++) {
-            check_generation(place, lora != 0);
+            check_generation(place, &three, lora != 0);
+            check_generation(place, &prompts, lora != 0);
             check_scoring(place, &three, lora != 0);
+            check_scoring(place, &prompts, lora != 0);
             check_scoring(place, &one, lora != 0);
         }
         workplace_clear(place);
@@ -176,15 +182,14 @@ static void test_architectures(void **state)
 }
 
 /* Scores and drawn answers of a request alone and among others, in engines of other sizes. */
-static void test_company(void **state)
+static void check_company(const struct workplace *place, int64_t piece)
 {
-    const struct workplace *place = *state;
     static struct bench_generation alone[6];
     static struct bench_generation together[6];
     static struct scoring_case scored;
     static struct scoring_case among;
-    static const struct mt_engine_options one = {.slots = 1, .positions = POSITIONS, .piece = 8};
-    static const struct mt_engine_options five = {.slots = 5, .positions = POSITIONS, .piece = 8};
+    const struct mt_engine_options one = {.slots = 1, .positions = POSITIONS, .piece = piece};
+    const struct mt_engine_options five = {.slots = 5, .positions = POSITIONS, .piece = piece};
     for (size_t at = 0; at < MT_ARCH_COUNT; at++) {
         const struct mt_arch *model = mt_archs[at];
         struct engine_bench bench;
@@ -219,6 +224,53 @@ static void test_company(void **state)
             assert_memory_equal(alone[i].answer, together[i].answer, sizeof alone[i].answer);
         }
         assert_memory_equal(scored.each, among.each, sizeof scored.each);
+        workplace_clear(place);
+    }
+}
+
+static void test_company(void **state)
+{
+    check_company(*state, three.piece);
+    check_company(*state, prompts.piece);
+}
+
+/* Many pieces a pass, of one prompt and of several, leave the same bits as one at a time. */
+static void test_passes(void **state)
+{
+    const struct workplace *place = *state;
+    static struct bench_generation small[6];
+    static struct bench_generation large[6];
+    static struct scoring_case scored;
+    static struct scoring_case again;
+    static const struct mt_engine_options piece = {
+        .slots = 3, .positions = POSITIONS, .piece = 4, .pass_tokens = 1};
+    static const struct mt_engine_options many = {
+        .slots = 4, .positions = POSITIONS, .piece = 4, .pass_tokens = 90};
+    for (size_t at = 0; at < MT_ARCH_COUNT; at++) {
+        struct engine_bench bench;
+        assert_int_equal(small_model_make(place, small_model_config(mt_archs[at]), MT_HF_BFLOAT16, 11), 0);
+        int64_t steps[2];
+        for (int wide = 0; wide < 2; wide++) {
+            struct bench_generation *generation = wide ? large : small;
+            struct scoring_case *c = wide ? &again : &scored;
+            assert_int_equal(engine_bench_open(&bench, place, NULL, 2, wide ? &many : &piece, true), MT_OK);
+            make_scoring(c, 27, 4);
+            assert_int_equal(mt_engine_add_scoring(bench.engine, &c->scoring), MT_OK);
+            for (int i = 0; i < 6; i++) {
+                bench_generation_make(&generation[i], 6 + 6 * i, 5, VOCABULARY, (uint64_t)i + 1);
+                generation[i].request.sampling.temperature = 1.0;
+                add(&bench, &generation[i]);
+            }
+            mt_context_forbid_allocation(&bench.ctx, "a step");
+            run(&bench);
+            mt_context_forbid_allocation(&bench.ctx, NULL);
+            steps[wide] = mt_engine_counts(bench.engine).steps;
+            engine_bench_close(&bench);
+        }
+        for (int i = 0; i < 6; i++)
+            assert_memory_equal(small[i].answer, large[i].answer, sizeof small[i].answer);
+        assert_memory_equal(scored.each, again.each, sizeof scored.each);
+        assert_true(3 * steps[1] < 2 * steps[0]);
         workplace_clear(place);
     }
 }
@@ -290,11 +342,12 @@ static void test_no_allocation(void **state)
     static struct bench_generation generation[6];
     static struct scoring_case c;
     static const struct mt_arch *const models[] = {&mt_arch_deepseek_v2, &mt_arch_phimoe};
-    for (size_t m = 0; m < 2; m++) {
+    for (size_t m = 0; m < 4; m++) {
         struct engine_bench bench;
-        assert_int_equal(small_model_make(place, small_model_config(models[m]), MT_HF_BFLOAT16, 11), 0);
+        assert_int_equal(small_model_make(place, small_model_config(models[m / 2]), MT_HF_BFLOAT16, 11), 0);
         // Nothing else may use the device, whose scratch would then be larger than planned.
-        assert_int_equal(engine_bench_open(&bench, place, NULL, 2, &three, true), MT_OK);
+        assert_int_equal(engine_bench_open(&bench, place, NULL, 2, m % 2 == 0 ? &three : &prompts, true),
+                         MT_OK);
         for (int i = 0; i < 6; i++) {
             bench_generation_make(&generation[i], 5 + 4 * i, 15, VOCABULARY, (uint64_t)i);
             add(&bench, &generation[i]);
@@ -335,8 +388,9 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_WORKPLACE(test_architectures), IN_WORKPLACE(test_company),       IN_WORKPLACE(test_ends),
-        IN_WORKPLACE(test_refusals),      IN_WORKPLACE(test_no_allocation), IN_WORKPLACE(test_memory),
+        IN_WORKPLACE(test_architectures), IN_WORKPLACE(test_company),  IN_WORKPLACE(test_passes),
+        IN_WORKPLACE(test_ends),          IN_WORKPLACE(test_refusals), IN_WORKPLACE(test_no_allocation),
+        IN_WORKPLACE(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
