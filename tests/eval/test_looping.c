@@ -1,6 +1,6 @@
 /*
- * Answers of models that loop: every way to judge that comes along, on 80 kB of every loop below, is done
- * within two seconds of processor time; and where a pattern needs more work than allowed, the sample says so.
+ * Answers of models that loop: every way to judge that comes along, on 24 kB of every loop below, is done
+ * within 0.6 seconds of processor time; and where a pattern needs more work than allowed, the sample says so.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -16,13 +16,13 @@
 #include "support/patience.h"
 
 #define ARENA_BYTES  16384
-#define ANSWER_BYTES 80000
+#define ANSWER_BYTES 24000
 #define MOST_TASKS   64
 #define MOST_SAMPLES 4 // of a task: instructions and tables differ from row to row
 #if defined(__SANITIZE_ADDRESS__)
-#define SECONDS 8.0
+#define SECONDS 2.4
 #else
-#define SECONDS 2.0
+#define SECONDS 0.6
 #endif
 
 /* What is repeated, and what stands behind the last. */
