@@ -167,6 +167,7 @@ struct mt_generation cli_infer_request(const struct infer_settings *settings,
     if (settings->repetition_penalty >= 0.0) sampling.repetition_penalty = settings->repetition_penalty;
     sampling.seed = (uint64_t)settings->seed;
     return (struct mt_generation){
+        .common = INT64_MAX,
         .sampling = sampling,
         .max_new = settings->max_new > 0 ? settings->max_new
                    : said > 0            ? said
