@@ -28,7 +28,7 @@ struct mt_engine_options {
     int64_t slots;     // sequences computed together
     int64_t positions; // tokens of a sequence at the most, prompt and answer
     int64_t piece;     // prompts are cut at multiples of so many tokens; 0: 128
-    // Tokens of prompts that a batch may hold beside one of every slot: many pieces, of one prompt or of
+    // Tokens of prompts that a batch may hold besides one of every slot: many pieces, of one prompt or of
     // several. At least a piece; 0: 512.
     int64_t pass_tokens;
 };
