@@ -18,6 +18,7 @@ enum cli_value {
     CLI_TEXT,    // const char *: borrowed from argv
     CLI_INTEGER, // int64_t, not negative
     CLI_THREADS, // the same, 0 to 4096
+    CLI_AUTO,    // the same, or the word auto: -1
     CLI_REAL,    // double, finite and not negative
     CLI_LIST,    // struct cli_list: the option may come several times
 };

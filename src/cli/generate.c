@@ -17,7 +17,6 @@
 #include "formats/text/json_text.h"
 #include "formats/text/printable.h"
 
-#define BATCH       8
 #define JOBS_A_SLOT 4 // answers that wait for an earlier one to be written, at the most
 
 struct settings {
@@ -209,7 +208,7 @@ static enum mt_status open_jobs(struct generator *g)
 {
     void *memory = NULL;
     g->rows = g->dataset != NULL ? mt_dataset_rows(g->dataset) : 1;
-    g->job_count = (size_t)g->settings->infer.batch * JOBS_A_SLOT;
+    g->job_count = (size_t)g->session.slots * JOBS_A_SLOT;
     enum mt_status status = mt_allocate_array(g->ctx, g->job_count, sizeof *g->jobs, &memory);
     g->jobs = memory;
     const char *const *stops = g->settings->infer.stops.count > 0 ? g->settings->infer.stops.item : NULL;
@@ -309,14 +308,14 @@ static enum mt_status run_verb(struct cli_call *call)
 {
     struct settings settings = {0};
     cli_infer_settings_init(&settings.infer);
-    settings.infer.batch = BATCH;
+    settings.infer.batch = -1;
     settings.infer.own_template = true;
     struct cli_option options[INFER_OPTIONS + 8] = {
         {"--prompt", CLI_TEXT, &settings.prompt, "TEXT", "one prompt; its answer goes to standard output"},
         {"--in", CLI_TEXT, &settings.in, "FILE", "rows with a prompt or messages"},
         {"--out", CLI_TEXT, &settings.out, "FILE", "where the answers go, as JSONL (standard output)"},
-        {"--batch", CLI_INTEGER, &settings.infer.batch, "N",
-         "answers computed together (8, and 1 for --prompt)"},
+        {"--batch", CLI_AUTO, &settings.infer.batch, "N",
+         "answers computed together (auto: by memory and device; 1 for --prompt)"},
         {"--bos", CLI_TEXT, &settings.infer.bos, "WHEN",
          "a token that begins plain texts: yes, no, or as the tokenizer adds it (tokenizer)"},
         {"--ids", CLI_FLAG, &settings.ids, NULL, "also write the ids of each answer's tokens"},

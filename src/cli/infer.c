@@ -2,8 +2,10 @@
 #include "cli/infer.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
 #include "cli/shared/device.h"
 #include "cli/shared/share.h"
 #include "formats/hf/model_folder.h"
@@ -61,12 +63,13 @@ enum mt_status cli_infer_check_drawing(const struct infer_settings *settings,
 enum mt_status cli_infer_check(const struct infer_settings *settings, const struct cli_call *call)
 {
     struct mt_context *ctx = call->ctx;
+    int64_t batch = settings->batch >= 0 ? settings->batch : 1;
     enum mt_status status =
-        cli_check_limits(ctx, &(struct cli_limit){"--batch", settings->batch, 1, MOST_SEQUENCES}, 1);
+        cli_check_limits(ctx, &(struct cli_limit){"--batch", batch, 1, MOST_SEQUENCES}, 1);
     if (status != MT_OK) return status;
-    if (settings->context > INT32_MAX / settings->batch)
+    if (settings->context > INT32_MAX / batch)
         return mt_fail(ctx, MT_ERR_USAGE, "--context is %" PRId64 ", expected 1 to %" PRId64,
-                       settings->context, INT32_MAX / settings->batch);
+                       settings->context, INT32_MAX / batch);
     if (mt_bos_rule_named(settings->bos) == MT_BOS_RULES)
         return mt_fail(ctx, MT_ERR_USAGE, "--bos is '%s', expected tokenizer, yes or no", settings->bos);
     for (int i = 0; i < settings->stops.count; i++) {
@@ -110,7 +113,7 @@ enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_setting
                                          .bos = mt_bos_rule_named(settings->bos),
                                          .device = settings->device,
                                          .threads = (int)settings->threads,
-                                         .slots = settings->batch,
+                                         .slots = settings->batch >= 0 ? settings->batch : 0,
                                          .context = settings->context};
     struct mt_arena arena;
     mt_arena_init(&arena, ctx, ARENA_BLOCK_BYTES);
@@ -122,7 +125,13 @@ enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_setting
     if (status == MT_OK && options.template_name != NULL)
         status = cli_find_templates(&arena, options.template_name, &options.templates);
     if (status == MT_OK) status = mt_session_open(ctx, &options, session);
-    if (status == MT_OK && !settings->quiet) cli_name_device(session->device, settings->threads);
+    if (status == MT_OK && !settings->quiet) {
+        cli_name_device(session->device, settings->threads);
+        if (settings->batch < 0)
+            (void)fprintf(stderr, "together: %s of %" PRId64 " tokens, prompts %" PRId64 " tokens a pass\n",
+                          mt_counted((uint64_t)session->slots, "sequence", "sequences").text,
+                          session->context, session->pass_tokens);
+    }
     mt_arena_free(&arena);
     return status;
 }
@@ -158,6 +167,7 @@ struct mt_generation cli_infer_request(const struct infer_settings *settings,
     if (settings->repetition_penalty >= 0.0) sampling.repetition_penalty = settings->repetition_penalty;
     sampling.seed = (uint64_t)settings->seed;
     return (struct mt_generation){
+        .common = INT64_MAX,
         .sampling = sampling,
         .max_new = settings->max_new > 0 ? settings->max_new
                    : said > 0            ? said

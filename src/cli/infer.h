@@ -16,7 +16,7 @@ struct infer_settings {
     const char *bos;           // how plain texts begin, by name
     const char *device;
     int64_t threads;
-    int64_t batch;   // sequences computed together
+    int64_t batch;   // sequences computed together; -1: as many as there is memory for
     int64_t context; // 0: chosen
     // Negative: as generation_config.json says.
     double temperature;

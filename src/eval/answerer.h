@@ -12,6 +12,7 @@ struct mt_question {
     const char *id;   // of the sample; both NUL-terminated
     uint64_t number;  // of the sample in its task: draws depend on it, not on what else is asked
     struct mt_text prompt;
+    size_t shared; // bytes of it that stand before every question of the task: description, examples
 };
 
 struct mt_answer_options {
@@ -32,6 +33,7 @@ struct mt_choice_question {
     const char *id;
     uint64_t number; // of the sample in its task
     struct mt_text prefix;
+    size_t shared;                       // as a question's
     const struct mt_text *continuations; // [count], borrowed
     size_t count;
     struct mt_choice_score *scores; // [count], the asker's; filled in

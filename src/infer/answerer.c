@@ -2,6 +2,7 @@
 #include "infer/answerer.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "text/plain_text.h"
@@ -17,6 +18,9 @@ struct mt_session_answerer {
     struct mt_session_answerer_options options;
     struct mt_continuation_maker maker;
     int64_t cut; // prompts
+    // What questions of the task begin with, as text and as ids: encoded when it changes.
+    struct mt_byte_list shared_text;
+    struct mt_id_list shared_ids;
 };
 
 /* Tokens the engine has computed since a call began. */
@@ -31,6 +35,46 @@ static enum mt_status encode(struct mt_session_answerer *answerer, const struct 
                              struct mt_id_list *ids)
 {
     return mt_session_encode_said(answerer->session, prompt->text, prompt->bytes, ids);
+}
+
+// ------------------------------------------------------------------ what questions share
+
+/* The ids of a prompt that goes on, or the context of continuations. */
+typedef enum mt_status (*encode_fn)(struct mt_session_answerer *answerer, const struct mt_text *text,
+                                    struct mt_id_list *ids);
+
+static enum mt_status encode_shared(struct mt_session_answerer *answerer, struct mt_text text,
+                                    encode_fn encode_text)
+{
+    struct mt_byte_list *known = &answerer->shared_text;
+    if (known->count == text.bytes && memcmp(known->data, text.text, text.bytes) == 0) return MT_OK;
+    known->count = 0;
+    answerer->shared_ids.count = 0;
+    enum mt_status status = encode_text(answerer, &text, &answerer->shared_ids);
+    return status == MT_OK ? mt_byte_list_append(known, text.text, text.bytes) : status;
+}
+
+/*
+ * How many of a prompt's ids another request may have computed. Where tokens are counted it is those of the
+ * text that all questions of the task begin with, but for the first question, with which they count: that
+ * follows from the question alone, so figures do not depend on what is computed when, or where.
+ */
+static enum mt_status count_common(struct mt_session_answerer *answerer, struct mt_text shared,
+                                   uint64_t question, const struct mt_id_list *ids, encode_fn encode_text,
+                                   int64_t *common)
+{
+    *common = INT64_MAX;
+    if (!answerer->options.watched) return MT_OK;
+    *common = 0;
+    if (question == 0 || shared.bytes == 0) return MT_OK;
+    enum mt_status status = encode_shared(answerer, shared, encode_text);
+    const struct mt_id_list *known = &answerer->shared_ids;
+    size_t same = 0;
+    while (status == MT_OK && same < known->count && same < ids->count &&
+           known->data[same] == ids->data[same])
+        same++;
+    *common = (int64_t)same;
+    return status;
 }
 
 static enum mt_status fail_in(const struct mt_session_answerer *answerer, const char *task, const char *id,
@@ -111,11 +155,18 @@ static enum mt_status start(struct writing *writing, struct answer_job *job)
     job->place = writing->started;
     job->finished = false;
     job->ids.count = 0;
+    int64_t common = 0;
+    struct mt_text shared = {.text = question->prompt.text, .bytes = question->shared};
     if (status == MT_OK) status = encode(writing->answerer, &question->prompt, &job->ids);
+    if (status == MT_OK)
+        status = count_common(writing->answerer, shared, question->number, &job->ids, encode, &common);
     if (status != MT_OK) return fail_in(writing->answerer, question->task, question->id, status);
     int64_t cut = cut_prompt(writing, &job->ids);
+    if (cut > 0 && writing->answerer->options.watched) common = 0;
+    if (job->place % writing->samples > 0) common = INT64_MAX;
     job->request = (struct mt_generation){.ids = job->ids.data + cut,
                                           .count = (int64_t)job->ids.count - cut,
+                                          .common = common,
                                           .number = question->number * MT_ANSWERER_NUMBERS +
                                                     job->place % writing->samples,
                                           .sampling = sampling_of(writing),
@@ -207,6 +258,7 @@ static enum mt_status generate(void *self, const struct mt_question *questions, 
                               .answers = answers,
                               .question_count = count,
                               .samples = (size_t)options->samples};
+    answerer->shared_text.count = 0; // the other call encodes texts otherwise
     mt_arena_init(&writing.arena, answerer->ctx, ARENA_BYTES);
     writing.total = count * writing.samples;
     writing.job_count = (size_t)answerer->session->slots * JOBS_PER_SLOT;
@@ -239,6 +291,7 @@ struct scoring {
     const struct mt_answer_listener *listener;
     struct mt_arena arena;                 // of the arrays
     struct mt_id_list prefix;              // of the question at hand
+    int64_t common;                        // of it, ids that others may have computed
     struct mt_id_list pool;                // ids of all prefixes and continuations
     struct mt_continuation *continuations; // [total]
     size_t *begins;                        // [total]: where a continuation's ids begin in the pool
@@ -258,13 +311,21 @@ static enum mt_status append_ids(struct mt_id_list *pool, const int32_t *ids, si
     return status;
 }
 
+static enum mt_status encode_context(struct mt_session_answerer *answerer, const struct mt_text *text,
+                                     struct mt_id_list *ids)
+{
+    if (mt_session_talks(answerer->session)) return encode(answerer, text, ids);
+    return mt_continuation_context(&answerer->maker, text->text, text->bytes, ids);
+}
+
 static enum mt_status encode_prefix(struct scoring *scoring, const struct mt_choice_question *question)
 {
-    struct mt_session_answerer *answerer = scoring->answerer;
+    struct mt_text shared = {.text = question->prefix.text, .bytes = question->shared};
     scoring->prefix.count = 0;
-    if (mt_session_talks(answerer->session)) return encode(answerer, &question->prefix, &scoring->prefix);
-    return mt_continuation_context(&answerer->maker, question->prefix.text, question->prefix.bytes,
-                                   &scoring->prefix);
+    enum mt_status status = encode_context(scoring->answerer, &question->prefix, &scoring->prefix);
+    if (status != MT_OK) return status;
+    return count_common(scoring->answerer, shared, question->number, &scoring->prefix, encode_context,
+                        &scoring->common);
 }
 
 /* After a template the answer begins: nothing parts it from what came before. */
@@ -331,13 +392,14 @@ static enum mt_status group_continuations(struct scoring *scoring, size_t questi
         }
         last_cut = cut;
         uint64_t number = scoring->questions[question].number * MT_ANSWERER_NUMBERS + (i - first);
+        int64_t common = cut > 0 && scoring->answerer->options.watched ? 0 : scoring->common;
         scoring->groups[scoring->group_count++] =
             (struct score_group){.scoring = scoring,
                                  .question = question,
                                  .first = i,
                                  .prefix = scoring->pool.count,
                                  .prefix_count = scoring->prefix.count - cut,
-                                 .request = {.continuations = 1, .number = number}};
+                                 .request = {.continuations = 1, .common = common, .number = number}};
         scoring->left[question]++;
         status = append_ids(&scoring->pool, scoring->prefix.data + cut, scoring->prefix.count - cut);
     }
@@ -445,6 +507,7 @@ static enum mt_status score(void *self, const struct mt_choice_question *questio
                               .prefix = {.ctx = answerer->ctx},
                               .pool = {.ctx = answerer->ctx},
                               .question_count = count};
+    answerer->shared_text.count = 0;
     mt_arena_init(&scoring.arena, answerer->ctx, ARENA_BYTES);
     for (size_t i = 0; i < count; i++) scoring.total += questions[i].count;
     enum mt_status status = take_memory(&scoring);
@@ -468,7 +531,11 @@ enum mt_status mt_session_answerer_create(struct mt_session *session,
     enum mt_status status = mt_allocate_array(ctx, 1, sizeof **answerer, &memory);
     if (status != MT_OK) return status;
     struct mt_session_answerer *made = memory;
-    *made = (struct mt_session_answerer){.ctx = ctx, .session = session, .options = *options};
+    *made = (struct mt_session_answerer){.ctx = ctx,
+                                         .session = session,
+                                         .options = *options,
+                                         .shared_text = {.ctx = ctx},
+                                         .shared_ids = {.ctx = ctx}};
     mt_continuation_maker_init(ctx, session->tokenizer, session->scratch, session->beginning, &made->maker);
     *answerer = made;
     return MT_OK;
@@ -478,6 +545,8 @@ void mt_session_answerer_destroy(struct mt_session_answerer *answerer)
 {
     if (answerer == NULL) return;
     mt_continuation_maker_free(&answerer->maker);
+    mt_byte_list_free(&answerer->shared_text);
+    mt_id_list_free(&answerer->shared_ids);
     mt_release(answerer->ctx, answerer, sizeof *answerer);
 }
 

@@ -21,6 +21,8 @@ struct mt_session_answerer_options {
     double temperature; // negative: 0 for one answer, 0.8 for several
     double top_p;       // 0: 1
     uint64_t seed;      // added to the task's
+    bool watched;       // somebody counts tokens: each once, but what stands before every question of a task
+                  // (mt_question.shared) with the first question alone, and a prompt with its first answer
 };
 
 struct mt_session_answerer; // opaque

@@ -10,6 +10,11 @@
  * not touch each other, prompts are cut into pieces at fixed places, each a sequence of its own to attention,
  * and draws are counted by request and position.
  *
+ * Requests that begin with the same ids have whole pieces of the beginning computed once, as far as they
+ * allow
+ * (`common`): also when one comes after the other, as long as its slot was not needed. The model's parameters
+ * therefore stay as they are while an engine lives.
+ *
  * All memory is taken when the engine is made, but for the list of waiting requests, which grows when one is
  * added. A step allocates nothing.
  */
@@ -23,7 +28,7 @@ struct mt_engine_options {
     int64_t slots;     // sequences computed together
     int64_t positions; // tokens of a sequence at the most, prompt and answer
     int64_t piece;     // prompts are cut at multiples of so many tokens; 0: 128
-    // Tokens of prompts that a batch may hold beside one of every slot: many pieces, of one prompt or of
+    // Tokens of prompts that a batch may hold besides one of every slot: many pieces, of one prompt or of
     // several. At least a piece; 0: 512.
     int64_t pass_tokens;
 };
@@ -41,6 +46,8 @@ enum mt_finish {
 struct mt_generation {
     const int32_t *ids; // [count], at least one, at most the engine's positions
     int64_t count;
+    int64_t common;  // ids from the first on that may be had from another request; they count as computed
+                     // before. 0: all is computed for this one; more than `count`: all ids
     uint64_t number; // of the request, for its draws
     struct mt_sampling sampling;
     int64_t max_new;         // tokens; at least 1
@@ -65,6 +72,7 @@ struct mt_continuation {
 struct mt_scoring {
     const int32_t *ids; // the prefix, [count], at least one
     int64_t count;
+    int64_t common;                       // as a generation's
     uint64_t number;                      // of the request, for observers
     struct mt_continuation *continuation; // [continuations], at least one
     size_t continuations;
@@ -91,8 +99,8 @@ void mt_engine_forget(struct mt_engine *engine);
 
 /*
  * Within a step, for an observer of the model: of each token of the batch at hand, 1, or 0 where the same
- * token of the same request was computed before (continuations beside each other, LongRoPE's edge). NULL:
- * none was.
+ * token of the same request was computed before (continuations beside each other, LongRoPE's edge) or is one
+ * that the request has in common with others. NULL: none is.
  */
 const int32_t *mt_engine_new_tokens(const struct mt_engine *engine);
 

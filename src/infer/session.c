@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "infer/engine_room.h"
 #include "model/adapters/adapter.h"
 #include "model/files/carried_files.h"
 #include "text/plain_text.h"
@@ -32,16 +33,20 @@ static enum mt_status choose_context(struct mt_session *session, const struct mt
 static enum mt_status open_model(struct mt_session *session, const struct mt_session_options *options)
 {
     struct mt_engine_options engine = {.slots = options->slots, .positions = session->context};
-    struct mt_model_options model = {0};
+    struct mt_engine_place place = {.threads = options->threads, .directory = options->directory};
     struct mt_adapter adapter = {0};
     enum mt_status status = MT_OK;
-    mt_engine_model_options(&engine, &model);
     if (options->adapter != NULL) {
         status = mt_adapter_open_for(session->ctx, options->adapter, options->directory, &adapter);
-        if (status == MT_OK) mt_adapter_select(&adapter, &model.selection);
+        if (status == MT_OK) mt_adapter_select(&adapter, &place.model.selection);
     }
     if (status == MT_OK)
         status = mt_device_create(session->ctx, options->device, options->threads, &session->device);
+    if (status == MT_OK) status = mt_engine_choose_room(session->device, &place, &engine);
+    session->slots = engine.slots;
+    session->pass_tokens = engine.pass_tokens;
+    struct mt_model_options model = place.model;
+    mt_engine_model_options(&engine, &model);
     if (status == MT_OK) model.activations = mt_device_activations(session->device);
     if (status == MT_OK) status = mt_model_open(session->device, options->directory, &model, &session->model);
     if (status == MT_OK && options->adapter != NULL)
@@ -158,11 +163,8 @@ static enum mt_status open_texts(struct mt_session *session, const struct mt_ses
 enum mt_status mt_session_open(struct mt_context *ctx, const struct mt_session_options *options,
                                struct mt_session *session)
 {
-    *session = (struct mt_session){.ctx = ctx,
-                                   .stop_ids = {.ctx = ctx},
-                                   .conversation = {.ctx = ctx},
-                                   .foreign = {.ctx = ctx},
-                                   .slots = options->slots};
+    *session = (struct mt_session){
+        .ctx = ctx, .stop_ids = {.ctx = ctx}, .conversation = {.ctx = ctx}, .foreign = {.ctx = ctx}};
     enum mt_status status = choose_context(session, options);
     if (status == MT_OK) status = open_model(session, options);
     if (status == MT_OK) status = open_texts(session, options);

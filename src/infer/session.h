@@ -21,7 +21,8 @@ struct mt_session_options {
     enum mt_bos_rule bos;         // how plain texts begin
     const char *device;
     int threads;
-    int64_t slots;   // sequences computed together
+    int64_t slots;   // sequences computed together; 0: as many as there is memory for, up to a number
+                     // (infer/engine_room.h)
     int64_t context; // tokens of a sequence; 0: 4096, or what the model was made for if that is less
 };
 
@@ -44,6 +45,7 @@ struct mt_session {
     struct mt_id_list stop_ids;          // every id that ends a text
     struct mt_conversation conversation; // of the row being encoded
     int64_t slots;
+    int64_t pass_tokens; // of prompts, that a batch may hold
     int64_t context;
 };
 

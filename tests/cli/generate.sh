@@ -30,6 +30,8 @@ expect 2 '--batch means nothing with --prompt' generate "$model" --prompt x --ba
 expect 2 '--ids means nothing with --prompt' generate "$model" --prompt x --ids
 expect 2 '--top-p means nothing with --temperature 0' generate "$model" --prompt x --temperature 0 --top-p 0.5
 expect 2 '--seed means nothing without --temperature' generate "$model" --prompt x --seed 3
+expect 0 'together: 16 sequences of 128 tokens, prompts ' generate "$model" --in "$place/in.jsonl" --max-new 2
+expect 2 "--batch wants a whole number or auto, not 'many'" generate "$model" --in "$place/in.jsonl" --batch many
 expect 2 '--batch is 0' generate "$model" --in "$place/in.jsonl" --batch 0
 expect 2 "there is no chat template 'nothere'" generate "$model" --prompt x --template nothere
 expect 0 'examples:' generate --help
@@ -90,7 +92,7 @@ expect 2 "--bos is 'maybe'" generate "$model" --prompt x --bos maybe
 expect 2 '--bos is for plain texts' generate "$model" --prompt x --bos yes --template chatml
 
 # Company changes nothing, whether drawn or not; a seed does.
-for batch in 1 3 8; do
+for batch in 1 3 8 auto; do
     "$metier" generate "$model" --in "$place/in.jsonl" --max-new 12 --ids --quiet --batch $batch \
         --out "$place/greedy-$batch" || fail "batch $batch"
     "$metier" generate "$model" --in "$place/in.jsonl" --max-new 12 --ids --quiet --batch $batch \
@@ -98,8 +100,10 @@ for batch in 1 3 8; do
 done
 same greedy-1 greedy-3 "greedy"
 same greedy-1 greedy-8 "greedy"
+same greedy-1 greedy-auto "greedy"
 same drawn-1 drawn-3 "drawn"
 same drawn-1 drawn-8 "drawn"
+same drawn-1 drawn-auto "drawn"
 differ greedy-1 drawn-1 "drawing"
 "$metier" generate "$model" --in "$place/in.jsonl" --max-new 12 --ids --quiet --temperature 0.9 --top-p 0.95 \
     --seed 6 --out "$place/other" || fail "another seed"

@@ -86,7 +86,8 @@ static enum mt_status try_open(struct bench *bench, const struct workplace *plac
                                                .threads = 1,
                                                .slots = slots,
                                                .context = CONTEXT};
-    const struct mt_session_answerer_options answering = {.name = "small", .temperature = -1.0};
+    const struct mt_session_answerer_options answering = {
+        .name = "small", .temperature = -1.0, .watched = true};
     *bench = (struct bench){.calls_left = -1};
     mt_context_init(&bench->ctx, allocator);
     enum mt_status status = mt_session_open(&bench->ctx, &options, &bench->session);

@@ -275,6 +275,88 @@ static void test_passes(void **state)
     }
 }
 
+#define SHARERS 7
+#define SHARED  18 // ids that they begin with: 4 whole pieces of 4
+
+/* Generations and scorings that begin alike, and what they got. */
+struct sharers {
+    struct bench_generation generation[SHARERS];
+    struct scoring_case scored[2];
+    int64_t prompt_tokens;
+    int64_t again; // prompt tokens of the last generation, asked once more
+};
+
+static void begin_alike(int32_t *ids)
+{
+    for (int i = 0; i < SHARED; i++) ids[i] = (int32_t)(i * 5 + 2) % VOCABULARY;
+}
+
+static void run_sharers(const struct workplace *place, int64_t slots, int64_t common, struct sharers *sharers)
+{
+    struct engine_bench bench;
+    const struct mt_engine_options options = {
+        .slots = slots, .positions = POSITIONS, .piece = 4, .pass_tokens = 12};
+    assert_int_equal(engine_bench_open(&bench, place, NULL, 2, &options, true), MT_OK);
+    for (int i = 0; i < 2; i++) {
+        struct scoring_case *c = &sharers->scored[i];
+        make_scoring(c, 25, i == 0 ? 1 : 4);
+        if (i == 0) c->continuation[0].count = 5;
+        begin_alike(c->prefix);
+        c->scoring.common = common;
+        assert_int_equal(mt_engine_add_scoring(bench.engine, &c->scoring), MT_OK);
+    }
+    for (int i = 0; i < SHARERS; i++) {
+        struct bench_generation *generation = &sharers->generation[i];
+        bench_generation_make(generation, SHARED + 1 + i, 6, VOCABULARY, (uint64_t)i + 1);
+        begin_alike(generation->prompt);
+        if (i == 3) generation->prompt[6] = 0; // leaves the others in the second piece
+        generation->request.common = common;
+        generation->request.sampling.temperature = 1.0;
+        add(&bench, generation);
+    }
+    mt_context_forbid_allocation(&bench.ctx, "a step");
+    run(&bench);
+    sharers->prompt_tokens = mt_engine_counts(bench.engine).prompt_tokens;
+    mt_context_forbid_allocation(&bench.ctx, NULL);
+    add(&bench, &sharers->generation[SHARERS - 1]);
+    run(&bench);
+    sharers->again = mt_engine_counts(bench.engine).prompt_tokens - sharers->prompt_tokens;
+    assert_int_equal(mt_engine_requests(bench.engine), 0);
+    engine_bench_close(&bench);
+}
+
+/* What requests begin with alike is computed once, in any number of slots, and no bit tells. */
+static void test_sharing(void **state)
+{
+    const struct workplace *place = *state;
+    static struct sharers alone;
+    static struct sharers together;
+    static const int64_t slots[] = {1, 2, 4, 9};
+    for (size_t at = 0; at < MT_ARCH_COUNT; at++) {
+        assert_int_equal(small_model_make(place, small_model_config(mt_archs[at]), MT_HF_BFLOAT16, 11), 0);
+        run_sharers(place, 1, 0, &alone);
+        for (int n = 0; n < 4; n++) {
+            run_sharers(place, slots[n], INT64_MAX, &together);
+            for (int i = 0; i < SHARERS; i++)
+                assert_memory_equal(alone.generation[i].answer, together.generation[i].answer,
+                                    sizeof alone.generation[i].answer);
+            for (int i = 0; i < 2; i++)
+                assert_memory_equal(alone.scored[i].each, together.scored[i].each,
+                                    sizeof alone.scored[i].each);
+            if (together.prompt_tokens >= alone.prompt_tokens)
+                fail_msg("%s in %d slots: %d tokens of prompts, unshared %d", mt_archs[at]->name,
+                         (int)slots[n], (int)together.prompt_tokens, (int)alone.prompt_tokens);
+            if (mt_archs[at] != &mt_arch_mixtral) continue;
+            // One slot may lose what it held; with several, six of seven generations have four pieces, one
+            // has one, and the second scoring has all pieces of the first's prefix.
+            if (slots[n] > 1) assert_int_equal(alone.prompt_tokens - together.prompt_tokens, 6 * 16 + 4 + 24);
+            assert_int_equal(alone.again, SHARED + SHARERS);
+            if (slots[n] > 1) assert_true(together.again <= SHARED + SHARERS - 16);
+        }
+        workplace_clear(place);
+    }
+}
+
 static void test_ends(void **state)
 {
     const struct workplace *place = *state;
@@ -388,9 +470,9 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_WORKPLACE(test_architectures), IN_WORKPLACE(test_company),  IN_WORKPLACE(test_passes),
-        IN_WORKPLACE(test_ends),          IN_WORKPLACE(test_refusals), IN_WORKPLACE(test_no_allocation),
-        IN_WORKPLACE(test_memory),
+        IN_WORKPLACE(test_architectures), IN_WORKPLACE(test_company), IN_WORKPLACE(test_passes),
+        IN_WORKPLACE(test_sharing),       IN_WORKPLACE(test_ends),    IN_WORKPLACE(test_refusals),
+        IN_WORKPLACE(test_no_allocation), IN_WORKPLACE(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

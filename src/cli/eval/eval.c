@@ -21,7 +21,7 @@
 #include "eval/tasks/task_data.h"
 
 #define ARENA_BYTES  65536
-#define SLOTS        8
+#define AT_ONCE      8 // requests to an endpoint
 #define MOST_NEW     1000000
 #define MOST_SLOTS   4096
 #define MOST_SAMPLES 1000
@@ -217,10 +217,11 @@ static enum mt_status check_endpoint(struct mt_context *ctx, struct eval_argumen
         return mt_fail(ctx, MT_ERR_USAGE,
                        "--template is '%s', expected none (plain texts) or model: an endpoint has its own",
                        template);
-    const struct cli_limit limit = {"--slots", arguments->infer.batch, 1, MT_HTTP_MOST_PARALLEL};
+    int64_t at_once = arguments->infer.batch >= 0 ? arguments->infer.batch : AT_ONCE;
+    const struct cli_limit limit = {"--slots", at_once, 1, MT_HTTP_MOST_PARALLEL};
     enum mt_status status = cli_check_limits(ctx, &limit, 1);
     if (status != MT_OK) return status;
-    return cli_endpoint_http(ctx, &arguments->endpoint, arguments->infer.batch, &arguments->http);
+    return cli_endpoint_http(ctx, &arguments->endpoint, at_once, &arguments->http);
 }
 
 static enum mt_status check(struct eval_arguments *arguments, const struct cli_call *given)
@@ -235,7 +236,7 @@ static enum mt_status check(struct eval_arguments *arguments, const struct cli_c
         return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing");
     const struct cli_limit limits[] = {
         {"--shots", arguments->shots < 0 ? 0 : arguments->shots, 0, 1000},
-        {"--slots", arguments->infer.batch, 1, MOST_SLOTS},
+        {"--slots", arguments->infer.batch >= 0 ? arguments->infer.batch : 1, 1, MOST_SLOTS},
         {"--max-new", arguments->infer.max_new, 0, MOST_NEW},
         {"--samples", arguments->samples > 0 ? arguments->samples : 1, 1, MOST_SAMPLES}};
     enum mt_status status = cli_check_limits(ctx, limits, sizeof limits / sizeof limits[0]);
@@ -361,7 +362,7 @@ static enum mt_status run_verb(struct cli_call *call)
     struct eval_arguments arguments = {.shots = -1, .endpoint = {.retries = 5, .timeout = 300, .backoff = 1}};
     struct infer_settings *infer = &arguments.infer;
     cli_infer_settings_init(infer);
-    infer->batch = SLOTS;
+    infer->batch = -1;
     infer->template_date = MT_TEMPLATE_DATE; // a run that goes on tomorrow asks the same questions
     const struct cli_option options[] = {
         {"--list", CLI_FLAG, &arguments.list, NULL, "the tasks there are"},
@@ -398,8 +399,8 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--max-new", CLI_INTEGER, &infer->max_new, "N",
          "tokens of an answer at the most; default as the task says (512)"},
         {"--max-tokens", CLI_INTEGER, &infer->max_new, "N", "the same"},
-        {"--slots", CLI_INTEGER, &infer->batch, "N",
-         "sequences computed together, or requests at a time (8)"},
+        {"--slots", CLI_AUTO, &infer->batch, "N",
+         "sequences computed together (auto: by memory and device), or requests at a time (8)"},
         {"--context", CLI_INTEGER, &infer->context, "N",
          "tokens of prompt and answer there is room for (4096, or the model's own limit)"},
         {"--device", CLI_TEXT, &infer->device, "NAME", CLI_DEVICE_HELP},

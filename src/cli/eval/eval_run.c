@@ -209,7 +209,8 @@ static enum mt_status open_answerer(struct evaluation *e, struct mt_answerer *an
     const struct mt_session_answerer_options options = {.name = arguments->infer.directory,
                                                         .temperature = arguments->infer.temperature,
                                                         .top_p = arguments->infer.top_p,
-                                                        .seed = (uint64_t)arguments->infer.seed};
+                                                        .seed = (uint64_t)arguments->infer.seed,
+                                                        .watched = !arguments->no_routing};
     struct infer_settings infer = arguments->infer;
     infer.threads = mt_comm_threads(e->comm, infer.threads);
     infer.device = e->device;

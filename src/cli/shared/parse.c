@@ -60,14 +60,19 @@ static enum mt_status store_value(struct mt_context *ctx, const struct cli_optio
         list->item[list->count++] = text;
         return MT_OK;
     }
-    if (option->value == CLI_INTEGER || option->value == CLI_THREADS) {
+    if (option->value == CLI_AUTO && strcmp(text, "auto") == 0) {
+        *(int64_t *)option->target = -1;
+        return MT_OK;
+    }
+    if (option->value == CLI_INTEGER || option->value == CLI_THREADS || option->value == CLI_AUTO) {
         long long value = strtoll(text, &end, 10);
         if (errno != 0 || end == text || *end != '\0') {
-            return mt_fail(ctx, MT_ERR_USAGE, "%s wants a whole number, not '%s'", option->name, text);
+            return mt_fail(ctx, MT_ERR_USAGE, "%s wants a whole number%s, not '%s'", option->name,
+                           option->value == CLI_AUTO ? " or auto" : "", text);
         }
         if (value < 0) return negative(ctx, option, text);
         *(int64_t *)option->target = value;
-        if (option->value == CLI_INTEGER) return MT_OK;
+        if (option->value != CLI_THREADS) return MT_OK;
         return cli_check_limits(ctx, &(struct cli_limit){option->name, value, 0, MOST_THREADS}, 1);
     }
     double value = strtod(text, &end);

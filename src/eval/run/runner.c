@@ -358,7 +358,8 @@ static enum mt_status ask_to_write(struct task_run *run, const struct mt_answer_
         batch->questions[i] = (struct mt_question){.task = run->task->name,
                                                    .id = batch->samples[i].id,
                                                    .number = batch->numbers[i],
-                                                   .prompt = mt_text_in(&batch->samples[i].prompt)};
+                                                   .prompt = mt_text_in(&batch->samples[i].prompt),
+                                                   .shared = batch->samples[i].shared};
     }
     for (size_t i = 0; i < batch->capacity * batch->tries; i++) batch->answers[i].count = 0;
     enum mt_status status = answerer->generate(answerer->self, batch->questions, batch->count, &options,
@@ -402,6 +403,7 @@ static enum mt_status ask_to_choose(struct task_run *run, const struct mt_answer
                                                          .id = sample->id,
                                                          .number = batch->numbers[i],
                                                          .prefix = mt_text_in(&sample->prompt),
+                                                         .shared = sample->shared,
                                                          .continuations = batch->continuations + used,
                                                          .count = sample->choice_count,
                                                          .scores = batch->scores + used};

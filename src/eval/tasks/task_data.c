@@ -300,6 +300,7 @@ enum mt_status mt_task_data_sample(const struct mt_task_data *data, size_t index
     if (status == MT_OK && data->examples.count > 0)
         status = mt_byte_list_append(&sample->prompt, data->examples.data, data->examples.count);
     if (status != MT_OK) return status;
+    sample->shared = sample->prompt.count;
     return mt_prompt_render(data->task->prompt, &sample->row, &names, &sample->prompt);
 }
 

@@ -15,6 +15,7 @@ struct mt_task_sample {
     struct mt_row row;
     char id[128]; // NUL-terminated
     struct mt_byte_list prompt;
+    size_t shared; // bytes of the prompt before the sample's own part: description and examples
     struct mt_byte_list answer;
     struct mt_byte_list choice_text; // what `choices` point into
     struct mt_text choices[MT_SAMPLE_MOST_CHOICES];
