@@ -11,6 +11,8 @@
 #include "ops/cuda/routing/combine.cuh"
 
 #define MOST_SLOTS    8
+#define FEW_TOKENS    512 // do not fill the device with a warp each
+#define MOST_PARTS    64  // of a token's columns
 #define BLOCK_WARPS   4
 #define BLOCK_THREADS (32 * BLOCK_WARPS)
 #define PAIRS         (CUDA_WIDE / 2) // of columns in an eight
@@ -172,7 +174,9 @@ __global__ static void __launch_bounds__(BLOCK_THREADS, SLOTS <= 6 ? 5 : 4)
     float weight[SLOTS];
     float dot[SLOTS * (SLOTS + 1) / 2] = {};
     load_slots<SLOTS>(a.row_of_slot, a.weight, token, place, weight);
-    for (int64_t j = cuda_lane() * CUDA_WIDE; j < a.y.dim[1]; j += 32 * CUDA_WIDE) {
+    int64_t first = ((int64_t)blockIdx.y * 32 + cuda_lane()) * CUDA_WIDE;
+    int64_t step = (int64_t)gridDim.y * 32 * CUDA_WIDE;
+    for (int64_t j = first; j < a.y.dim[1]; j += step) {
         struct packed_eight<HALF> x[SLOTS];
         float y[CUDA_WIDE] = {};
         load_rows<SLOTS, HALF>(a.rows, place, j, x);
@@ -302,7 +306,10 @@ static void launch_forward(cudaStream_t stream, const struct mt_combine_forward_
     if (mt_tensor_present(&a.gram)) {
         forward_kernel<SLOTS, HALF, true><<<blocks, BLOCK_THREADS, 0, stream>>>(a);
     } else {
-        forward_kernel<SLOTS, HALF, false><<<blocks, BLOCK_THREADS, 0, stream>>>(a);
+        // Few tokens: their columns are shared out, too.
+        int64_t parts = a.y.dim[0] <= FEW_TOKENS ? (a.y.dim[1] + 32 * CUDA_WIDE - 1) / (32 * CUDA_WIDE) : 1;
+        dim3 grid(blocks, (unsigned)(parts < MOST_PARTS ? parts : MOST_PARTS));
+        forward_kernel<SLOTS, HALF, false><<<grid, BLOCK_THREADS, 0, stream>>>(a);
     }
 }
 
