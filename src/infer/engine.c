@@ -64,7 +64,8 @@ struct mt_engine {
     struct mt_device *device; // borrowed
     const struct mt_model_desc *desc;
     int64_t slots, positions, piece;
-    int64_t tokens; // of a batch at the most
+    int64_t tokens;      // of a batch at the most
+    int64_t prompt_keys; // likewise (mt_model_prompt_keys)
     struct engine_slot *slot;
     int64_t turn; // the slot that is asked first for its next piece
     struct mt_sampler sampler;
@@ -158,6 +159,9 @@ enum mt_status mt_engine_create(struct mt_model *model, const struct mt_engine_o
     made->positions = options->positions;
     made->piece = piece_of(options);
     made->tokens = made->slots + made->piece;
+    struct mt_model_options opened = {0};
+    mt_engine_model_options(options, &opened);
+    made->prompt_keys = mt_model_prompt_keys(&opened);
     made->logit_rows = made->slots > LOGIT_ROWS ? made->slots : LOGIT_ROWS;
     status = take_memory(made);
     if (status == MT_OK) status = make_logits(made);
@@ -570,6 +574,23 @@ static void add_to_batch(struct mt_engine *engine, int64_t number, int64_t token
     engine->fed[number] = (int32_t)tokens;
 }
 
+/* Pieces of so many tokens, as far as there is room for them and, of prompts, for the tokens they see. */
+static void add_pieces(struct mt_engine *engine, int64_t least, int64_t most)
+{
+    int64_t keys = 0;
+    for (int64_t i = 0; i < engine->slots; i++) {
+        int64_t number = (engine->turn + i) % engine->slots;
+        const struct engine_slot *slot = &engine->slot[number];
+        if (!computes(slot) || engine->fed[number] > 0) continue;
+        int64_t tokens = next_piece(engine, slot);
+        int64_t seen = tokens < MT_PROMPT_TOKENS ? 0 : slot->done + tokens;
+        if (tokens < least || tokens > most || engine->batch_tokens + tokens > engine->tokens) continue;
+        if (keys + seen > engine->prompt_keys) continue;
+        keys += seen;
+        add_to_batch(engine, number, tokens);
+    }
+}
+
 /* Every sequence that waits for one token gets it; then pieces of prompts, as far as there is room. */
 static void fill_batch(struct mt_engine *engine)
 {
@@ -582,13 +603,8 @@ static void fill_batch(struct mt_engine *engine)
         if (computes(&engine->slot[i]) && next_piece(engine, &engine->slot[i]) == 1)
             add_to_batch(engine, i, 1);
     }
-    for (int64_t i = 0; i < engine->slots; i++) {
-        int64_t number = (engine->turn + i) % engine->slots;
-        const struct engine_slot *slot = &engine->slot[number];
-        if (!computes(slot) || engine->fed[number] > 0) continue;
-        int64_t tokens = next_piece(engine, slot);
-        if (engine->batch_tokens + tokens <= engine->tokens) add_to_batch(engine, number, tokens);
-    }
+    add_pieces(engine, 1, MT_PROMPT_TOKENS - 1);
+    add_pieces(engine, MT_PROMPT_TOKENS, engine->piece);
     engine->turn = (engine->turn + 1) % engine->slots;
 }
 

@@ -12,6 +12,8 @@
 #include "model/model_struct.h"
 #include "objective/objective.h"
 
+#define KEYS_PER_TOKEN 4 // of prompts in a batch: room for those that go on, whose earlier keys come along
+
 // ------------------------------------------------------------------ opening
 
 /* The type of what is never rounded to the activations' 16 bits. */
@@ -42,6 +44,21 @@ static enum mt_status check_options(struct mt_context *ctx, struct mt_model_opti
         options->tokens = options->sequences * options->positions;
     if (options->sequences > options->tokens) options->sequences = options->tokens;
     return MT_OK;
+}
+
+int64_t mt_model_prompt_keys(const struct mt_model_options *options)
+{
+    if (!options->cache) return 0;
+    int64_t all = options->sequences * options->positions;
+    int64_t keys = KEYS_PER_TOKEN * options->tokens;
+    if (keys < options->positions) keys = options->positions;
+    return keys < all ? keys : all;
+}
+
+int64_t mt_model_other_tokens(const struct mt_model_options *options)
+{
+    int64_t most = options->sequences * (MT_PROMPT_TOKENS - 1);
+    return most < options->tokens ? most : options->tokens;
 }
 
 /* The parameters, and the biases beside the weights where the checkpoint has no place for them. */
@@ -158,17 +175,28 @@ static enum mt_status make_tables(struct mt_model *model)
 {
     int64_t rows = mt_model_rope_rows(&model->desc, model->options.positions);
     int64_t columns = model->desc.rope_width / 2;
-    size_t bytes = (size_t)rows * (size_t)columns * sizeof(float);
+    size_t bytes = (size_t)(rows + 1) * (size_t)columns * sizeof(float);
     void *host = NULL;
     enum mt_status status = mt_device_buffer_create(model->device, 2 * bytes, &model->tables);
     if (status == MT_OK) status = mt_allocate(model->ctx, 2 * bytes, &host);
     if (status != MT_OK) return status;
     char *tables = model->tables.data;
-    mt_model_rope_tables(&model->desc, model->options.positions, host, (float *)host + rows * columns);
+    float *cosine = host;
+    float *sine = cosine + (rows + 1) * columns;
+    mt_model_rope_tables(&model->desc, model->options.positions, cosine, sine);
+    for (int64_t i = 0; i < columns; i++) {
+        cosine[rows * columns + i] = 1.0f;
+        sine[rows * columns + i] = 0.0f;
+    }
     status = mt_device_upload(model->device, tables, host, 2 * bytes);
     mt_release(model->ctx, host, 2 * bytes);
-    model->transformer.pass.cosine = mt_tensor_2d(tables, MT_F32, rows, columns);
-    model->transformer.pass.sine = mt_tensor_2d(tables + bytes, MT_F32, rows, columns);
+    struct mt_pass *pass = &model->transformer.pass;
+    struct mt_tensor all_cosine = mt_tensor_2d(tables, MT_F32, rows + 1, columns);
+    struct mt_tensor all_sine = mt_tensor_2d(tables + bytes, MT_F32, rows + 1, columns);
+    pass->cosine = mt_tensor_rows(&all_cosine, 0, rows);
+    pass->sine = mt_tensor_rows(&all_sine, 0, rows);
+    pass->still_cosine = mt_tensor_rows(&all_cosine, rows, 1);
+    pass->still_sine = mt_tensor_rows(&all_sine, rows, 1);
     return status;
 }
 
@@ -234,8 +262,12 @@ static enum mt_status make_buffer(struct mt_model *model, const char *purpose, s
 static enum mt_status make_memory(struct mt_model *model)
 {
     struct mt_regions regions;
+    int64_t others = mt_model_other_tokens(&model->options);
     struct mt_batch_shape shape = {.tokens = model->options.tokens,
                                    .sequences = model->options.sequences,
+                                   .prompt_sequences = model->options.sequences,
+                                   .prompt_tokens = model->options.tokens - others,
+                                   .prompt_keys = mt_model_prompt_keys(&model->options),
                                    .mask = true,
                                    .ortho_mask = true};
     mt_model_lay_out(model, &shape, &regions);
@@ -244,17 +276,15 @@ static enum mt_status make_memory(struct mt_model *model)
     if (status == MT_OK)
         status = make_buffer(model, "shared activations", regions.shared_bytes, &model->shared);
     if (status == MT_OK) status = make_buffer(model, "work memory", regions.work_bytes, &model->work);
-    if (status != MT_OK) return status;
-    struct mt_tensor index =
-        mt_tensor_1d(model->index.data, MT_I32, (int64_t)(regions.index.bytes / sizeof(int32_t)));
-    return mt_fill(model->device, &(struct mt_fill_args){.y = index, .value = 0.0f});
+    return status;
 }
 
 static enum mt_status make_host_rows(struct mt_model *model)
 {
     void *host = NULL;
     int64_t row = model->options.tokens + 1; // there are no more sequences than tokens
-    model->host_row = row > model->desc.heads ? row : model->desc.heads + 1;
+    int64_t keys = mt_model_prompt_keys(&model->options);
+    model->host_row = row > keys ? row : keys;
     enum mt_status status =
         mt_allocate_array(model->ctx, (size_t)model->host_row * HOST_ROWS, sizeof(int32_t), &host);
     model->host = host;

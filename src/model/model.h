@@ -52,10 +52,17 @@ struct mt_batch {
     int64_t shared_tokens;
     // With a cache: where each sequence's earlier tokens lie, and where these will. NULL: sequences begin
     // here, and nothing is remembered.
+    // Sequences with MT_PROMPT_TOKENS or more (pass.h) are the last of the batch.
     const struct mt_cached_sequence *cached; // [B]
 };
 
 struct mt_model; // opaque
+
+/*
+ * With a cache: how many keys, old and new, the prompts of a batch may have together (pass.h); one prompt
+ * always fits. 0 without a cache.
+ */
+int64_t mt_model_prompt_keys(const struct mt_model_options *options);
 
 /*
  * Opens DIR (config.json and weights), sets parameters up and allocates everything. The caller closes; the

@@ -38,6 +38,39 @@ static enum mt_status check_batch(const struct mt_model *model, const struct mt_
     return MT_OK;
 }
 
+/* The sequences at the end of a cached batch that count as prompts. */
+static void count_prompts(const struct mt_batch *batch, struct mt_batch_shape *shape)
+{
+    int64_t b = batch->cached != NULL ? batch->sequences : 0;
+    for (; b > 0; b--) {
+        int64_t tokens = (int64_t)batch->offsets[b] - batch->offsets[b - 1];
+        if (tokens < MT_PROMPT_TOKENS) return;
+        shape->prompt_sequences++;
+        shape->prompt_tokens += tokens;
+        shape->prompt_keys += batch->cached[b - 1].past + tokens;
+    }
+}
+
+static enum mt_status check_prompts(const struct mt_model *model, const struct mt_batch *batch)
+{
+    struct mt_batch_shape shape = {0};
+    if (batch->cached == NULL) return MT_OK;
+    count_prompts(batch, &shape);
+    int64_t room = mt_model_prompt_keys(&model->options);
+    if (shape.prompt_keys > room) {
+        return mt_fail(model->ctx, MT_ERR_USAGE,
+                       "the prompts of the batch see %" PRId64 " tokens together; there is room for %" PRId64,
+                       shape.prompt_keys, room);
+    }
+    for (int64_t b = 0; b < batch->sequences - shape.prompt_sequences; b++) {
+        if (batch->offsets[b + 1] - batch->offsets[b] < MT_PROMPT_TOKENS) continue;
+        return mt_fail(model->ctx, MT_ERR_USAGE,
+                       "sequence %" PRId64 " has %d tokens or more, but one with fewer comes after it", b,
+                       MT_PROMPT_TOKENS);
+    }
+    return MT_OK;
+}
+
 static enum mt_status check_cached(const struct mt_model *model, const struct mt_batch *batch)
 {
     if (batch->cached == NULL) return MT_OK;
@@ -84,7 +117,6 @@ static void describe_keys(const struct mt_model *model, const struct mt_batch *b
 {
     int32_t *offsets = host_row(model, HOST_KEY_OFFSETS);
     int32_t *starts = host_row(model, HOST_KEY_STARTS);
-    int32_t *heads = host_row(model, HOST_HEAD_OFFSETS);
     int32_t *places = host_row(model, HOST_PLACES);
     for (int64_t b = 0; batch->cached != NULL && b < batch->sequences; b++) {
         int32_t tokens = batch->offsets[b + 1] - batch->offsets[b];
@@ -93,7 +125,25 @@ static void describe_keys(const struct mt_model *model, const struct mt_batch *b
         for (int32_t i = 0; i < tokens; i++)
             places[batch->offsets[b] + i] = starts[b] + batch->cached[b].past + i;
     }
-    for (int64_t h = 0; h <= model->desc.heads; h++) heads[h] = (int32_t)(h * batch->tokens);
+}
+
+/* The prompts by themselves: their tokens, their keys, and where in the cache those lie. */
+static void describe_prompts(const struct mt_model *model, const struct mt_batch *batch)
+{
+    int32_t *offsets = host_row(model, HOST_PROMPT_OFFSETS);
+    int32_t *key_offsets = host_row(model, HOST_PROMPT_KEY_OFFSETS);
+    int32_t *places = host_row(model, HOST_PROMPT_KEY_PLACES);
+    int64_t count = model->transformer.pass.prompt_sequences;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t b = batch->sequences - count + i;
+        int32_t tokens = batch->offsets[b + 1] - batch->offsets[b];
+        int32_t keys = batch->cached[b].past + tokens;
+        int32_t start = (int32_t)(batch->cached[b].slot * model->options.positions);
+        offsets[i + 1] = offsets[i] + tokens;
+        key_offsets[i + 1] = key_offsets[i] + keys;
+        for (int32_t k = 0; k < keys; k++) places[key_offsets[i] + k] = start + k;
+    }
+    key_offsets[count] = (int32_t)model->transformer.pass.prompt_keys; // more only where a pass is planned
 }
 
 /* Fills the host's rows and counts labels. */
@@ -146,7 +196,10 @@ static enum mt_status send_indices(struct mt_model *model, const struct mt_batch
         {&pass->key_offsets, host_row(model, HOST_KEY_OFFSETS)},
         {&pass->key_starts, host_row(model, HOST_KEY_STARTS)},
         {&pass->places, host_row(model, HOST_PLACES)},
-        {&pass->head_offsets, host_row(model, HOST_HEAD_OFFSETS)},
+        {&pass->prompt_offsets, host_row(model, HOST_PROMPT_OFFSETS)},
+        {&pass->prompt_key_offsets, host_row(model, HOST_PROMPT_KEY_OFFSETS)},
+        {&pass->prompt_key_places, host_row(model, HOST_PROMPT_KEY_PLACES)},
+        {&pass->prompt_turns, host_row(model, HOST_ZEROS)},
     };
     for (int i = 0; i < INDEX_TENSORS; i++)
         mt_staging_put(&model->staging, &model->index, sent[i].target, sent[i].values);
@@ -159,6 +212,7 @@ static enum mt_status ready(struct mt_model *model, const struct mt_batch *batch
     enum mt_status status = check_batch(model, batch);
     if (status == MT_OK) status = check_mask(model, batch);
     if (status == MT_OK) status = check_cached(model, batch);
+    if (status == MT_OK) status = check_prompts(model, batch);
     if (status != MT_OK) return status;
     struct mt_transformer *t = &model->transformer;
     struct mt_pass *pass = &t->pass;
@@ -169,10 +223,15 @@ static enum mt_status ready(struct mt_model *model, const struct mt_batch *batch
         .mask = batch->mask != NULL,
         .ortho_mask = model->objective != NULL && model->method.exclude_first,
     };
+    count_prompts(batch, &shape);
+    // A planning run stands for every batch: its prompts may see as much as there is room for.
+    if (model->ranks.planning && shape.prompt_keys > 0)
+        shape.prompt_keys = mt_model_prompt_keys(&model->options);
     pass->unmasked = count_unmasked(batch); // the records laid out next carry it
     mt_model_lay_out(model, &shape, &regions);
     *labels = describe_tokens(model, batch);
     describe_keys(model, batch);
+    describe_prompts(model, batch);
     pass->sequence = batch->cached;
     pass->objective = batch->loss_only ? NULL : model->objective;
     pass->measure = batch->measure;
@@ -270,22 +329,48 @@ enum mt_status mt_model_backward(struct mt_model *model)
     return mt_transformer_backward(&model->transformer);
 }
 
-/* With a cache: the batch goes through it as well, and every token's logits are wanted. */
+/*
+ * A pass with the device computing nothing. Index tensors hold zeros, which are legal everywhere: what passes
+ * of another layout left there need not be.
+ */
+static enum mt_status plan_forward(struct mt_model *model, const struct mt_batch *batch)
+{
+    struct mt_model_loss loss;
+    struct mt_tensor index =
+        mt_tensor_1d(model->index.data, MT_I32, (int64_t)(model->index.bytes / sizeof(int32_t)));
+    mt_device_set_planning(model->device, false);
+    enum mt_status status = mt_fill(model->device, &(struct mt_fill_args){.y = index, .value = 0.0f});
+    mt_device_set_planning(model->device, true);
+    return status == MT_OK ? mt_model_forward(model, batch, &loss) : status;
+}
+
+/* With a cache: the batch goes through it as well, as prompts and in short sequences. */
 static enum mt_status plan_cached(struct mt_model *model, const struct mt_batch *batch)
 {
     void *memory = NULL;
-    size_t bytes = (size_t)batch->sequences * sizeof(struct mt_cached_sequence);
+    size_t sequence_bytes = (size_t)batch->sequences * sizeof(struct mt_cached_sequence);
+    size_t bytes = sequence_bytes + 2 * (size_t)(batch->sequences + 1) * sizeof(int32_t);
     enum mt_status status = mt_allocate_array(model->ctx, 1, bytes, &memory);
     if (status != MT_OK) return status;
     struct mt_cached_sequence *sequences = memory;
-    struct mt_model_loss loss;
+    int32_t *prompts = (int32_t *)(sequences + batch->sequences); // the longest come last
+    int32_t *others = prompts + batch->sequences + 1;
     struct mt_batch cached = *batch;
     for (int64_t b = 0; b < batch->sequences; b++) {
+        int64_t left = (batch->sequences - b - 1) * model->options.positions;
+        int64_t end = others[b] + MT_PROMPT_TOKENS - 1;
+        prompts[b + 1] = (int32_t)(left < batch->tokens ? batch->tokens - left : 0);
+        others[b + 1] = (int32_t)(end < batch->tokens ? end : batch->tokens);
         sequences[b].slot = (int32_t)b;
         sequences[b].length = (int32_t)model->options.positions;
     }
     cached.cached = sequences;
-    status = mt_model_forward(model, &cached, &loss);
+    cached.offsets = others;
+    cached.tokens = others[batch->sequences];
+    status = plan_forward(model, &cached);
+    cached.offsets = prompts;
+    cached.tokens = batch->tokens;
+    if (status == MT_OK) status = plan_forward(model, &cached);
     mt_release(model->ctx, memory, bytes);
     if (status != MT_OK) return status;
     // Nothing is written while planning, so it does not matter that this memory is something else's.
@@ -297,22 +382,20 @@ static enum mt_status plan_cached(struct mt_model *model, const struct mt_batch 
 /* The planned batch through everything that a real one may go through. */
 static enum mt_status plan_passes(struct mt_model *model, struct mt_batch *batch)
 {
-    struct mt_model_loss loss;
     batch->loss_only = true;
-    enum mt_status status = mt_model_forward(model, batch, &loss);
+    enum mt_status status = plan_forward(model, batch);
     if (status == MT_OK && model->options.cache) status = plan_cached(model, batch);
     if (status != MT_OK || !model->options.backward) return status;
     batch->loss_only = false;
     batch->training = true;
     batch->measure = model->objective != NULL;
-    status = mt_model_forward(model, batch, &loss);
+    status = plan_forward(model, batch);
     return status == MT_OK ? mt_model_backward(model) : status;
 }
 
 /*
  * A batch as large as can come, run with the device computing nothing: it then knows its scratch. All ids and
- * labels are 0, and index tensors hold zeros, which are legal everywhere. The objective takes part, and
- * afterwards has seen nothing.
+ * labels are 0. The objective takes part, and afterwards has seen nothing.
  */
 enum mt_status mt_model_plan_scratch(struct mt_model *model)
 {

@@ -27,7 +27,7 @@ struct mt_model {
     struct mt_buffer biases;   // of routers that have none of their own, if a method moves them
     int32_t *host;             // [HOST_ROWS, host_row]: index tensors on their way to the device
     struct mt_staging staging; // the same, as they will lie at the start of `index`
-    int64_t host_row;          // numbers of each: the most of tokens, sequences + 1, heads + 1
+    int64_t host_row;          // numbers of each: the most of tokens, sequences + 1, prompts' keys
     struct mt_replay replay;   // of passes of one token a sequence
     bool ran;                  // a forward that backward can follow has run
 };
@@ -40,15 +40,21 @@ enum {
     HOST_ORTHO_MASK,
     HOST_KEY_OFFSETS,
     HOST_KEY_STARTS,
-    HOST_HEAD_OFFSETS,
     HOST_PLACES,
+    HOST_PROMPT_OFFSETS,
+    HOST_PROMPT_KEY_OFFSETS,
+    HOST_PROMPT_KEY_PLACES,
+    HOST_ZEROS,
     HOST_ROWS
 };
 
-#define INDEX_TENSORS 11 // of a batch
+#define INDEX_TENSORS 14 // of a batch
 
 /* Lays the regions out for batches of a shape, in the memory there is, or counts what they need. */
 void mt_model_lay_out(struct mt_model *model, const struct mt_batch_shape *shape, struct mt_regions *regions);
+
+/* The most tokens of a cached batch that belong to no prompt. */
+int64_t mt_model_other_tokens(const struct mt_model_options *options);
 
 /* Runs the largest batches without computing: the device's scratch then suffices for every other. */
 enum mt_status mt_model_plan_scratch(struct mt_model *model);

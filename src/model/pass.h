@@ -8,6 +8,12 @@
 #include "metier/objective.h"
 #include "metier/ops_lora.h"
 
+/*
+ * A sequence with so many tokens in one pass is a prompt, or a piece of one. Latent attention makes its keys
+ * and values anew (attention_widened.h), which costs less than going through the latent space.
+ */
+#define MT_PROMPT_TOKENS 16
+
 struct mt_cache;        // model/layers/cache.h
 struct mt_expert_ranks; // model/experts/ranks.h
 struct mt_placement;    // model/experts/experts.h
@@ -52,7 +58,13 @@ struct mt_pass {
     struct mt_tensor key_offsets;              // i32 [B+1]: counts each sequence's keys, old and new
     struct mt_tensor key_starts;               // i32 [B]: where in the cache they lie
     struct mt_tensor places;                   // i32 [T]: where in the cache each token of this pass goes
-    struct mt_tensor head_offsets;             // i32 [H+1]: 0, T, 2T, ...: rows of one head after the other
+    // Sequences with MT_PROMPT_TOKENS or more in this pass: the last of the batch.
+    int64_t prompt_sequences, prompt_tokens, prompt_keys; // keys: old and new
+    struct mt_tensor prompt_offsets;                      // i32 [sequences+1], from 0
+    struct mt_tensor prompt_key_offsets;                  // i32 [sequences+1]
+    struct mt_tensor prompt_key_places;                   // i32 [keys]: where in the cache each lies
+    struct mt_tensor prompt_turns;             // i32 [keys], zeros: the row of still_cosine, still_sine
+    struct mt_tensor still_cosine, still_sine; // f32 [1, rope_width/2]: a rotation that turns nothing
 
     const struct mt_objective_config *method; // NULL: the task's loss alone
     struct mt_objective *objective;           // NULL likewise, and where its statistics are not wanted

@@ -59,6 +59,9 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
     int64_t tokens = shape->tokens;
     pass->tokens = tokens;
     pass->sequences = shape->sequences;
+    pass->prompt_sequences = shape->prompt_sequences;
+    pass->prompt_tokens = shape->prompt_tokens;
+    pass->prompt_keys = shape->prompt_keys;
     pass->ids = mt_plan_1d(&regions->index, MT_I32, tokens);
     pass->positions = mt_plan_1d(&regions->index, MT_I32, tokens);
     pass->offsets = mt_plan_1d(&regions->index, MT_I32, shape->sequences + 1);
@@ -72,7 +75,10 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
         pass->key_offsets = mt_plan_1d(&regions->index, MT_I32, shape->sequences + 1);
         pass->key_starts = mt_plan_1d(&regions->index, MT_I32, shape->sequences);
         pass->places = mt_plan_1d(&regions->index, MT_I32, tokens);
-        pass->head_offsets = mt_plan_1d(&regions->index, MT_I32, pass->desc->heads + 1);
+        pass->prompt_offsets = mt_plan_1d(&regions->index, MT_I32, shape->prompt_sequences + 1);
+        pass->prompt_key_offsets = mt_plan_1d(&regions->index, MT_I32, shape->prompt_sequences + 1);
+        pass->prompt_key_places = mt_plan_1d(&regions->index, MT_I32, shape->prompt_keys);
+        pass->prompt_turns = mt_plan_1d(&regions->index, MT_I32, shape->prompt_keys);
     }
     struct linear_work work = linear_work_of(t->params, pass->desc, tokens, pass->placement->most_rows(pass));
     for (int i = 0; i < MT_LORA_LINEARS; i++)

@@ -21,8 +21,9 @@ struct mt_transformer {
 /* The size of a batch. */
 struct mt_batch_shape {
     int64_t tokens, sequences;
-    bool mask;       // it has padding
-    bool ortho_mask; // the objective leaves first tokens out
+    int64_t prompt_sequences, prompt_tokens, prompt_keys; // of them (pass.h)
+    bool mask;                                            // it has padding
+    bool ortho_mask;                                      // the objective leaves first tokens out
 };
 
 /* True when every layer's input outlives the pass. */

@@ -6,11 +6,12 @@ void mt_attention_absorbed_plan(struct mt_attention_absorbed *absorbed, const st
 {
     const struct mt_model_desc *desc = pass->desc;
     int64_t latent = desc->latent_rank;
+    int64_t tokens = pass->tokens - pass->prompt_tokens;
     *absorbed = (struct mt_attention_absorbed){0};
-    absorbed->query = mt_plan_2d(work, pass->type, pass->tokens, desc->heads * (latent + desc->rope_width));
-    absorbed->sum = mt_plan_2d(work, pass->type, pass->tokens, desc->heads * latent);
+    absorbed->query = mt_plan_2d(work, pass->type, tokens, desc->heads * (latent + desc->rope_width));
+    absorbed->sum = mt_plan_2d(work, pass->type, tokens, desc->heads * latent);
     if (mt_linear_has_lora(&params->kv_b))
-        absorbed->xa = mt_plan_2d(work, pass->type, pass->tokens, desc->heads * params->kv_b.a.dim[0]);
+        absorbed->xa = mt_plan_2d(work, pass->type, tokens, desc->heads * params->kv_b.a.dim[0]);
 }
 
 /* y = scale · x W_h (or Wᵀ) + beta · y, head by head. */
@@ -48,7 +49,7 @@ static enum mt_status absorb_queries(const struct mt_pass *pass, const struct mt
         mt_rope(pass->device,
                 &(struct mt_rope_args){.x = mt_tensor_columns(&heads, desc->nope_width, desc->rope_width),
                                        .y = mt_tensor_columns(&query, desc->latent_rank, desc->rope_width),
-                                       .positions = pass->positions,
+                                       .positions = mt_tensor_rows(&pass->positions, 0, q->dim[0]),
                                        .cosine = pass->cosine,
                                        .sine = pass->sine,
                                        .layout = desc->rope_layout});
@@ -87,20 +88,24 @@ enum mt_status mt_attention_absorbed_forward(const struct mt_pass *pass, const s
                                              const struct mt_tensor *q, const struct mt_tensor *out)
 {
     const struct mt_model_desc *desc = pass->desc;
-    enum mt_status status = absorb_queries(pass, kv_b, cache, absorbed, q);
+    int64_t sequences = pass->sequences - pass->prompt_sequences;
+    struct mt_tensor queries = mt_tensor_rows(q, 0, absorbed->query.dim[0]);
+    struct mt_tensor target = mt_tensor_rows(out, 0, absorbed->query.dim[0]);
+    enum mt_status status = absorb_queries(pass, kv_b, cache, absorbed, &queries);
     if (status != MT_OK) return status;
     struct mt_tensor keys = mt_pass_heads(&cache->latent, 1);
-    status = mt_attention_forward(pass->device, &(struct mt_attention_forward_args){
-                                                    .q = mt_pass_heads(&absorbed->query, desc->heads),
-                                                    .k = keys,
-                                                    .v = mt_tensor_columns(&keys, 0, desc->latent_rank),
-                                                    .q_offsets = pass->offsets,
-                                                    .k_offsets = pass->key_offsets,
-                                                    .k_starts = pass->key_starts,
-                                                    .out = mt_pass_heads(&absorbed->sum, desc->heads),
-                                                    .scale = desc->score_scale,
-                                                    .window = desc->window,
-                                                });
+    status = mt_attention_forward(pass->device,
+                                  &(struct mt_attention_forward_args){
+                                      .q = mt_pass_heads(&absorbed->query, desc->heads),
+                                      .k = keys,
+                                      .v = mt_tensor_columns(&keys, 0, desc->latent_rank),
+                                      .q_offsets = mt_tensor_rows(&pass->offsets, 0, sequences + 1),
+                                      .k_offsets = mt_tensor_rows(&pass->key_offsets, 0, sequences + 1),
+                                      .k_starts = mt_tensor_rows(&pass->key_starts, 0, sequences),
+                                      .out = mt_pass_heads(&absorbed->sum, desc->heads),
+                                      .scale = desc->score_scale,
+                                      .window = desc->window,
+                                  });
     if (status != MT_OK) return status;
-    return expand_sums(pass, kv_b, cache, absorbed, out);
+    return expand_sums(pass, kv_b, cache, absorbed, &target);
 }

@@ -42,7 +42,10 @@ void mt_attention_latent_plan(struct mt_attention_latent *attention, const struc
     a->kv_normed = mt_plan_2d(work, type, tokens, desc->latent_rank);
     a->kv = mt_plan_2d(work, type, tokens, kv_width);
     a->key = mt_plan_2d(work, type, tokens, q_width);
-    if (pass->cache != NULL) mt_attention_absorbed_plan(&a->absorbed, pass, params, work);
+    if (pass->cache != NULL) {
+        mt_attention_absorbed_plan(&a->absorbed, pass, params, work);
+        mt_attention_widened_plan(&a->widened, pass, params, work);
+    }
     if (!backward) return;
     a->dq = mt_plan_2d(work, type, tokens, q_width);
     a->dkey = mt_plan_2d(work, type, tokens, q_width);
@@ -224,8 +227,10 @@ static enum mt_status attend_cached(const struct mt_pass *pass, const struct mt_
 {
     enum mt_status status = make_remembered(pass, params, a);
     if (status == MT_OK) status = mt_pass_remember(pass, &a->kv_latent, &a->cache->latent);
-    if (status != MT_OK) return status;
-    return mt_attention_absorbed_forward(pass, &params->kv_b, a->cache, &a->absorbed, &a->q, &a->out);
+    if (status == MT_OK && pass->prompt_tokens < pass->tokens)
+        status = mt_attention_absorbed_forward(pass, &params->kv_b, a->cache, &a->absorbed, &a->q, &a->out);
+    if (status != MT_OK || pass->prompt_tokens == 0) return status;
+    return mt_attention_widened_forward(pass, &params->kv_b, a->cache, &a->widened, &a->q, &a->out);
 }
 
 enum mt_status mt_attention_latent_forward(const struct mt_pass *pass, const struct mt_layer_params *params,

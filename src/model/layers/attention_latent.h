@@ -3,6 +3,7 @@
 #define MT_MODEL_ATTENTION_LATENT_H
 
 #include "model/layers/attention_absorbed.h"
+#include "model/layers/attention_widened.h"
 #include "model/layers/norm.h"
 
 /* Letters: H heads, D = Dn + Dr width of queries and keys, Dv of values, C latent rank, Q query rank. */
@@ -17,11 +18,12 @@ struct mt_attention_latent {
     struct mt_tensor lse; // [T,H]
     struct mt_lora_trace q_lora, q_a_lora, q_b_lora, kv_a_lora, kv_b_lora, o_lora;
     // work; made again in backward
-    struct mt_tensor q_normed;             // [T,Q]
-    struct mt_tensor kv_normed;            // [T,C]
-    struct mt_tensor kv;                   // [T,H·(Dn+Dv)]: per head the key's first part, then the value
-    struct mt_tensor key;                  // [T,H·D]
-    const struct mt_layer_cache *cache;    // borrowed; NULL: none
+    struct mt_tensor q_normed;          // [T,Q]
+    struct mt_tensor kv_normed;         // [T,C]
+    struct mt_tensor kv;                // [T,H·(Dn+Dv)]: per head the key's first part, then the value
+    struct mt_tensor key;               // [T,H·D]
+    const struct mt_layer_cache *cache; // borrowed; NULL: none
+    struct mt_attention_widened widened;
     struct mt_attention_absorbed absorbed; // work, where there is a cache
     // work of backward
     struct mt_tensor dq, dkey, dkv, dkv_latent, dout;
