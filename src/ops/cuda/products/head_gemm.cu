@@ -63,7 +63,7 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
     add_product<TILES>(
         sums, static_cast<const __nv_bfloat16 *>(x.data) + first * x.stride[0] + head * x.stride[1],
         x.stride[0], x.dim[0] - first, weight + head * gap + start, stride, y.dim[2] - start, (int)x.dim[2]);
-    thin_share(all, sums);
+    thin_share<CUDA_WARPS>(all, sums);
     for (int i = (int)threadIdx.x; i < 4 * TILES * 4 * 32; i += CUDA_THREADS) {
         int lane = i % 32;
         int element = i / 32 % 4;
