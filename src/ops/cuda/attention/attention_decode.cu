@@ -246,6 +246,7 @@ __global__ static void __launch_bounds__(32 * WARPS)
     constexpr int VALUE_PITCH = SAME ? pitch_of(D) : pitch_of(DV);
     memory &m = *reinterpret_cast<memory *>(shared_memory);
     struct decode_part p;
+    cuda_follow();
     if (!find_part(a, &p)) return;
     struct tile_operand k = head_operand(a.k, p.key_head);
     struct tile_operand v = head_operand(a.v, p.key_head);
@@ -294,6 +295,7 @@ __global__ static void __launch_bounds__(32 * WARPS)
 __global__ static void join_kernel(const __grid_constant__ struct mt_attention_forward_args a, float *partial,
                                    int stretches)
 {
+    cuda_follow();
     int64_t value = a.v.dim[2];
     int64_t token = blockIdx.x;
     int64_t head = blockIdx.y;
@@ -378,18 +380,18 @@ template <int D, int DV, bool SAME, int WARPS>
 static enum mt_status launch(struct mt_device *device, const struct mt_attention_forward_args *a,
                              float *partial)
 {
-    const void *kernel = reinterpret_cast<const void *>(decode_kernel<D, DV, SAME, WARPS>);
+    auto kernel = decode_kernel<D, DV, SAME, WARPS>;
     const size_t bytes = sizeof(struct decode_memory<D, DV, SAME, WARPS>);
-    enum mt_status status = cuda_allow_shared(device, kernel, bytes, ATTENTION_SHARED);
+    enum mt_status status =
+        cuda_allow_shared(device, reinterpret_cast<const void *>(kernel), bytes, ATTENTION_SHARED);
     if (status != MT_OK) return status;
     int stretches = stretches_of(device, a);
     dim3 grid((unsigned)blocks_of_rows(a), (unsigned)a->k.dim[1], (unsigned)stretches);
-    decode_kernel<D, DV, SAME, WARPS><<<grid, 32 * WARPS, bytes, cuda_stream(device)>>>(*a, partial);
-    status = cuda_launched(device, "attention of few queries");
+    status = cuda_launch(device, "attention of few queries", kernel, grid, 32 * WARPS, bytes, *a, partial);
     if (status != MT_OK) return status;
     dim3 rows((unsigned)a->q.dim[0], (unsigned)a->q.dim[1]);
-    join_kernel<<<rows, JOIN_THREADS, 0, cuda_stream(device)>>>(*a, partial, stretches);
-    return cuda_launched(device, "joining attention's stretches");
+    return cuda_launch(device, "joining attention's stretches", join_kernel, rows, JOIN_THREADS, 0, *a,
+                       partial, stretches);
 }
 
 static enum mt_status run(struct mt_device *device, const struct mt_attention_forward_args *a, void *scratch)

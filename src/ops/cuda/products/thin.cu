@@ -136,6 +136,25 @@ __device__ static inline float store(const struct mt_tensor &y, int64_t at, floa
 }
 
 /*
+ * Asks for the block's weights, if it is known whose they are, before the kernel before has ended: on their
+ * way to the cache they do not disturb anybody, and they are read after it.
+ */
+template <int THREADS> __device__ static inline void expect_weights(const struct thin_call &call)
+{
+    if (call.offsets != NULL || blockIdx.y != 0) return;
+    for (int w = 0; w < 2 && call.product[w][0].weight != NULL; w++) {
+        const struct thin_product &p = call.product[w][0];
+        int lines = (p.steps + 63) / 64; // of 128 bytes
+        for (int i = (int)threadIdx.x; i < COLUMNS * lines; i += THREADS) {
+            int64_t column = (int64_t)blockIdx.x * COLUMNS + i / lines;
+            if (column >= call.y[0].dim[1]) return;
+            const __nv_bfloat16 *line = p.weight + blockIdx.z * p.gap + column * p.stride + i % lines * 64;
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
+        }
+    }
+}
+
+/*
  * WEIGHTS: 1, or 2 of a SwiGLU block. Few blocks are best off with all their operands on the way at once (a
  * large BATCH), many with neighbours that read while they add up (BLOCKS of a multiprocessor).
  */
@@ -147,6 +166,8 @@ __global__ static void __launch_bounds__(32 * WARPS, BLOCKS)
     struct thin_place place;
     int64_t columns = call.y[0].dim[1];
     float sums[WEIGHTS * TILES][4] = {};
+    expect_weights<32 * WARPS>(call);
+    cuda_follow();
     if (!find_place<TILES>(call, &place)) return;
     if constexpr (WEIGHTS == 1) {
         for (int t = 0; t < call.terms; t++)
@@ -202,9 +223,8 @@ static dim3 grid_of(const struct thin_call &call, int tiles)
 template <int WEIGHTS, int TILES, int WARPS, int BATCH, int BLOCKS>
 static enum mt_status launch(struct mt_device *device, const struct thin_call &call)
 {
-    dim3 grid = grid_of(call, TILES);
-    thin_kernel<WEIGHTS, TILES, WARPS, BATCH, BLOCKS><<<grid, 32 * WARPS, 0, cuda_stream(device)>>>(call);
-    return cuda_launched(device, "a product of few rows");
+    return cuda_launch(device, "a product of few rows", thin_kernel<WEIGHTS, TILES, WARPS, BATCH, BLOCKS>,
+                       grid_of(call, TILES), 32 * WARPS, 0, call);
 }
 
 /* Whether a multiprocessor has hardly more than two blocks. */

@@ -142,6 +142,7 @@ __global__ static void place_kernel(struct mt_dispatch_plan_args a, const int32_
  */
 __global__ static void __launch_bounds__(FEW_THREADS) few_kernel(struct mt_dispatch_plan_args a)
 {
+    cuda_follow();
     __shared__ int32_t counts[FEW_WARPS][FEW_EXPERTS];
     __shared__ int32_t totals[FEW_EXPERTS]; // of the experts up to each, itself included
     int32_t *slot_of_row = static_cast<int32_t *>(a.slot_of_row.data);
@@ -224,10 +225,7 @@ enum mt_status mt_cuda_dispatch_plan(struct mt_device *device, const void *args)
     cudaStream_t stream = cuda_stream(device);
     int64_t chunks = chunks_of(a);
     int32_t *counts = static_cast<int32_t *>(device->scratch.data);
-    if (is_few(a)) {
-        few_kernel<<<1, FEW_THREADS, 0, stream>>>(*a);
-        return cuda_launched(device, "dispatch_plan");
-    }
+    if (is_few(a)) return cuda_launch(device, "dispatch_plan", few_kernel, dim3(1), FEW_THREADS, 0, *a);
     if (chunks > 0) {
         cudaError_t error = cudaMemsetAsync(counts, 0, mt_cuda_dispatch_plan_scratch(device, args), stream);
         enum mt_status status = cuda_status(device, error, "clearing counts");

@@ -21,6 +21,7 @@ __device__ static double divisor(const struct mt_tensor &probs, const struct mt_
  */
 __global__ static void warp_forward_kernel(struct mt_topk_weights_forward_args a)
 {
+    cuda_follow();
     int64_t i = cuda_warp();
     int lane = cuda_lane();
     int slots = (int)a.expert.dim[1];
@@ -95,12 +96,10 @@ enum mt_status mt_cuda_topk_weights_forward(struct mt_device *device, const void
     const struct mt_topk_weights_forward_args *a =
         static_cast<const struct mt_topk_weights_forward_args *>(args);
     if (mt_tensor_count(&a->weight) == 0) return MT_OK;
-    cudaStream_t stream = cuda_stream(device);
-    if (a->expert.dim[1] <= 32) {
-        warp_forward_kernel<<<cuda_warp_blocks(a->expert.dim[0]), CUDA_THREADS, 0, stream>>>(*a);
-    } else {
-        forward_kernel<<<cuda_blocks(a->expert.dim[0]), CUDA_THREADS, 0, stream>>>(*a);
-    }
+    if (a->expert.dim[1] <= 32)
+        return cuda_launch(device, "topk_weights forward", warp_forward_kernel,
+                           dim3(cuda_warp_blocks(a->expert.dim[0])), CUDA_THREADS, 0, *a);
+    forward_kernel<<<cuda_blocks(a->expert.dim[0]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "topk_weights forward");
 }
 
