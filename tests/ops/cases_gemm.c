@@ -224,6 +224,17 @@ void cases_gemm(struct case_list *list)
                                  .c_type = MT_BF16,
                                  .alpha = -1.5f});
     add(list, (struct gemm_case){.form = "NT", .m = 4, .n = 5, .k = 2048, .b_type = MT_BF16, .padding = 8});
+    static const int64_t some_rows[] = {12, 25, 64};
+    for (int i = 0; i < 3; i++) {
+        add(list, (struct gemm_case){.form = "NT",
+                                     .m = some_rows[i],
+                                     .n = 40,
+                                     .k = 1000 + 32 * some_rows[i],
+                                     .a_type = MT_BF16,
+                                     .b_type = MT_BF16,
+                                     .c_type = i == 1 ? MT_BF16 : MT_F32,
+                                     .beta = (float)i});
+    }
     add_forms(list, (struct gemm_case){.m = 150, .n = 1, .k = 100});
     // Past the blocks of rows, columns and steps, and into more than one tile.
     add_forms(list, (struct gemm_case){.m = 470, .n = 130, .k = 40, .beta = 1.0f});

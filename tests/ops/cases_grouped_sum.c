@@ -173,6 +173,20 @@ void cases_grouped_sum(struct case_list *list)
         s.dense = true;
         add_lora(list, s);
     }
+    // A row or two of each expert, and few rows, as in decoding.
+    struct sum_case few = {.rows = 13,
+                           .n = 40,
+                           .k = {264},
+                           .experts = 8,
+                           .load = LOAD_UNEVEN,
+                           .transposed = 1,
+                           .weight_type = MT_BF16,
+                           .row_type = MT_BF16,
+                           .beta = 1.0f};
+    add(list, few);
+    few.experts = 1;
+    few.dense = true;
+    add(list, few);
     // More rows than are masked at a time; a weight large enough for a device's own instructions.
     add(list, (struct sum_case){
                   .rows = 700, .n = 1100, .k = {9}, .experts = 3, .load = LOAD_UNEVEN, .masked_y = 1});

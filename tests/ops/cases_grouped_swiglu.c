@@ -279,6 +279,23 @@ static void add_odd(struct case_list *list)
     add_both(list, s, false);
 }
 
+/* A row or two of each expert, and few rows of one, as in decoding. */
+static void add_few(struct case_list *list)
+{
+    struct swiglu_case s = {.rows = 13,
+                            .n = 40,
+                            .k = 264,
+                            .experts = 8,
+                            .load = LOAD_UNEVEN,
+                            .weight_type = MT_BF16,
+                            .row_type = MT_BF16};
+    add_forward(list, s);
+    s.experts = 0;
+    add_forward(list, s);
+    s.rows = 30;
+    add_forward(list, s);
+}
+
 /*
  * Large enough for a device's own instructions: tiles that hang over, experts of one tile and of two. Hosts
  * leave rows in bf16 to ref.
@@ -409,6 +426,7 @@ static void add_speed(struct case_list *list, int64_t n, int64_t k, int experts,
 void cases_grouped_swiglu(struct case_list *list)
 {
     add_odd(list);
+    add_few(list);
     add_gradient(list);
     add_tiles(list, 264, 520, 32);
     add_tiles(list, 256, 264, 40);

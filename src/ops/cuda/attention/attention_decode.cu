@@ -4,14 +4,20 @@
  * one query a sequence the heads alone fill the rows, and keys are read once for all of them. Stretches are
  * put together by a second kernel, in their order.
  *
- * Four warps: each makes the scores of 16 keys with all rows, the weights of 4 rows with all keys, and the
- * sums of a quarter of the value's columns.
+ * Of a block's warps, four or sixteen, each makes the scores of 16 keys with all rows, over a part of the
+ * width where there are more than four; the weights of its share of the rows with all keys; and the sums of
+ * its share of the value's columns. A wide key fills a multiprocessor's shared memory: it takes sixteen warps
+ * to keep it busy.
  */
 #include "ops/cuda/attention/attention_bf16.cuh"
+#include "ops/cuda/products/grouped.cuh"
 
 #define ROWS           16
 #define KEYS           64
-#define WARPS          (ATTENTION_THREADS / 32)
+#define USUAL_WARPS    4
+#define SHARED_WARPS   16
+#define JOIN_THREADS   128
+#define AHEAD          4 // stretches of which sums are on their way together
 #define SCORE_LINE     (KEYS + 4)
 #define MOST_WIDTH     192
 #define MOST_VALUE     128
@@ -19,12 +25,12 @@
 #define SHARED_VALUE   512
 #define MOST_STRETCHES 32
 
-template <int D, int DV, bool SAME> struct decode_memory {
+template <int D, int DV, bool SAME, int WARPS> struct decode_memory {
     __nv_bfloat16 q[ROWS * pitch_of(D)];
     __nv_bfloat16 k[2][KEYS * pitch_of(D)];
     __nv_bfloat16 v[2][SAME ? 8 : KEYS * pitch_of(DV)]; // SAME: the first columns of k
     __nv_bfloat16 weights[ROWS * pitch_of(KEYS)];
-    float scores[ROWS * SCORE_LINE]; // in units of log 2
+    float scores[WARPS / 4][ROWS * SCORE_LINE]; // of each part of the width, in units of log 2
     float highest[ROWS];
     float sum[ROWS];    // of weights relative to highest
     float factor[ROWS]; // what the newest maximum makes of older weights
@@ -55,25 +61,34 @@ __device__ static bool find_part(const struct mt_attention_forward_args &a, stru
     int64_t tile = blockIdx.x;
     p->group = (int)(a.q.dim[1] / a.k.dim[1]);
     p->key_head = blockIdx.y;
-    for (int64_t b = 0; b + 1 < a.q_offsets.dim[0]; b++) {
-        p->rows = (int64_t)(cuda_int1(a.q_offsets, b + 1) - cuda_int1(a.q_offsets, b)) * p->group;
-        int64_t tiles = (p->rows + ROWS - 1) / ROWS;
-        if (tile < tiles) {
-            p->first = tile * ROWS;
-            p->s = sequence_at(a.q_offsets, a.k_offsets, b);
-            if (cuda_present(a.k_starts)) p->s.k_first = cuda_int1(a.k_starts, b);
-            return true;
-        }
-        tile -= tiles;
-    }
-    return false;
+    int b = find_expert(static_cast<const int32_t *>(a.q_offsets.data), (int)a.q_offsets.dim[0] - 1, ROWS,
+                        &tile, p->group);
+    if (b < 0) return false;
+    p->first = tile * ROWS;
+    p->s = sequence_at(a.q_offsets, a.k_offsets, b);
+    p->rows = p->s.queries * p->group;
+    if (cuda_present(a.k_starts)) p->s.k_first = cuda_int1(a.k_starts, b);
+    return true;
 }
 
-template <int D>
+/* tile[r][0..WIDTH) = row first + r; zeros from row `end` and column `width` on. May still be on its way. */
+template <int WIDTH, int THREADS>
+__device__ static inline void load_keys(__nv_bfloat16 *tile, const struct tile_operand &o, int64_t first,
+                                        int64_t end, int width)
+{
+#pragma unroll 3
+    for (int piece = (int)threadIdx.x; piece < KEYS * (WIDTH / 8); piece += THREADS) {
+        int row = piece / (WIDTH / 8);
+        int column = piece % (WIDTH / 8) * 8;
+        load_eight(tile + row * pitch_of(WIDTH) + column, o, first + row, end, column, width);
+    }
+}
+
+template <int D, int THREADS>
 __device__ static void load_queries(__nv_bfloat16 *tile, const struct mt_attention_forward_args &a,
                                     const struct decode_part &p)
 {
-    for (int piece = (int)threadIdx.x; piece < ROWS * (D / 8); piece += ATTENTION_THREADS) {
+    for (int piece = (int)threadIdx.x; piece < ROWS * (D / 8); piece += THREADS) {
         int row = piece / (D / 8);
         int column = piece % (D / 8) * 8;
         load_eight(tile + row * pitch_of(D) + column, head_operand(a.q, head_of(p, row)),
@@ -81,50 +96,68 @@ __device__ static void load_queries(__nv_bfloat16 *tile, const struct mt_attenti
     }
 }
 
-/* This warp's 16 keys with all rows; -inf where a query does not see the key. */
-template <int D>
-__device__ static void make_scores(float *scores, const __nv_bfloat16 *q, const __nv_bfloat16 *k,
-                                   const struct mt_attention_forward_args &a, const struct decode_part &p,
-                                   int64_t start)
+/* This warp's 16 keys with all rows, over its part of the width; -inf where a query does not see the key. */
+template <int D, int PARTS>
+__device__ static void make_scores(float (*scores)[ROWS * SCORE_LINE], const __nv_bfloat16 *q,
+                                   const __nv_bfloat16 *k, const struct mt_attention_forward_args &a,
+                                   const struct decode_part &p, int64_t start)
 {
+    static_assert(D / PARTS % 16 == 0, "every part has whole steps");
     int warp = (int)threadIdx.x / 32;
+    int part = warp / 4;
+    const __nv_bfloat16 *keys = k + warp % 4 * 16 * pitch_of(D) + part * (D / PARTS);
     float sums[2][4] = {};
-    add_dots<D>(sums, q, k + warp * 16 * pitch_of(D));
+#pragma unroll
+    for (int step = 0; step < D / PARTS; step += 16) {
+        unsigned left[4];
+        unsigned right[4];
+        load_a<true>(left, q + part * (D / PARTS) + step, pitch_of(D));
+        load_b<true>(right, keys + step, pitch_of(D));
+        multiply_add(sums[0], left, right[0], right[1]);
+        multiply_add(sums[1], left, right[2], right[3]);
+    }
 #pragma unroll
     for (int j = 0; j < 2; j++) {
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             int row = fragment_row(e);
-            int key = warp * 16 + fragment_column(j, e);
+            int key = warp % 4 * 16 + fragment_column(j, e);
             bool seen = p.first + row < p.rows && sees(p.s, query_of(p, row), start + key, a.window);
-            scores[row * SCORE_LINE + key] = seen ? sums[j][e] * a.scale * LOG2_E : -INFINITY;
+            scores[part][row * SCORE_LINE + key] = seen ? sums[j][e] * a.scale * LOG2_E : -INFINITY;
         }
     }
 }
 
-/* Weights of this warp's four rows, eight lanes each. */
-template <class MEMORY> __device__ static void make_weights(MEMORY &m)
+/* Weights of this warp's rows, LANES lanes each. */
+template <int WARPS, class MEMORY> __device__ static void make_weights(MEMORY &m)
 {
-    int lane = cuda_lane();
-    int row = (int)threadIdx.x / 32 * 4 + lane / 8;
-    const float *scores = m.scores + row * SCORE_LINE;
+    constexpr int LANES = 32 * WARPS / ROWS;
+    int lane = cuda_lane() % LANES;
+    int row = (int)threadIdx.x / LANES;
     float before = m.highest[row];
     float highest = before;
+    float score[KEYS / LANES];
 #pragma unroll
-    for (int key = lane % 8; key < KEYS; key += 8) highest = fmaxf(highest, scores[key]);
-    for (int distance = 1; distance < 8; distance *= 2)
+    for (int i = 0; i < KEYS / LANES; i++) {
+        score[i] = 0.0f;
+#pragma unroll
+        for (int part = 0; part < WARPS / 4; part++)
+            score[i] += m.scores[part][row * SCORE_LINE + i * LANES + lane];
+        highest = fmaxf(highest, score[i]);
+    }
+    for (int distance = 1; distance < LANES; distance *= 2)
         highest = fmaxf(highest, __shfl_xor_sync(CUDA_EVERY, highest, distance));
     float reference = highest == -INFINITY ? 0.0f : highest; // no key seen yet
     float sum = 0.0f;
 #pragma unroll
-    for (int key = lane % 8; key < KEYS; key += 8) {
-        float weight = exp2f(scores[key] - reference);
+    for (int i = 0; i < KEYS / LANES; i++) {
+        float weight = exp2f(score[i] - reference);
         sum += weight;
-        m.weights[row * pitch_of(KEYS) + key] = __float2bfloat16_rn(weight);
+        m.weights[row * pitch_of(KEYS) + i * LANES + lane] = __float2bfloat16_rn(weight);
     }
-    for (int distance = 1; distance < 8; distance *= 2) sum += __shfl_xor_sync(CUDA_EVERY, sum, distance);
+    for (int distance = 1; distance < LANES; distance *= 2) sum += __shfl_xor_sync(CUDA_EVERY, sum, distance);
     __syncwarp(); // every lane has read the old maximum
-    if (lane % 8 != 0) return;
+    if (lane != 0) return;
     float factor = exp2f(before - reference);
     m.factor[row] = factor;
     m.sum[row] = m.sum[row] * factor + sum;
@@ -202,16 +235,18 @@ __device__ static void store_nothing(const struct mt_attention_forward_args &a, 
     place[a.v.dim[2] + 1] = 0.0f;
 }
 
-template <int D, int DV, bool SAME>
-__global__ static void __launch_bounds__(ATTENTION_THREADS)
+template <int D, int DV, bool SAME, int WARPS>
+__global__ static void __launch_bounds__(32 * WARPS)
     decode_kernel(const __grid_constant__ struct mt_attention_forward_args a, float *partial)
 {
     extern __shared__ __align__(16) unsigned char shared_memory[];
-    using memory = struct decode_memory<D, DV, SAME>;
+    using memory = struct decode_memory<D, DV, SAME, WARPS>;
+    constexpr int THREADS = 32 * WARPS;
     constexpr int COLUMNS = DV / WARPS;
     constexpr int VALUE_PITCH = SAME ? pitch_of(D) : pitch_of(DV);
     memory &m = *reinterpret_cast<memory *>(shared_memory);
     struct decode_part p;
+    cuda_follow();
     if (!find_part(a, &p)) return;
     struct tile_operand k = head_operand(a.k, p.key_head);
     struct tile_operand v = head_operand(a.v, p.key_head);
@@ -234,21 +269,21 @@ __global__ static void __launch_bounds__(ATTENTION_THREADS)
         m.highest[threadIdx.x] = -INFINITY;
         m.sum[threadIdx.x] = 0.0f;
     }
-    load_queries<D>(m.q, a, p);
-    load_rows<KEYS, D>(m.k[0], k, p.s.k_first + start, k_end, width);
-    if (!SAME) load_rows<KEYS, DV>(m.v[0], v, p.s.k_first + start, k_end, value);
+    load_queries<D, THREADS>(m.q, a, p);
+    load_keys<D, THREADS>(m.k[0], k, p.s.k_first + start, k_end, width);
+    if (!SAME) load_keys<DV, THREADS>(m.v[0], v, p.s.k_first + start, k_end, value);
     copy_commit();
     for (int turn = 0; start < end; start += KEYS, turn ^= 1) {
         copy_wait<0>();
         __syncthreads(); // this tile is there, and nobody reads the other one any more
         if (start + KEYS < end) {
-            load_rows<KEYS, D>(m.k[turn ^ 1], k, p.s.k_first + start + KEYS, k_end, width);
-            if (!SAME) load_rows<KEYS, DV>(m.v[turn ^ 1], v, p.s.k_first + start + KEYS, k_end, value);
+            load_keys<D, THREADS>(m.k[turn ^ 1], k, p.s.k_first + start + KEYS, k_end, width);
+            if (!SAME) load_keys<DV, THREADS>(m.v[turn ^ 1], v, p.s.k_first + start + KEYS, k_end, value);
         }
         copy_commit();
-        make_scores<D>(m.scores, m.q, m.k[turn], a, p, start);
+        make_scores<D, WARPS / 4>(m.scores, m.q, m.k[turn], a, p, start);
         __syncthreads();
-        make_weights(m);
+        make_weights<WARPS>(m);
         __syncthreads();
         const __nv_bfloat16 *values = SAME ? m.k[turn] : m.v[turn];
         add_values<COLUMNS>(out, m.factor, m.weights, values + (int)threadIdx.x / 32 * COLUMNS, VALUE_PITCH);
@@ -260,6 +295,7 @@ __global__ static void __launch_bounds__(ATTENTION_THREADS)
 __global__ static void join_kernel(const __grid_constant__ struct mt_attention_forward_args a, float *partial,
                                    int stretches)
 {
+    cuda_follow();
     int64_t value = a.v.dim[2];
     int64_t token = blockIdx.x;
     int64_t head = blockIdx.y;
@@ -274,14 +310,20 @@ __global__ static void join_kernel(const __grid_constant__ struct mt_attention_f
     float factor = highest == -INFINITY ? 0.0f : exp2f(own - highest);
     sum *= factor;
     for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(CUDA_EVERY, sum, distance);
-    unsigned used = __ballot_sync(CUDA_EVERY, factor != 0.0f); // others wrote no sums
-    for (int64_t start = 0; start < value; start += blockDim.x) {
-        int64_t column = start + threadIdx.x;
+    // A factor of 0: the stretch may have written no sums.
+    for (int64_t column = threadIdx.x; column < (value + 31) / 32 * 32; column += JOIN_THREADS) {
         float out = 0.0f;
-        for (unsigned left = used; left != 0; left &= left - 1) {
-            int i = __ffs((int)left) - 1;
-            float weight = __shfl_sync(CUDA_EVERY, factor, i);
-            if (column < value) out += weight * first[i * (value + 2) + column];
+        for (int i = 0; i < stretches; i += AHEAD) {
+            float weight[AHEAD];
+            float part[AHEAD];
+#pragma unroll
+            for (int n = 0; n < AHEAD; n++) {
+                weight[n] = __shfl_sync(CUDA_EVERY, factor, (i + n) % 32);
+                bool there = i + n < stretches && weight[n] != 0.0f && column < value;
+                part[n] = there ? first[(i + n) * (value + 2) + column] : 0.0f;
+            }
+#pragma unroll
+            for (int n = 0; n < AHEAD; n++) out += weight[n] * part[n];
         }
         int64_t at = token * a.out.stride[0] + head * a.out.stride[1] + column;
         if (column < value) cuda_float_set(a.out.data, a.out.dtype, at, sum == 0.0f ? 0.0f : out / sum);
@@ -309,15 +351,15 @@ static bool fits(const struct mt_device *device, const struct mt_attention_forwa
     int64_t value = a->v.dim[2];
     if (width <= MOST_WIDTH && value <= MOST_VALUE) return true;
     return width <= SHARED_WIDTH && value <= SHARED_VALUE && is_shared(a) &&
-           sizeof(struct decode_memory<SHARED_WIDTH, SHARED_VALUE, true>) <=
+           sizeof(struct decode_memory<SHARED_WIDTH, SHARED_VALUE, true, SHARED_WARPS>) <=
                cuda_state_of(device)->shared_bytes;
 }
 
-/* Blocks along x: sequences may each end in rows that do not fill one. */
+/* Blocks along x: sequences may each end in rows that do not fill one, unless a query fills its own. */
 static int64_t blocks_of_rows(const struct mt_attention_forward_args *a)
 {
     int64_t group = a->q.dim[1] / a->k.dim[1];
-    return a->q.dim[0] * group / ROWS + a->q_offsets.dim[0] - 1;
+    return a->q.dim[0] * group / ROWS + (group % ROWS == 0 ? 0 : a->q_offsets.dim[0] - 1);
 }
 
 /* Stretches each sequence's keys are cut into: as many as fill the device. */
@@ -334,22 +376,22 @@ static size_t partial_bytes(const struct mt_device *device, const struct mt_atte
     return cuda_floats(a->q.dim[0] * a->q.dim[1] * stretches_of(device, a) * (a->v.dim[2] + 2));
 }
 
-template <int D, int DV, bool SAME>
+template <int D, int DV, bool SAME, int WARPS>
 static enum mt_status launch(struct mt_device *device, const struct mt_attention_forward_args *a,
                              float *partial)
 {
-    const void *kernel = reinterpret_cast<const void *>(decode_kernel<D, DV, SAME>);
-    const size_t bytes = sizeof(struct decode_memory<D, DV, SAME>);
-    enum mt_status status = cuda_allow_shared(device, kernel, bytes, ATTENTION_SHARED);
+    auto kernel = decode_kernel<D, DV, SAME, WARPS>;
+    const size_t bytes = sizeof(struct decode_memory<D, DV, SAME, WARPS>);
+    enum mt_status status =
+        cuda_allow_shared(device, reinterpret_cast<const void *>(kernel), bytes, ATTENTION_SHARED);
     if (status != MT_OK) return status;
     int stretches = stretches_of(device, a);
     dim3 grid((unsigned)blocks_of_rows(a), (unsigned)a->k.dim[1], (unsigned)stretches);
-    decode_kernel<D, DV, SAME><<<grid, ATTENTION_THREADS, bytes, cuda_stream(device)>>>(*a, partial);
-    status = cuda_launched(device, "attention of few queries");
+    status = cuda_launch(device, "attention of few queries", kernel, grid, 32 * WARPS, bytes, *a, partial);
     if (status != MT_OK) return status;
     dim3 rows((unsigned)a->q.dim[0], (unsigned)a->q.dim[1]);
-    join_kernel<<<rows, ATTENTION_THREADS, 0, cuda_stream(device)>>>(*a, partial, stretches);
-    return cuda_launched(device, "joining attention's stretches");
+    return cuda_launch(device, "joining attention's stretches", join_kernel, rows, JOIN_THREADS, 0, *a,
+                       partial, stretches);
 }
 
 static enum mt_status run(struct mt_device *device, const struct mt_attention_forward_args *a, void *scratch)
@@ -357,11 +399,11 @@ static enum mt_status run(struct mt_device *device, const struct mt_attention_fo
     int64_t width = a->q.dim[2];
     int64_t value = a->v.dim[2];
     float *partial = static_cast<float *>(scratch);
-    if (width <= 64 && value <= 64) return launch<64, 64, false>(device, a, partial);
-    if (width <= 128 && value <= 128) return launch<128, 128, false>(device, a, partial);
+    if (width <= 64 && value <= 64) return launch<64, 64, false, USUAL_WARPS>(device, a, partial);
+    if (width <= 128 && value <= 128) return launch<128, 128, false, USUAL_WARPS>(device, a, partial);
     if (width <= MOST_WIDTH && value <= MOST_VALUE)
-        return launch<MOST_WIDTH, MOST_VALUE, false>(device, a, partial);
-    return launch<SHARED_WIDTH, SHARED_VALUE, true>(device, a, partial);
+        return launch<MOST_WIDTH, MOST_VALUE, false, USUAL_WARPS>(device, a, partial);
+    return launch<SHARED_WIDTH, SHARED_VALUE, true, SHARED_WARPS>(device, a, partial);
 }
 
 const struct cuda_variant<struct mt_attention_forward_args> cuda_attention_decode = {

@@ -25,6 +25,7 @@ __global__ static void rope_kernel(struct mt_rope_args r)
 
 __global__ static void wide_kernel(struct mt_rope_args r)
 {
+    cuda_follow();
     // 32 bits are enough (is_wide), and their divisions cheap.
     unsigned eights = (unsigned)r.x.dim[2] / CUDA_WIDE;
     unsigned heads = (unsigned)r.x.dim[1];
@@ -65,10 +66,9 @@ enum mt_status mt_cuda_rope(struct mt_device *device, const void *args)
     const struct mt_rope_args *r = static_cast<const struct mt_rope_args *>(args);
     int64_t pairs = mt_tensor_count(&r->x) / 2;
     if (pairs == 0) return MT_OK;
-    if (is_wide(r)) {
-        wide_kernel<<<cuda_blocks(pairs / (CUDA_WIDE / 2)), CUDA_THREADS, 0, cuda_stream(device)>>>(*r);
-        return cuda_launched(device, "rope");
-    }
+    if (is_wide(r))
+        return cuda_launch(device, "rope", wide_kernel, dim3(cuda_blocks(pairs / (CUDA_WIDE / 2))),
+                           CUDA_THREADS, 0, *r);
     rope_kernel<<<cuda_blocks(pairs), CUDA_THREADS, 0, cuda_stream(device)>>>(*r);
     return cuda_launched(device, "rope");
 }

@@ -74,6 +74,41 @@ static inline enum mt_status cuda_launched(const struct mt_device *device, const
     return cuda_status(device, cudaGetLastError(), what);
 }
 
+/*
+ * Launches a kernel that begins with cuda_follow. Where the device can, its blocks take their places while
+ * the kernel before it ends, which hides what a launch costs: most of what a small kernel of a decoding step
+ * does.
+ */
+template <class... PARAMETERS, class... ARGUMENTS>
+static inline enum mt_status cuda_launch(const struct mt_device *device, const char *what,
+                                         void (*kernel)(PARAMETERS...), dim3 grid, unsigned threads,
+                                         size_t shared, const ARGUMENTS &...arguments)
+{
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = dim3(threads);
+    config.dynamicSmemBytes = shared;
+    config.stream = cuda_stream(device);
+    config.attrs = &early;
+    config.numAttrs = cuda_state_of(device)->hopper ? 1 : 0;
+    cudaError_t error = cudaLaunchKernelEx(&config, kernel, arguments...);
+    if (error != cudaSuccess) (void)cudaGetLastError(); // it would be taken for the next launch's
+    return cuda_status(device, error, what);
+}
+
+/* Lets the next kernel's blocks take their places, and waits until the kernel before has written everything.
+ */
+__device__ static inline void cuda_follow(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 /* More than 48 KB of shared memory have to be asked for, kernel by kernel; `what` is what they are for. */
 static inline enum mt_status cuda_allow_shared(const struct mt_device *device, const void *kernel,
                                                size_t bytes, const char *what)

@@ -17,6 +17,7 @@ __global__ static void copy_kernel(struct mt_copy_args a, int64_t rows, int64_t 
 /* Rows to the places they are given. */
 __global__ static void place_kernel(struct mt_copy_args a)
 {
+    cuda_follow();
     int64_t column = cuda_thread();
     if (column >= a.x.dim[1]) return;
     for (int64_t row = blockIdx.y; row < a.x.dim[0]; row += gridDim.y) {
@@ -41,8 +42,7 @@ enum mt_status mt_cuda_copy(struct mt_device *device, const void *args)
     if (count == 0) return MT_OK;
     if (mt_tensor_present(&a->place)) {
         dim3 grid = cuda_grid(a->x.dim[0], a->x.dim[1]);
-        place_kernel<<<grid, CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
-        return cuda_launched(device, "copy to places");
+        return cuda_launch(device, "copy to places", place_kernel, grid, CUDA_THREADS, 0, *a);
     }
     bool wide = a->y.rank == 2 && cuda_is_wide(&a->x) && cuda_is_wide(&a->y);
     // The library's own copy is slower than a kernel where there is much to copy.

@@ -99,6 +99,7 @@ __device__ static inline int64_t eight_column(int part)
 template <int PARTS>
 __global__ static void __launch_bounds__(ROW_THREADS) wide_forward_kernel(struct mt_rmsnorm_forward_args a)
 {
+    cuda_follow();
     __shared__ float partial[CUDA_WARPS];
     int64_t row = blockIdx.x;
     int64_t width = a.x.dim[1];
@@ -194,13 +195,9 @@ enum mt_status mt_cuda_rmsnorm_forward(struct mt_device *device, const void *arg
     unsigned threads = wide_row_threads(a->x.dim[1]);
     bool wide = fits(a->x.dim[1]) && cuda_is_wide(&a->x) && cuda_is_wide(&a->residual) &&
                 cuda_is_wide(&a->sum) && cuda_is_wide(&a->weight) && cuda_is_wide(&a->y);
-    if (wide && is_one_part(a->x.dim[1])) {
-        wide_forward_kernel<1><<<(unsigned)rows, threads, 0, cuda_stream(device)>>>(*a);
-        return cuda_launched(device, "rmsnorm forward");
-    }
     if (wide) {
-        wide_forward_kernel<EIGHTS><<<(unsigned)rows, threads, 0, cuda_stream(device)>>>(*a);
-        return cuda_launched(device, "rmsnorm forward");
+        auto kernel = is_one_part(a->x.dim[1]) ? wide_forward_kernel<1> : wide_forward_kernel<EIGHTS>;
+        return cuda_launch(device, "rmsnorm forward", kernel, dim3((unsigned)rows), threads, 0, *a);
     }
     forward_kernel<<<(unsigned)rows, ROW_THREADS, 0, cuda_stream(device)>>>(
         cuda_view_of(&a->x), cuda_view_of(&a->residual), cuda_view_of(&a->sum), cuda_view_of(&a->weight),

@@ -78,15 +78,17 @@ extern const struct cuda_variant<struct mt_grouped_swiglu_backward_args> cuda_ho
 
 /*
  * The expert to which tile `*tile` belongs, tiles of `per_tile` rows being counted through all experts; *tile
- * becomes its number within the expert. -1 past the last. All lanes of a warp call it and get the same.
+ * becomes its number within the expert. -1 past the last. All lanes of a warp call it and get the same. Each
+ * of the offsets' rows counts as `each` rows.
  */
-__device__ static inline int find_expert(const int32_t *offsets, int experts, int per_tile, int64_t *tile)
+__device__ static inline int find_expert(const int32_t *offsets, int experts, int per_tile, int64_t *tile,
+                                         int each = 1)
 {
     int lane = cuda_lane();
     int64_t left = *tile;
     for (int start = 0; start < experts; start += 32) {
         int e = start + lane;
-        int rows = e < experts ? offsets[e + 1] - offsets[e] : 0;
+        int rows = e < experts ? (offsets[e + 1] - offsets[e]) * each : 0;
         int tiles = (rows + per_tile - 1) / per_tile;
         int through = tiles; // of this expert and those before it
         for (int distance = 1; distance < 32; distance *= 2) {

@@ -56,6 +56,7 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
                  struct mt_tensor y, float alpha, float beta)
 {
     __shared__ struct thin_sums<4 * TILES> all;
+    cuda_follow();
     float sums[4 * TILES][4] = {};
     int64_t head = blockIdx.z;
     int64_t first = (int64_t)blockIdx.y * 8 * TILES;
@@ -63,7 +64,7 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
     add_product<TILES>(
         sums, static_cast<const __nv_bfloat16 *>(x.data) + first * x.stride[0] + head * x.stride[1],
         x.stride[0], x.dim[0] - first, weight + head * gap + start, stride, y.dim[2] - start, (int)x.dim[2]);
-    thin_share(all, sums);
+    thin_share<CUDA_WARPS>(all, sums);
     for (int i = (int)threadIdx.x; i < 4 * TILES * 4 * 32; i += CUDA_THREADS) {
         int lane = i % 32;
         int element = i / 32 % 4;
@@ -109,10 +110,9 @@ template <int TILES> static enum mt_status launch(struct mt_device *device, cons
 {
     dim3 grid((unsigned)((g->y.dim[2] + COLUMNS - 1) / COLUMNS),
               (unsigned)((g->x.dim[0] + 8 * TILES - 1) / (8 * TILES)), (unsigned)g->x.dim[1]);
-    heads_kernel<TILES><<<grid, CUDA_THREADS, 0, cuda_stream(device)>>>(
-        g->x, static_cast<const __nv_bfloat16 *>(g->weight[0].data), gap_of(g) / 2, g->weight[0].stride[0],
-        g->y, g->alpha, g->beta);
-    return cuda_launched(device, "a product of few rows per head");
+    const __nv_bfloat16 *weight = static_cast<const __nv_bfloat16 *>(g->weight[0].data);
+    return cuda_launch(device, "a product of few rows per head", heads_kernel<TILES>, grid, CUDA_THREADS, 0,
+                       g->x, weight, gap_of(g) / 2, g->weight[0].stride[0], g->y, g->alpha, g->beta);
 }
 
 static enum mt_status run_few_rows(struct mt_device *device, const struct mt_head_gemm_args *g, void *)

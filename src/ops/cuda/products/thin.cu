@@ -62,18 +62,12 @@ __device__ static inline bool find_place(const struct thin_call &call, struct th
     return true;
 }
 
-/* As many as registers hold. */
-template <int WEIGHTS, int TILES> struct thin_batch {
-    static constexpr int each = 2 * WEIGHTS + TILES;
-    static constexpr int size = each <= 3 ? 8 : each <= 5 ? 4 : each <= 8 ? 2 : 1;
-};
-
 /*
  * sums += the products of WEIGHTS weights with the same x: fragment w · TILES + t is of weight w and of rows
  * 8t on. Rows and columns past the last read the last one again; nobody stores what comes of it.
  * BATCH: parts of 16 bytes of an operand a lane reads ahead of the instructions that use them.
  */
-template <int WEIGHTS, int TILES, int BATCH = thin_batch<WEIGHTS, TILES>::size>
+template <int WEIGHTS, int TILES, int WARPS, int BATCH>
 __device__ static inline void add_products(float (&sums)[WEIGHTS * TILES][4],
                                            const struct thin_product *const (&p)[WEIGHTS],
                                            const struct thin_place &place, int64_t columns)
@@ -99,13 +93,13 @@ __device__ static inline void add_products(float (&sums)[WEIGHTS * TILES][4],
         right[t] = (unsigned)(row * p[0]->x_stride);
     }
 #pragma unroll 1
-    for (int k = (int)threadIdx.x / 32 * STEPS; k < steps; k += BATCH * CUDA_WARPS * STEPS) {
+    for (int k = (int)threadIdx.x / 32 * STEPS; k < steps; k += BATCH * WARPS * STEPS) {
         const uint4 none = make_uint4(0, 0, 0, 0);
         uint4 a[BATCH][WEIGHTS][2];
         uint4 b[BATCH][TILES];
 #pragma unroll
         for (int i = 0; i < BATCH; i++) {
-            int at = k + i * CUDA_WARPS * STEPS;
+            int at = k + i * WARPS * STEPS;
             bool there = at + part < steps;
 #pragma unroll
             for (int w = 0; w < WEIGHTS; w++) {
@@ -141,24 +135,49 @@ __device__ static inline float store(const struct mt_tensor &y, int64_t at, floa
     return y.dtype == MT_BF16 ? __bfloat162float(__float2bfloat16_rn(alpha * sum + old)) : alpha * sum + old;
 }
 
-/* WEIGHTS: 1, or 2 of a SwiGLU block. */
-template <int WEIGHTS, int TILES>
-__global__ static void __launch_bounds__(CUDA_THREADS, 2)
+/*
+ * Asks for the block's weights, if it is known whose they are, before the kernel before has ended: on their
+ * way to the cache they do not disturb anybody, and they are read after it.
+ */
+template <int THREADS> __device__ static inline void expect_weights(const struct thin_call &call)
+{
+    if (call.offsets != NULL || blockIdx.y != 0) return;
+    for (int w = 0; w < 2 && call.product[w][0].weight != NULL; w++) {
+        const struct thin_product &p = call.product[w][0];
+        int lines = (p.steps + 63) / 64; // of 128 bytes
+        for (int i = (int)threadIdx.x; i < COLUMNS * lines; i += THREADS) {
+            int64_t column = (int64_t)blockIdx.x * COLUMNS + i / lines;
+            if (column >= call.y[0].dim[1]) return;
+            const __nv_bfloat16 *line = p.weight + blockIdx.z * p.gap + column * p.stride + i % lines * 64;
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
+        }
+    }
+}
+
+/*
+ * WEIGHTS: 1, or 2 of a SwiGLU block. Few blocks are best off with all their operands on the way at once (a
+ * large BATCH), many with neighbours that read while they add up (BLOCKS of a multiprocessor).
+ */
+template <int WEIGHTS, int TILES, int WARPS, int BATCH, int BLOCKS>
+__global__ static void __launch_bounds__(32 * WARPS, BLOCKS)
     thin_kernel(const __grid_constant__ struct thin_call call)
 {
     __shared__ struct thin_sums<WEIGHTS * TILES> all;
     struct thin_place place;
     int64_t columns = call.y[0].dim[1];
     float sums[WEIGHTS * TILES][4] = {};
+    expect_weights<32 * WARPS>(call);
+    cuda_follow();
     if (!find_place<TILES>(call, &place)) return;
     if constexpr (WEIGHTS == 1) {
         for (int t = 0; t < call.terms; t++)
-            add_products<1, TILES>(sums, {&call.product[0][t]}, place, columns);
+            add_products<1, TILES, WARPS, BATCH>(sums, {&call.product[0][t]}, place, columns);
     } else {
-        add_products<2, TILES>(sums, {&call.product[0][0], &call.product[1][0]}, place, columns);
+        add_products<2, TILES, WARPS, BATCH>(sums, {&call.product[0][0], &call.product[1][0]}, place,
+                                             columns);
         for (int w = 0; w < 2 && call.terms > 1; w++) {
             float thin[TILES][4] = {};
-            add_products<1, TILES, 1>(thin, {&call.product[w][1]}, place, columns);
+            add_products<1, TILES, WARPS, 1>(thin, {&call.product[w][1]}, place, columns);
 #pragma unroll
             for (int t = 0; t < TILES; t++) {
 #pragma unroll
@@ -169,8 +188,8 @@ __global__ static void __launch_bounds__(CUDA_THREADS, 2)
             }
         }
     }
-    thin_share(all, sums);
-    for (int i = (int)threadIdx.x; i < TILES * 4 * 32; i += CUDA_THREADS) {
+    thin_share<WARPS>(all, sums);
+    for (int i = (int)threadIdx.x; i < TILES * 4 * 32; i += 32 * WARPS) {
         int lane = i % 32;
         int element = i / 32 % 4;
         int tile = i / 128;
@@ -190,29 +209,46 @@ __global__ static void __launch_bounds__(CUDA_THREADS, 2)
 
 // ------------------------------------------------------------------ the host's side
 
-template <int WEIGHTS, int TILES>
-static enum mt_status launch(struct mt_device *device, const struct thin_call &call)
+/* Blocks along x, y and z of a call whose blocks make 8 · tiles rows. */
+static dim3 grid_of(const struct thin_call &call, int tiles)
 {
-    int64_t tiles = (call.rows + 8 * TILES - 1) / (8 * TILES);
-    if (call.offsets != NULL) {
-        // Each expert may end in a tile that is not full, but none is without a row.
-        int64_t most = call.rows / (8 * TILES) + call.experts;
-        tiles = call.rows < most ? call.rows : most;
-    }
-    dim3 grid((unsigned)((call.y[0].dim[1] + COLUMNS - 1) / COLUMNS), (unsigned)tiles,
-              call.offsets != NULL ? 1u : (unsigned)call.experts);
-    thin_kernel<WEIGHTS, TILES><<<grid, CUDA_THREADS, 0, cuda_stream(device)>>>(call);
-    return cuda_launched(device, "a product of few rows");
+    int64_t across = (call.y[0].dim[1] + COLUMNS - 1) / COLUMNS;
+    int64_t down = (call.rows + 8 * tiles - 1) / (8 * tiles);
+    if (call.offsets == NULL) return dim3((unsigned)across, (unsigned)down, (unsigned)call.experts);
+    // Each expert may end in a tile that is not full, but none is without a row.
+    int64_t most = call.rows / (8 * tiles) + call.experts;
+    return dim3((unsigned)across, (unsigned)(call.rows < most ? call.rows : most));
 }
 
-template <int WEIGHTS> static enum mt_status pick(struct mt_device *device, const struct thin_call &call)
+template <int WEIGHTS, int TILES, int WARPS, int BATCH, int BLOCKS>
+static enum mt_status launch(struct mt_device *device, const struct thin_call &call)
 {
-    if (call.offsets != NULL || call.rows <= 8) return launch<WEIGHTS, 1>(device, call);
-    if (call.rows <= 16) return launch<WEIGHTS, 2>(device, call);
-    if constexpr (WEIGHTS == 1) {
-        if (call.rows > 32) return launch<1, 8>(device, call);
-    }
-    return launch<WEIGHTS, 4>(device, call);
+    return cuda_launch(device, "a product of few rows", thin_kernel<WEIGHTS, TILES, WARPS, BATCH, BLOCKS>,
+                       grid_of(call, TILES), 32 * WARPS, 0, call);
+}
+
+/* Whether a multiprocessor has hardly more than two blocks. */
+static bool has_few_blocks(const struct mt_device *device, const struct thin_call &call)
+{
+    dim3 grid = grid_of(call, 1);
+    return (int64_t)grid.x * grid.y * grid.z <= 2 * cuda_state_of(device)->multiprocessors;
+}
+
+static enum mt_status run_one(struct mt_device *device, const struct thin_call &call)
+{
+    if (call.offsets != NULL || call.rows <= 8)
+        return has_few_blocks(device, call) ? launch<1, 1, 8, 8, 2>(device, call)
+                                            : launch<1, 1, 8, 2, 4>(device, call);
+    if (call.rows <= 16) return launch<1, 2, 8, 4, 2>(device, call);
+    return call.rows <= 32 ? launch<1, 4, 16, 2, 1>(device, call) : launch<1, 8, 16, 1, 1>(device, call);
+}
+
+static enum mt_status run_pair(struct mt_device *device, const struct thin_call &call)
+{
+    if (call.offsets != NULL || call.rows <= 8)
+        return has_few_blocks(device, call) ? launch<2, 1, 8, 4, 2>(device, call)
+                                            : launch<2, 1, 8, 2, 3>(device, call);
+    return call.rows <= 16 ? launch<2, 2, 8, 2, 2>(device, call) : launch<2, 4, 16, 2, 1>(device, call);
 }
 
 static bool term_fits(const struct mt_product_term *term, int experts, float alpha)
@@ -273,7 +309,7 @@ static bool sum_fits(const struct mt_device *device, const struct mt_grouped_sum
 
 static enum mt_status run_sum(struct mt_device *device, const struct mt_grouped_sum_args *a, void *)
 {
-    return pick<1>(device, call_of(a));
+    return run_one(device, call_of(a));
 }
 
 const struct cuda_variant<struct mt_grouped_sum_args> cuda_thin_sum = {
@@ -335,7 +371,7 @@ static enum mt_status run_swiglu(struct mt_device *device, const struct mt_group
     for (int t = 0; t < a->up.count; t++) call.product[1][t] = product_of(&a->up.terms[t], a->up.experts);
     call.y[1] = a->up.y;
     call.y[2] = a->y;
-    return pick<2>(device, call);
+    return run_pair(device, call);
 }
 
 const struct cuda_variant<struct mt_grouped_swiglu_args> cuda_thin_swiglu = {
@@ -374,7 +410,7 @@ static enum mt_status run_heads(struct mt_device *device, const struct mt_head_g
     struct thin_call call = call_of(&sum);
     call.product[0][0].x_gap = g->x.stride[1];
     call.y_gap = g->y.stride[1];
-    return pick<1>(device, call);
+    return run_one(device, call);
 }
 
 const struct cuda_variant<struct mt_head_gemm_args> cuda_thin_heads = {

@@ -26,20 +26,49 @@ __device__ static inline uint4 thin_weight(const __nv_bfloat16 *place, bool ther
     return value;
 }
 
+#define THIN_SHARED 8 // warps whose sums have room in shared memory
+
 /* The warps' sums: of each warp, COUNT fragments of four numbers a lane. */
 template <int COUNT> struct thin_sums {
-    float value[CUDA_WARPS][COUNT][4][32];
+    float value[THIN_SHARED][COUNT][4][32];
 };
 
-/* All threads call it; then everybody may read all sums. */
+/* Adds to a warp's sums those of a warp THIN_SHARED further on. All threads call it. */
 template <int COUNT>
-__device__ static inline void thin_share(struct thin_sums<COUNT> &all, const float (&sums)[COUNT][4])
+__device__ static inline void thin_fold(struct thin_sums<COUNT> &all, float (&sums)[COUNT][4])
 {
     int warp = (int)threadIdx.x / 32;
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
 #pragma unroll
-        for (int e = 0; e < 4; e++) all.value[warp][i][e][cuda_lane()] = sums[i][e];
+        for (int e = 0; e < 4; e++) {
+            if (warp >= THIN_SHARED) all.value[warp - THIN_SHARED][i][e][cuda_lane()] = sums[i][e];
+        }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            if (warp < THIN_SHARED) sums[i][e] += all.value[warp][i][e][cuda_lane()];
+        }
+    }
+    __syncthreads();
+}
+
+/* Puts the sums of WARPS warps, 8 or 16, where everybody may read them. All threads call it. */
+template <int WARPS, int COUNT>
+__device__ static inline void thin_share(struct thin_sums<COUNT> &all, float (&sums)[COUNT][4])
+{
+    static_assert(WARPS == THIN_SHARED || WARPS == 2 * THIN_SHARED, "sums are folded once");
+    int warp = (int)threadIdx.x / 32;
+    if constexpr (WARPS > THIN_SHARED) thin_fold(all, sums);
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            if (warp < THIN_SHARED) all.value[warp][i][e][cuda_lane()] = sums[i][e];
+        }
     }
     __syncthreads();
 }
@@ -51,7 +80,7 @@ __device__ static inline float thin_sum(const struct thin_sums<COUNT> &all, int 
 {
     float sum = 0.0f;
 #pragma unroll
-    for (int warp = 0; warp < CUDA_WARPS; warp++) sum += all.value[warp][fragment][element][lane];
+    for (int warp = 0; warp < THIN_SHARED; warp++) sum += all.value[warp][fragment][element][lane];
     return sum;
 }
 

@@ -11,6 +11,8 @@
 #include "ops/cuda/routing/combine.cuh"
 
 #define MOST_SLOTS    8
+#define FEW_TOKENS    512 // do not fill the device with a warp each
+#define MOST_PARTS    64  // of a token's columns
 #define BLOCK_WARPS   4
 #define BLOCK_THREADS (32 * BLOCK_WARPS)
 #define PAIRS         (CUDA_WIDE / 2) // of columns in an eight
@@ -166,13 +168,16 @@ template <int SLOTS, bool HALF, bool GRAM>
 __global__ static void __launch_bounds__(BLOCK_THREADS, SLOTS <= 6 ? 5 : 4)
     forward_kernel(struct mt_combine_forward_args a)
 {
+    cuda_follow();
     int64_t token = token_of_warp();
     if (token >= a.y.dim[0]) return;
     int32_t place[SLOTS];
     float weight[SLOTS];
     float dot[SLOTS * (SLOTS + 1) / 2] = {};
     load_slots<SLOTS>(a.row_of_slot, a.weight, token, place, weight);
-    for (int64_t j = cuda_lane() * CUDA_WIDE; j < a.y.dim[1]; j += 32 * CUDA_WIDE) {
+    int64_t first = ((int64_t)blockIdx.y * 32 + cuda_lane()) * CUDA_WIDE;
+    int64_t step = (int64_t)gridDim.y * 32 * CUDA_WIDE;
+    for (int64_t j = first; j < a.y.dim[1]; j += step) {
         struct packed_eight<HALF> x[SLOTS];
         float y[CUDA_WIDE] = {};
         load_rows<SLOTS, HALF>(a.rows, place, j, x);
@@ -296,23 +301,22 @@ static unsigned blocks_of(int64_t tokens)
 }
 
 template <int SLOTS, bool HALF>
-static void launch_forward(cudaStream_t stream, const struct mt_combine_forward_args &a)
+static enum mt_status launch_forward(struct mt_device *device, const struct mt_combine_forward_args *a)
 {
-    unsigned blocks = blocks_of(a.y.dim[0]);
-    if (mt_tensor_present(&a.gram)) {
-        forward_kernel<SLOTS, HALF, true><<<blocks, BLOCK_THREADS, 0, stream>>>(a);
-    } else {
-        forward_kernel<SLOTS, HALF, false><<<blocks, BLOCK_THREADS, 0, stream>>>(a);
-    }
+    bool gram = mt_tensor_present(&a->gram);
+    // Few tokens: their columns are shared out, too.
+    bool few = !gram && a->y.dim[0] <= FEW_TOKENS;
+    int64_t parts = few ? (a->y.dim[1] + 32 * CUDA_WIDE - 1) / (32 * CUDA_WIDE) : 1;
+    dim3 grid(blocks_of(a->y.dim[0]), (unsigned)(parts < MOST_PARTS ? parts : MOST_PARTS));
+    auto kernel = gram ? forward_kernel<SLOTS, HALF, true> : forward_kernel<SLOTS, HALF, false>;
+    return cuda_launch(device, "combine forward", kernel, grid, BLOCK_THREADS, 0, *a);
 }
 
-template <int SLOTS> static void forward_rows(cudaStream_t stream, const struct mt_combine_forward_args &a)
+template <int SLOTS>
+static enum mt_status forward_rows(struct mt_device *device, const struct mt_combine_forward_args *a)
 {
-    if (a.rows.dtype == MT_BF16) {
-        launch_forward<SLOTS, true>(stream, a);
-    } else {
-        launch_forward<SLOTS, false>(stream, a);
-    }
+    return a->rows.dtype == MT_BF16 ? launch_forward<SLOTS, true>(device, a)
+                                    : launch_forward<SLOTS, false>(device, a);
 }
 
 static bool forward_fits(const struct mt_device *, const struct mt_combine_forward_args *a)
@@ -322,14 +326,12 @@ static bool forward_fits(const struct mt_device *, const struct mt_combine_forwa
 
 static enum mt_status run_forward(struct mt_device *device, const struct mt_combine_forward_args *a, void *)
 {
-    cudaStream_t stream = cuda_stream(device);
     switch ((a->row_of_slot.dim[1] + 1) / 2) {
-    case 1: forward_rows<2>(stream, *a); break;
-    case 2: forward_rows<4>(stream, *a); break;
-    case 3: forward_rows<6>(stream, *a); break;
-    default: forward_rows<8>(stream, *a); break;
+    case 1: return forward_rows<2>(device, a);
+    case 2: return forward_rows<4>(device, a);
+    case 3: return forward_rows<6>(device, a);
+    default: return forward_rows<8>(device, a);
     }
-    return cuda_launched(device, "combine forward");
 }
 
 const struct cuda_variant<struct mt_combine_forward_args> cuda_combine_wide = {

@@ -98,6 +98,7 @@ __global__ static void __launch_bounds__(CUDA_THREADS, 5)
 
 __global__ static void token_forward_kernel(struct mt_dispatch_forward_args a, int element)
 {
+    cuda_follow();
     int64_t token = cuda_warp();
     if (token >= a.x.dim[0]) return;
     int words = (int)(a.x.dim[1] * element / 16); // of a row
@@ -140,8 +141,10 @@ enum mt_status mt_cuda_dispatch_forward(struct mt_device *device, const void *ar
     if (mt_tensor_count(&a->rows) == 0) return MT_OK;
     if (goes_by_token(a)) {
         int element = (int)mt_dtype_bytes(a->x.dtype);
-        token_forward_kernel<<<cuda_warp_blocks(a->x.dim[0]), CUDA_THREADS, 0, stream>>>(*a, element);
-    } else if (cuda_is_wide(&a->x) && cuda_is_wide(&a->rows)) {
+        return cuda_launch(device, "dispatch forward", token_forward_kernel,
+                           dim3(cuda_warp_blocks(a->x.dim[0])), CUDA_THREADS, 0, *a, element);
+    }
+    if (cuda_is_wide(&a->x) && cuda_is_wide(&a->rows)) {
         wide_forward_kernel<<<(unsigned)rows, wide_row_threads(width), 0, stream>>>(*a);
     } else {
         forward_kernel<<<cuda_grid(rows, width), CUDA_THREADS, 0, stream>>>(*a);

@@ -130,56 +130,78 @@ __global__ static void place_kernel(struct mt_dispatch_plan_args a, const int32_
 
 // ------------------------------------------------------------------ few pairs
 
-#define FEW_PAIRS   4096
-#define FEW_THREADS 1024
+#define FEW_WARPS   32
+#define FEW_THREADS (32 * FEW_WARPS)
+#define LANE_PAIRS  4 // of a lane, at the most
+#define FEW_PAIRS   (LANE_PAIRS * FEW_THREADS)
+#define FEW_EXPERTS 256
 
-/* The warp's pairs of expert e: `found(p, rank)` is called for each, by its own lane; returns their number.
+/*
+ * One block. Each warp counts its own stretch of pairs, 32 at a time, and every pair gets its rank among
+ * the stretch's pairs of its expert; then counts become the row where the stretch's pairs of an expert begin.
  */
-template <class FOUND>
-__device__ static inline int32_t walk_pairs(const int32_t *experts, int pairs, int e, const FOUND &found)
-{
-    int32_t before = 0;
-    for (int start = 0; start < pairs; start += 32) {
-        int p = start + cuda_lane();
-        bool own = p < pairs && experts[p] == e;
-        unsigned all = __ballot_sync(CUDA_EVERY, own);
-        if (own) found(p, before + __popc(all & ((1u << cuda_lane()) - 1)));
-        before += __popc(all);
-    }
-    return before;
-}
-
-/* One block, whose warps take the experts in turns. */
 __global__ static void __launch_bounds__(FEW_THREADS) few_kernel(struct mt_dispatch_plan_args a)
 {
-    __shared__ int32_t experts[FEW_PAIRS];
-    int32_t *offsets = static_cast<int32_t *>(a.offsets.data);
+    cuda_follow();
+    __shared__ int32_t counts[FEW_WARPS][FEW_EXPERTS];
+    __shared__ int32_t totals[FEW_EXPERTS]; // of the experts up to each, itself included
     int32_t *slot_of_row = static_cast<int32_t *>(a.slot_of_row.data);
     int n = (int)a.offsets.dim[0] - 1;
     int slots = (int)a.expert.dim[1];
     int pairs = (int)a.expert.dim[0] * slots;
+    int rounds = (pairs + FEW_THREADS - 1) / FEW_THREADS;
     int warp = (int)threadIdx.x / 32;
-    for (int p = (int)threadIdx.x; p < pairs; p += FEW_THREADS) {
-        experts[p] = cuda_int2(a.expert, p / slots, p % slots);
-        if (experts[p] < 0) cuda_int_row(a.row_of_slot, p / slots)[p % slots] = -1;
+    int start = warp * rounds * 32 + cuda_lane();
+    int32_t own[LANE_PAIRS];
+    int32_t rank[LANE_PAIRS];
+    for (int e = cuda_lane(); e < n; e += 32) counts[warp][e] = 0;
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < LANE_PAIRS; i++) {
+        int p = start + 32 * i;
+        bool there = i < rounds && p < pairs;
+        own[i] = there ? cuda_int2(a.expert, p / slots, p % slots) : -1;
+        unsigned same = __match_any_sync(CUDA_EVERY, own[i]);
+        int before = __popc(same & ((1u << cuda_lane()) - 1));
+        rank[i] = own[i] >= 0 ? counts[warp][own[i]] + before : 0;
+        __syncwarp(); // all have read it
+        if (own[i] >= 0 && before == 0) counts[warp][own[i]] += __popc(same);
+        __syncwarp();
     }
     __syncthreads();
-    for (int e = warp; e < n; e += FEW_THREADS / 32) {
-        int32_t count = walk_pairs(experts, pairs, e, [](int, int32_t) {});
-        if (cuda_lane() == 0) offsets[e + 1] = count;
+    for (int e = (int)threadIdx.x; e < n; e += FEW_THREADS) {
+        int32_t row = 0;
+#pragma unroll
+        for (int w = 0; w < FEW_WARPS; w++) {
+            int32_t count = counts[w][e];
+            counts[w][e] = row;
+            row += count;
+        }
+        totals[e] = row;
     }
-    if (threadIdx.x == 0) offsets[0] = 0;
     __syncthreads();
-    if (warp == 0) add_up(offsets + 1, n);
+    if (warp == 0) add_up(totals, n);
     __syncthreads();
-    for (int e = warp; e < n; e += FEW_THREADS / 32) {
-        int32_t first = offsets[e];
-        walk_pairs(experts, pairs, e, [&](int p, int32_t rank) {
-            slot_of_row[first + rank] = p;
-            cuda_int_row(a.row_of_slot, p / slots)[p % slots] = first + rank;
-        });
+    for (int e = (int)threadIdx.x; e <= n; e += FEW_THREADS)
+        static_cast<int32_t *>(a.offsets.data)[e] = e == 0 ? 0 : totals[e - 1];
+#pragma unroll
+    for (int i = 0; i < LANE_PAIRS; i++) {
+        int p = start + 32 * i;
+        if (i >= rounds || p >= pairs) continue;
+        int32_t row = -1;
+        if (own[i] >= 0) {
+            row = (own[i] == 0 ? 0 : totals[own[i] - 1]) + counts[warp][own[i]] + rank[i];
+            slot_of_row[row] = p;
+        }
+        cuda_int_row(a.row_of_slot, p / slots)[p % slots] = row;
+        if (p >= totals[n - 1]) slot_of_row[p] = -1; // as many rows as pairs: p also counts rows
     }
-    for (int r = offsets[n] + (int)threadIdx.x; r < pairs; r += FEW_THREADS) slot_of_row[r] = -1;
+}
+
+static bool is_few(const struct mt_dispatch_plan_args *a)
+{
+    int64_t experts = a->offsets.dim[0] - 1;
+    return mt_tensor_count(&a->expert) <= FEW_PAIRS && experts >= 1 && experts <= FEW_EXPERTS;
 }
 
 // ------------------------------------------------------------------ launcher
@@ -193,7 +215,7 @@ size_t mt_cuda_dispatch_plan_scratch(const struct mt_device *device, const void 
 {
     (void)device;
     const struct mt_dispatch_plan_args *a = static_cast<const struct mt_dispatch_plan_args *>(args);
-    if (mt_tensor_count(&a->expert) <= FEW_PAIRS) return 0;
+    if (is_few(a)) return 0;
     return (size_t)(chunks_of(a) * (a->offsets.dim[0] - 1)) * sizeof(int32_t);
 }
 
@@ -203,15 +225,14 @@ enum mt_status mt_cuda_dispatch_plan(struct mt_device *device, const void *args)
     cudaStream_t stream = cuda_stream(device);
     int64_t chunks = chunks_of(a);
     int32_t *counts = static_cast<int32_t *>(device->scratch.data);
-    if (mt_tensor_count(&a->expert) <= FEW_PAIRS) {
-        few_kernel<<<1, FEW_THREADS, 0, stream>>>(*a);
-        return cuda_launched(device, "dispatch_plan");
+    if (is_few(a)) return cuda_launch(device, "dispatch_plan", few_kernel, dim3(1), FEW_THREADS, 0, *a);
+    if (chunks > 0) {
+        cudaError_t error = cudaMemsetAsync(counts, 0, mt_cuda_dispatch_plan_scratch(device, args), stream);
+        enum mt_status status = cuda_status(device, error, "clearing counts");
+        if (status != MT_OK) return status;
+        count_kernel<<<(unsigned)chunks, CHUNK, 0, stream>>>(*a, counts);
     }
-    cudaError_t error = cudaMemsetAsync(counts, 0, mt_cuda_dispatch_plan_scratch(device, args), stream);
-    enum mt_status status = cuda_status(device, error, "clearing counts");
-    if (status != MT_OK) return status;
-    count_kernel<<<(unsigned)chunks, CHUNK, 0, stream>>>(*a, counts);
     start_kernel<<<1, 32 * START_PARTS, 0, stream>>>(*a, counts, chunks);
-    place_kernel<<<(unsigned)chunks, CHUNK, 0, stream>>>(*a, counts);
+    if (chunks > 0) place_kernel<<<(unsigned)chunks, CHUNK, 0, stream>>>(*a, counts);
     return cuda_launched(device, "dispatch_plan");
 }

@@ -3,6 +3,7 @@
 
 __global__ static void softmax_kernel(struct mt_router_score_forward_args a)
 {
+    cuda_follow();
     int64_t i = cuda_warp();
     int64_t experts = a.logits.dim[1];
     if (i >= a.logits.dim[0]) return;
@@ -20,6 +21,7 @@ __global__ static void softmax_kernel(struct mt_router_score_forward_args a)
 
 __global__ static void sigmoid_kernel(struct mt_router_score_forward_args a)
 {
+    cuda_follow();
     int64_t i = cuda_warp();
     if (i >= a.logits.dim[0]) return;
     for (int64_t j = cuda_lane(); j < a.logits.dim[1]; j += 32) {
@@ -50,13 +52,9 @@ enum mt_status mt_cuda_router_score_forward(struct mt_device *device, const void
     const struct mt_router_score_forward_args *a =
         static_cast<const struct mt_router_score_forward_args *>(args);
     if (mt_tensor_count(&a->logits) == 0) return MT_OK;
-    unsigned blocks = cuda_warp_blocks(a->logits.dim[0]);
-    if (a->kind == MT_SCORE_SOFTMAX) {
-        softmax_kernel<<<blocks, CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
-    } else {
-        sigmoid_kernel<<<blocks, CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
-    }
-    return cuda_launched(device, "router_score forward");
+    auto kernel = a->kind == MT_SCORE_SOFTMAX ? softmax_kernel : sigmoid_kernel;
+    dim3 blocks(cuda_warp_blocks(a->logits.dim[0]));
+    return cuda_launch(device, "router_score forward", kernel, blocks, CUDA_THREADS, 0, *a);
 }
 
 enum mt_status mt_cuda_router_score_backward(struct mt_device *device, const void *args)

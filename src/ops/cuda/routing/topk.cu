@@ -113,6 +113,7 @@ __device__ static inline unsigned long long order_key(float score, int expert)
 /* One warp per token, whose scores stay in registers. f32, at most 32 · LANE_EXPERTS experts. */
 __global__ static void plain_kernel(struct mt_topk_args a)
 {
+    cuda_follow();
     int64_t i = cuda_warp();
     if (i >= a.probs.dim[0]) return;
     int experts = (int)a.probs.dim[1];
@@ -154,10 +155,9 @@ enum mt_status mt_cuda_topk(struct mt_device *device, const void *args)
 {
     const struct mt_topk_args *a = static_cast<const struct mt_topk_args *>(args);
     if (mt_tensor_count(&a->expert) == 0) return MT_OK;
-    if (is_plain(a)) {
-        plain_kernel<<<cuda_warp_blocks(a->probs.dim[0]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
-        return cuda_launched(device, "topk");
-    }
+    if (is_plain(a))
+        return cuda_launch(device, "topk", plain_kernel, dim3(cuda_warp_blocks(a->probs.dim[0])),
+                           CUDA_THREADS, 0, *a);
     size_t shared = (size_t)a->groups * CUDA_WARPS * sizeof(double);
     topk_kernel<<<cuda_warp_blocks(a->probs.dim[0]), CUDA_THREADS, shared, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "topk");

@@ -17,6 +17,23 @@ __device__ static double divisor(const struct mt_tensor &probs, const struct mt_
     return sum + (double)epsilon;
 }
 
+/* One warp per token, a lane per slot: of up to 32 slots. The chosen are added up in their order, as below.
+ */
+__global__ static void warp_forward_kernel(struct mt_topk_weights_forward_args a)
+{
+    cuda_follow();
+    int64_t i = cuda_warp();
+    int lane = cuda_lane();
+    int slots = (int)a.expert.dim[1];
+    if (i >= a.expert.dim[0]) return;
+    int32_t e = lane < slots ? cuda_int2(a.expert, i, lane) : -1;
+    double p = e >= 0 ? cuda_get2(a.probs, i, e) : 0.0;
+    double sum = 0.0;
+    for (int s = 0; s < slots; s++) sum += __shfl_sync(CUDA_EVERY, p, s);
+    double denominator = a.normalise ? sum + (double)a.epsilon : 1.0;
+    if (lane < slots) cuda_put2(a.weight, i, lane, e < 0 ? 0.0 : (double)a.scale * p / denominator);
+}
+
 __global__ static void forward_kernel(struct mt_topk_weights_forward_args a)
 {
     for (int64_t i = cuda_thread(); i < a.expert.dim[0]; i += cuda_thread_count()) {
@@ -79,6 +96,9 @@ enum mt_status mt_cuda_topk_weights_forward(struct mt_device *device, const void
     const struct mt_topk_weights_forward_args *a =
         static_cast<const struct mt_topk_weights_forward_args *>(args);
     if (mt_tensor_count(&a->weight) == 0) return MT_OK;
+    if (a->expert.dim[1] <= 32)
+        return cuda_launch(device, "topk_weights forward", warp_forward_kernel,
+                           dim3(cuda_warp_blocks(a->expert.dim[0])), CUDA_THREADS, 0, *a);
     forward_kernel<<<cuda_blocks(a->expert.dim[0]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "topk_weights forward");
 }
