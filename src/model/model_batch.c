@@ -159,9 +159,10 @@ static enum mt_status ready(struct mt_model *model, const struct mt_batch *batch
     enum mt_status status = check_batch(model, batch);
     if (status == MT_OK) status = check_mask(model, batch);
     if (status == MT_OK) status = check_cached(model, batch);
-    if (status != MT_OK) return status;
     struct mt_transformer *t = &model->transformer;
     struct mt_pass *pass = &t->pass;
+    if (status == MT_OK && pass->observer.before != NULL) status = pass->observer.before(pass->observer.self);
+    if (status != MT_OK) return status;
     struct mt_regions regions;
     struct mt_batch_shape shape = {
         .tokens = batch->tokens,
@@ -219,7 +220,8 @@ static enum mt_status run_layers(void *self)
     return mt_transformer_forward(&model->transformer);
 }
 
-/* Whether the pass is one of those that come again and again: a token of each sequence, and nobody looks on.
+/* Whether the pass is one of those that come again and again: a token of each sequence, and nobody looks on
+ * within it.
  */
 static bool repeats(const struct mt_model *model, const struct mt_batch *batch)
 {
@@ -231,8 +233,12 @@ static bool repeats(const struct mt_model *model, const struct mt_batch *batch)
 
 static enum mt_status forward_layers(struct mt_model *model, const struct mt_batch *batch)
 {
-    if (!repeats(model, batch)) return run_layers(model);
-    return mt_replay_run(&model->replay, model->device, batch->tokens, run_layers, model);
+    const struct mt_layer_observer *observer = &model->transformer.pass.observer;
+    enum mt_status status =
+        repeats(model, batch) ? mt_replay_run(&model->replay, model->device, batch->tokens, run_layers, model)
+                              : run_layers(model);
+    if (status != MT_OK || observer->after == NULL) return status;
+    return observer->after(observer->self, batch->tokens);
 }
 
 enum mt_status mt_model_forward(struct mt_model *model, const struct mt_batch *batch,
