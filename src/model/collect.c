@@ -85,7 +85,7 @@ static enum mt_status fetch(struct mt_collection *collection)
     if (status != MT_OK) return status;
     for (int i = 0; i < found; i++) {
         const struct mt_routing record = collection->record[i];
-        collection->record[i] = (struct mt_routing){.tokens = record.tokens,
+        collection->record[i] = (struct mt_routing){.tokens = collection->tokens,
                                                     .experts = record.experts,
                                                     .slots = record.slots,
                                                     .mask = on_host(&indices, &record.mask),
@@ -127,6 +127,7 @@ static enum mt_status after_pass(void *self, int64_t tokens)
     struct mt_collection *collection = self;
     enum mt_status status = collection->last == MT_PASS_ON_HOST ? count(collection) : MT_OK;
     if (status == MT_OK) status = name_tokens(collection, tokens);
+    collection->tokens = tokens;
     if (status == MT_OK) collection->last = MT_PASS_ON_DEVICE;
     return status;
 }

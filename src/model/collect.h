@@ -41,8 +41,9 @@ struct mt_collection {
     enum mt_status (*name)(void *self, int64_t tokens);
 
     enum mt_last_pass last;           // where its records are
+    int64_t tokens;                   // it had
     struct mt_buffer floats, indices; // of all layers' records, on the host
-    struct mt_routing *record;        // [layers]: what lies there
+    struct mt_routing *record;        // [layers]: what lies there; tensors may have more rows than tokens
     int layers;                       // with experts; 0: passes are counted while they run
 };
 

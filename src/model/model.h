@@ -115,7 +115,8 @@ bool mt_model_keeps_records(const struct mt_model *model);
 
 /*
  * After forward: views of the device's memory, valid until the next. They need backward or keep_hidden;
- * records are also there with mt_model_keeps_records. Of a record, rows last only where they are kept for
+ * records are also there with mt_model_keeps_records, and may then have copies of the batch's last token at
+ * their end (model/replay.h). Of a record, rows last only where they are kept for
  * backward, and only until it; so does gram, but where records are kept.
  */
 const struct mt_tensor *mt_model_hidden(const struct mt_model *model,
@@ -131,7 +132,8 @@ const int64_t *mt_model_rows_sent(const struct mt_model *model);
  */
 void mt_model_observe(struct mt_model *model, const struct mt_layer_observer *observer);
 
-/* logits f32 [T,V] of the last forward, in memory of the device that the caller owns. */
+/* logits f32 [T,V] of the last forward, in memory of the device that the caller owns. After a pass with
+ * a cache mt_model_logits_of is what there is. */
 enum mt_status mt_model_logits(struct mt_model *model, const struct mt_tensor *logits);
 
 /* logits f32 [count,V] of some of its tokens: rows[count] on the host, at most T. Only with a cache. */

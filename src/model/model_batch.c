@@ -226,29 +226,57 @@ static enum mt_status run_layers(void *self)
 static bool repeats(const struct mt_model *model, const struct mt_batch *batch)
 {
     const struct mt_pass *pass = &model->transformer.pass;
-    return batch->cached != NULL && batch->tokens == batch->sequences && !batch->training &&
-           batch->mask == NULL && pass->objective == NULL && !pass->placement->waits &&
-           pass->observer.look == NULL;
+    bool objective = model->objective != NULL && !batch->loss_only;
+    if (batch->cached == NULL || batch->tokens != batch->sequences ||
+        batch->sequences > model->options.sequences || batch->sequences > MT_REPLAY_TOKENS ||
+        batch->training || batch->labels != NULL || batch->mask != NULL || objective ||
+        pass->placement->waits || pass->observer.look != NULL)
+        return false;
+    for (int64_t b = 0; b <= batch->sequences; b++) {
+        if (batch->offsets[b] != b) return false;
+    }
+    return true;
 }
 
-static enum mt_status forward_layers(struct mt_model *model, const struct mt_batch *batch)
+/*
+ * Puts copies of the last token behind a pass that repeats. They compute what that one computes, write the
+ * same to the same place of the cache, and nobody asks for what comes of them.
+ */
+static void pad(struct mt_model *model, struct mt_batch *batch)
 {
-    const struct mt_layer_observer *observer = &model->transformer.pass.observer;
-    enum mt_status status =
-        repeats(model, batch) ? mt_replay_run(&model->replay, model->device, batch->tokens, run_layers, model)
-                              : run_layers(model);
-    if (status != MT_OK || observer->after == NULL) return status;
-    return observer->after(observer->self, batch->tokens);
+    struct mt_padding *padding = &model->padding;
+    int64_t own = batch->tokens;
+    int64_t tokens = mt_replay_padded(&model->replay, model->device, own, model->options.sequences);
+    if (tokens == own) return;
+    memcpy(padding->ids, batch->ids, (size_t)own * sizeof *padding->ids);
+    memcpy(padding->cached, batch->cached, (size_t)own * sizeof *padding->cached);
+    for (int64_t i = 0; i <= tokens; i++) padding->offsets[i] = (int32_t)i;
+    for (int64_t i = own; i < tokens; i++) {
+        padding->ids[i] = batch->ids[own - 1];
+        padding->cached[i] = batch->cached[own - 1];
+    }
+    batch->tokens = tokens;
+    batch->sequences = tokens;
+    batch->ids = padding->ids;
+    batch->offsets = padding->offsets;
+    batch->cached = padding->cached;
 }
 
 enum mt_status mt_model_forward(struct mt_model *model, const struct mt_batch *batch,
                                 struct mt_model_loss *loss)
 {
+    const struct mt_layer_observer *observer = &model->transformer.pass.observer;
+    struct mt_batch padded = *batch;
+    bool repeated = repeats(model, batch);
     int64_t labels = 0;
     *loss = (struct mt_model_loss){0};
     model->ran = false;
-    enum mt_status status = ready(model, batch, &labels);
-    if (status == MT_OK) status = forward_layers(model, batch);
+    if (repeated) pad(model, &padded);
+    enum mt_status status = ready(model, &padded, &labels);
+    if (status != MT_OK) return status;
+    status = repeated ? mt_replay_run(&model->replay, model->device, padded.tokens, run_layers, model)
+                      : run_layers(model);
+    if (status == MT_OK && observer->after != NULL) status = observer->after(observer->self, batch->tokens);
     if (status == MT_OK) status = task_loss(model, batch, labels, loss);
     if (status != MT_OK) return status;
     if (model->transformer.pass.objective != NULL) {

@@ -35,7 +35,7 @@ struct mt_layer_observer {
     enum mt_status (*look)(void *self, int moe_layer, const struct mt_routing *record,
                            const struct mt_tensor *input); // NULL: not wanted
     // Both or none: a forward begins, and will overwrite the records of the last one; the device was told to
-    // compute all layers of T tokens.
+    // compute all layers; the batch had so many tokens, the first of the records.
     enum mt_status (*before)(void *self);
     enum mt_status (*after)(void *self, int64_t tokens);
 };
