@@ -7,7 +7,8 @@
  * FOLDER exists and may be empty. Every sequence first reads a prompt, alone and many in a pass; then single
  * tokens of BATCH sequences at a time (1, 8 and 64) are computed, drawn at random, with their logits. Printed
  * are tokens a second, and which share of the speed of a copy in the same run the weights and the cache are
- * read at that a step needs: experts that no token chose are not counted. DECODE=1 scripts/gpu-speed runs it.
+ * read at that a step needs: experts that no token chose are not counted; besides a step's time with passes
+ * that are not recorded, and with a collector of routing figures. DECODE=1 scripts/gpu-speed runs it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,8 +22,16 @@
 #include "hollow_model.h"
 #include "median.h"
 #include "metier/ops.h"
+#include "model/collect.h"
 
-enum { MOST_ROUNDS = 256, MOST_BATCH = 256, MOST_EXPERTS = 1024, COPY_ROUNDS = 10, PASS_TOKENS = 8192 };
+enum {
+    MOST_ROUNDS = 256,
+    MOST_BATCH = 256,
+    MOST_EXPERTS = 1024,
+    COPY_ROUNDS = 10,
+    PASS_TOKENS = 8192,
+    KEPT_TOKENS = 52
+};
 
 struct bench {
     struct mt_context *ctx;
@@ -270,9 +279,31 @@ static enum mt_status time_steps(struct bench *bench, int64_t count, double *med
     return MT_OK;
 }
 
+/* The same while a collector gets every pass, as in `metier eval`. */
+static enum mt_status time_watched(struct bench *bench, int64_t count, double *median)
+{
+    const struct mt_model_desc *desc = mt_model_description(bench->model);
+    struct mt_collection collection = {.model = bench->model};
+    struct mt_collector_options options;
+    int64_t *number = calloc((size_t)desc->layers, sizeof *number);
+    if (number == NULL) return mt_fail(bench->ctx, MT_ERR_MEMORY, "no memory for the layers' numbers");
+    (void)mt_collector_options_of(desc, number, &options);
+    options.outputs = KEPT_TOKENS;
+    options.grams = mt_model_keeps_records(bench->model);
+    enum mt_status status = mt_collector_create(bench->device, &options, &collection.collector);
+    if (status == MT_OK) status = mt_collection_begin(&collection);
+    if (status == MT_OK) status = time_steps(bench, count, median);
+    if (status == MT_OK) status = mt_collection_settle(&collection);
+    mt_collector_destroy(collection.collector);
+    mt_collection_end(&collection);
+    free(number);
+    return status;
+}
+
 static enum mt_status measure(struct bench *bench, int64_t count)
 {
     double plain = 0.0;
+    double watched = 0.0;
     double median = 0.0;
     bench->past = bench->prompt;
     bench->experts_used = 0;
@@ -280,13 +311,16 @@ static enum mt_status measure(struct bench *bench, int64_t count)
     enum mt_status status = one_step(bench, count);
     mt_model_observe(bench->model, &(struct mt_layer_observer){.look = look_away});
     if (status == MT_OK) status = time_steps(bench, count, &plain);
-    mt_model_observe(bench->model, &(struct mt_layer_observer){0});
+    if (status == MT_OK) status = time_watched(bench, count, &watched);
+    mt_model_observe(bench->model, NULL);
     if (status == MT_OK) status = time_steps(bench, count, &median);
     if (status != MT_OK) return status;
     double bytes = bench->dense_bytes + bench->expert_bytes * (double)bench->experts_used +
                    bench->cache_bytes * (double)(count * bench->past);
-    printf("%3" PRId64 " sequences: %.3f ms a step (op by op %.3f), %.0f tokens/s, %.2f GB read, %.0f GB/s",
-           count, 1e3 * median, 1e3 * plain, (double)count / median, bytes / 1e9, bytes / median / 1e9);
+    printf("%3" PRId64 " sequences: %.3f ms a step (op by op %.3f, routing watched %.3f), %.0f tokens/s, "
+           "%.2f GB read, %.0f GB/s",
+           count, 1e3 * median, 1e3 * plain, 1e3 * watched, (double)count / median, bytes / 1e9,
+           bytes / median / 1e9);
     if (bench->copy > 0.0) printf(", %.1f %% of the copy", 100.0 * bytes / median / bench->copy);
     printf("\n");
     return print_shares(bench, one_step, count);

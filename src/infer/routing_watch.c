@@ -1,7 +1,8 @@
-/* An observer of the model that feeds a collector. */
+/* Names for the tokens of an engine's passes, which a collector counts. */
 #include "infer/routing_watch.h"
 
-#include "base/buffer.h"
+#include <string.h>
+
 #include "base/rng.h"
 #include "infer/answerer.h"
 #include "model/collect.h"
@@ -15,27 +16,42 @@ struct mt_routing_watch {
     struct mt_context *ctx;     // borrowed
     struct mt_session *session; // borrowed
     struct mt_collector_options options;
-    int64_t *number;       // [layers]: of the MoE layers in the model
-    struct mt_buffer mask; // i32 [T], on the device
-    int64_t mask_tokens;
-    int64_t *names; // [2,named_tokens]: numbers and groups of the tokens at hand
+    int64_t *number; // [layers]: of the MoE layers in the model
+    // Of the tokens of a pass, [named_tokens] each:
+    int64_t *names; // [2,named_tokens]: numbers and groups
+    int32_t *mask;  // 0 where the token was counted before
     int64_t named_tokens;
     uint64_t group_questions; // of a group
-    struct mt_collector *collector;
+    struct mt_collection collection;
 };
 
 // ------------------------------------------------------------------ names
 
+static void free_names(struct mt_routing_watch *watch)
+{
+    size_t tokens = (size_t)watch->named_tokens;
+    mt_release(watch->ctx, watch->names, 2 * tokens * sizeof *watch->names);
+    mt_release(watch->ctx, watch->mask, tokens * sizeof *watch->mask);
+    watch->names = NULL;
+    watch->mask = NULL;
+    watch->named_tokens = 0;
+}
+
 static enum mt_status make_room(struct mt_routing_watch *watch, int64_t tokens)
 {
-    void *memory = NULL;
+    void *names = NULL;
+    void *mask = NULL;
     if (tokens <= watch->named_tokens) return MT_OK;
-    mt_release(watch->ctx, watch->names, 2 * (size_t)watch->named_tokens * sizeof *watch->names);
-    watch->names = NULL;
-    watch->named_tokens = 0;
-    enum mt_status status = mt_allocate_array(watch->ctx, (size_t)tokens, 2 * sizeof *watch->names, &memory);
+    free_names(watch);
+    enum mt_status status = mt_allocate_array(watch->ctx, (size_t)tokens, 2 * sizeof *watch->names, &names);
     if (status != MT_OK) return status;
-    watch->names = memory;
+    status = mt_allocate_array(watch->ctx, (size_t)tokens, sizeof *watch->mask, &mask);
+    if (status != MT_OK) {
+        mt_release(watch->ctx, names, 2 * (size_t)tokens * sizeof *watch->names);
+        return status;
+    }
+    watch->names = names;
+    watch->mask = mask;
     watch->named_tokens = tokens;
     return MT_OK;
 }
@@ -48,9 +64,12 @@ static int64_t number_of(const struct mt_engine_sequence *sequence, int64_t posi
     return (int64_t)(((uint64_t)words.word[0] << 32 | words.word[1]) >> 1);
 }
 
-static enum mt_status name_tokens(struct mt_routing_watch *watch, int64_t tokens)
+/* The names outlive the step: its records may be counted in a later one. */
+static enum mt_status name_tokens(void *self, int64_t tokens)
 {
+    struct mt_routing_watch *watch = self;
     const struct mt_engine *engine = watch->session->engine;
+    const int32_t *is_new = mt_engine_new_tokens(engine);
     enum mt_status status = make_room(watch, tokens);
     if (status != MT_OK) return status;
     int64_t *number = watch->names;
@@ -65,47 +84,24 @@ static enum mt_status name_tokens(struct mt_routing_watch *watch, int64_t tokens
             group[at] = (int64_t)(own < last ? own : last);
         }
     }
-    mt_collector_name(watch->collector,
-                      &(struct mt_token_names){.tokens = at, .number = number, .group = group});
+    if (is_new != NULL) memcpy(watch->mask, is_new, (size_t)tokens * sizeof *watch->mask);
+    mt_collector_name(
+        watch->collection.collector,
+        &(struct mt_token_names){
+            .tokens = at, .number = number, .group = group, .mask = is_new != NULL ? watch->mask : NULL});
     return MT_OK;
 }
 
-// ------------------------------------------------------------------ what the model shows
-
-/* The same record without tokens that were counted before. */
-static enum mt_status mask_repeats(struct mt_routing_watch *watch, const int32_t *is_new,
-                                   struct mt_routing *record)
-{
-    struct mt_device *device = watch->session->device;
-    if (record->tokens > watch->mask_tokens) {
-        mt_buffer_release(&watch->mask);
-        watch->mask_tokens = 0;
-        enum mt_status status =
-            mt_device_buffer_create(device, (size_t)record->tokens * sizeof(int32_t), &watch->mask);
-        if (status != MT_OK) return status;
-        watch->mask_tokens = record->tokens;
-    }
-    record->mask = mt_tensor_1d(watch->mask.data, MT_I32, record->tokens);
-    return mt_device_upload(device, watch->mask.data, is_new, (size_t)record->tokens * sizeof(int32_t));
-}
-
-static enum mt_status look(void *self, int moe_layer, const struct mt_routing *record,
-                           const struct mt_tensor *input)
-{
-    struct mt_routing_watch *watch = self;
-    const int32_t *is_new = mt_engine_new_tokens(watch->session->engine);
-    struct mt_routing counted = *record;
-    enum mt_status status = moe_layer == 0 ? name_tokens(watch, record->tokens) : MT_OK;
-    if (status == MT_OK && is_new != NULL) status = mask_repeats(watch, is_new, &counted);
-    return status == MT_OK ? mt_collector_add(watch->collector, moe_layer, &counted, input) : status;
-}
+// ------------------------------------------------------------------ the watch
 
 static void choose_options(struct mt_routing_watch *watch, const struct mt_model_desc *desc)
 {
+    const struct mt_model *model = watch->session->model;
     if (!mt_collector_options_of(desc, watch->number, &watch->options)) return;
     int64_t bytes = watch->options.layers * desc->router.slots * desc->width * (int64_t)sizeof(float);
     int64_t kept = bytes > 0 ? OUTPUT_BYTES / bytes : 0;
     watch->options.outputs = kept < MOST_KEPT_TOKENS ? kept : MOST_KEPT_TOKENS;
+    watch->options.grams = mt_model_keeps_records(model);
     watch->options.batch_tokens = BATCH_TOKENS;
 }
 
@@ -121,17 +117,18 @@ enum mt_status mt_routing_watch_create(struct mt_session *session, struct mt_rou
     struct mt_routing_watch *made = memory;
     made->ctx = ctx;
     made->session = session;
+    made->collection = (struct mt_collection){.model = session->model, .self = made, .name = name_tokens};
     status = mt_allocate_array(ctx, (size_t)desc->layers, sizeof *made->number, &number);
     made->number = number;
     if (status == MT_OK) {
         choose_options(made, desc);
         if (made->options.layers > 0) status = mt_routing_watch_begin(made, 1);
+        if (status == MT_OK && made->options.layers > 0) status = mt_collection_begin(&made->collection);
     }
     if (status != MT_OK || made->options.layers == 0) {
         mt_routing_watch_destroy(made);
         return status;
     }
-    mt_model_observe(session->model, &(struct mt_layer_observer){.self = made, .look = look});
     *watch = made;
     return MT_OK;
 }
@@ -139,10 +136,9 @@ enum mt_status mt_routing_watch_create(struct mt_session *session, struct mt_rou
 void mt_routing_watch_destroy(struct mt_routing_watch *watch)
 {
     if (watch == NULL) return;
-    mt_model_observe(watch->session->model, NULL);
-    mt_collector_destroy(watch->collector);
-    mt_buffer_release(&watch->mask);
-    mt_release(watch->ctx, watch->names, 2 * (size_t)watch->named_tokens * sizeof *watch->names);
+    mt_collector_destroy(watch->collection.collector);
+    mt_collection_end(&watch->collection);
+    free_names(watch);
     size_t layers = (size_t)mt_model_description(watch->session->model)->layers;
     mt_release(watch->ctx, watch->number, layers * sizeof *watch->number);
     mt_release(watch->ctx, watch, sizeof *watch);
@@ -150,25 +146,32 @@ void mt_routing_watch_destroy(struct mt_routing_watch *watch)
 
 enum mt_status mt_routing_watch_begin(struct mt_routing_watch *watch, size_t questions)
 {
-    mt_collector_destroy(watch->collector);
-    watch->collector = NULL;
+    mt_collection_forget(&watch->collection);
+    mt_collector_destroy(watch->collection.collector);
+    watch->collection.collector = NULL;
     if (questions < 1) questions = 1;
     watch->group_questions = (questions + MOST_GROUPS - 1) / MOST_GROUPS;
     watch->options.groups = (int64_t)((questions + watch->group_questions - 1) / watch->group_questions);
-    return mt_collector_create(watch->session->device, &watch->options, &watch->collector);
+    return mt_collector_create(watch->session->device, &watch->options, &watch->collection.collector);
+}
+
+enum mt_status mt_routing_watch_settle(struct mt_routing_watch *watch)
+{
+    return mt_collection_settle(&watch->collection);
 }
 
 struct mt_collector *mt_routing_watch_collector(struct mt_routing_watch *watch)
 {
-    return watch->collector;
+    return watch->collection.collector;
 }
 
 enum mt_status mt_routing_watch_figures(struct mt_routing_watch *watch, struct mt_comm *comm,
                                         struct mt_figures *figures)
 {
     *figures = (struct mt_figures){0};
-    enum mt_status status = mt_collector_gather(watch->collector, comm);
-    if (status == MT_OK && mt_comm_rank(comm) == 0)
-        status = mt_collector_finish(watch->collector, NULL, figures);
+    struct mt_collector *collector = watch->collection.collector;
+    enum mt_status status = mt_comm_agree(comm, watch->ctx, mt_routing_watch_settle(watch));
+    if (status == MT_OK) status = mt_collector_gather(collector, comm);
+    if (status == MT_OK && mt_comm_rank(comm) == 0) status = mt_collector_finish(collector, NULL, figures);
     return mt_comm_agree(comm, watch->ctx, status);
 }

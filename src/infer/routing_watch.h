@@ -19,7 +19,9 @@ void mt_routing_watch_destroy(struct mt_routing_watch *watch); // NULL is allowe
 /* Begins again, with nothing counted; questions will have numbers below `questions`. */
 enum mt_status mt_routing_watch_begin(struct mt_routing_watch *watch, size_t questions);
 
-/* What counts; the watch's own, until it begins again. */
+/* What counts; the watch's own, until it begins again. The last pass may not be in it before the watch has
+ * settled. */
+enum mt_status mt_routing_watch_settle(struct mt_routing_watch *watch);
 struct mt_collector *mt_routing_watch_collector(struct mt_routing_watch *watch);
 
 /*

@@ -106,7 +106,8 @@ static enum mt_status pack(struct mt_task_routing *routing)
     uint64_t covered = routing->covered;
     routing->sums.count = 0;
     routing->unsaved = true;
-    enum mt_status status = mt_byte_list_append(&routing->sums, &covered, sizeof covered);
+    enum mt_status status = mt_routing_watch_settle(routing->watch);
+    if (status == MT_OK) status = mt_byte_list_append(&routing->sums, &covered, sizeof covered);
     if (status != MT_OK) return status;
     return mt_collector_pack_sums(mt_routing_watch_collector(routing->watch), &routing->sums);
 }

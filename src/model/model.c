@@ -216,7 +216,8 @@ static enum mt_status make_transformer(struct mt_model *model)
     if (status != MT_OK) return status;
     t->params = &model->params;
     t->plan = (struct mt_layer_plan){.backward = model->options.backward,
-                                     .records = model->options.keep_hidden,
+                                     .hidden = model->options.keep_hidden,
+                                     .records = model->options.keep_hidden || mt_model_keeps_records(model),
                                      .recompute = model->options.recompute};
     t->pass.device = model->device;
     t->pass.placement = &mt_experts_local;
@@ -273,7 +274,10 @@ static enum mt_status make_memory(struct mt_model *model)
                                    .prompt_keys = mt_model_prompt_keys(&model->options),
                                    .mask = true,
                                    .ortho_mask = true};
+    bool grams = model->transformer.pass.grams;
+    model->transformer.pass.grams = mt_model_keeps_records(model); // room for them whoever observes
     mt_model_lay_out(model, &shape, &regions);
+    model->transformer.pass.grams = grams;
     enum mt_status status = make_buffer(model, "index tensors", regions.index.bytes, &model->index);
     if (status == MT_OK) status = make_buffer(model, "kept activations", regions.kept.bytes, &model->kept);
     if (status == MT_OK)
@@ -300,6 +304,7 @@ enum mt_status mt_model_set_objective(struct mt_model *model, const struct mt_ob
     mt_objective_destroy(model->objective);
     model->objective = NULL;
     model->ran = false;
+    mt_replay_free(&model->replay); // memory may move
     remove_biases(model);
     enum mt_status status = make_objective(model, objective);
     if (status == MT_OK) status = make_biases(model);
@@ -403,7 +408,7 @@ const struct mt_tensor *mt_model_hidden(const struct mt_model *model, int64_t la
 
 const struct mt_routing *mt_model_routing(const struct mt_model *model, int64_t layer)
 {
-    bool kept = mt_transformer_keeps_hidden(&model->transformer);
+    bool kept = mt_transformer_keeps_hidden(&model->transformer) || mt_model_keeps_records(model);
     return kept && model->params.layer[layer].moe ? &model->transformer.layer[layer].moe.record : NULL;
 }
 
@@ -412,9 +417,18 @@ const int64_t *mt_model_rows_sent(const struct mt_model *model)
     return model->ranks.away;
 }
 
+bool mt_model_keeps_records(const struct mt_model *model)
+{
+    return model->options.cache && !mt_device_on_host(model->device);
+}
+
 void mt_model_observe(struct mt_model *model, const struct mt_layer_observer *observer)
 {
-    model->transformer.pass.observer = observer != NULL ? *observer : (struct mt_layer_observer){0};
+    struct mt_pass *pass = &model->transformer.pass;
+    pass->observer = observer != NULL ? *observer : (struct mt_layer_observer){0};
+    bool grams = pass->observer.after != NULL;
+    if (grams != pass->grams) mt_replay_free(&model->replay); // recorded passes do without, or make them
+    pass->grams = grams;
 }
 
 enum mt_status mt_model_logits(struct mt_model *model, const struct mt_tensor *logits)

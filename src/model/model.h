@@ -117,8 +117,16 @@ enum mt_status mt_model_backward(struct mt_model *model);
 void mt_model_set_layer_hook(struct mt_model *model, const struct mt_layer_hook *hook);
 
 /*
- * After forward: views of the device's memory, valid until the next. They need backward or keep_hidden. Of a
- * record, rows and gram last only where they are kept for backward, and only until it.
+ * True where routing records last until the next forward although nothing else is kept: with a cache, on a
+ * device with memory of its own, where looking on within a pass would stop the device after every layer.
+ */
+bool mt_model_keeps_records(const struct mt_model *model);
+
+/*
+ * After forward: views of the device's memory, valid until the next. They need backward or keep_hidden;
+ * records are also there with mt_model_keeps_records, and may then have copies of the batch's last token at
+ * their end (model/replay.h). Of a record, rows last only where they are kept for
+ * backward, and only until it; so does gram, but where records are kept.
  */
 const struct mt_tensor *mt_model_hidden(const struct mt_model *model,
                                         int64_t layer); // [T,d] leaving the layer
@@ -128,12 +136,13 @@ const struct mt_routing *mt_model_routing(const struct mt_model *model, int64_t 
 const int64_t *mt_model_rows_sent(const struct mt_model *model);
 
 /*
- * From now on the observer sees every MoE layer of every forward while it runs, whatever is kept afterwards;
- * NULL ends it. It is copied; what it points to must outlive its use.
+ * From now on the observer sees every MoE layer of every forward, whatever is kept afterwards; NULL ends it.
+ * It is copied; what it points to must outlive its use.
  */
 void mt_model_observe(struct mt_model *model, const struct mt_layer_observer *observer);
 
-/* logits f32 [T,V] of the last forward, in memory of the device that the caller owns. */
+/* logits f32 [T,V] of the last forward, in memory of the device that the caller owns. After a pass with
+ * a cache mt_model_logits_of is what there is. */
 enum mt_status mt_model_logits(struct mt_model *model, const struct mt_tensor *logits);
 
 /* logits f32 [count,V] of some of its tokens: rows[count] on the host, at most options.logit_rows. Only with

@@ -213,9 +213,10 @@ static enum mt_status ready(struct mt_model *model, const struct mt_batch *batch
     if (status == MT_OK) status = check_mask(model, batch);
     if (status == MT_OK) status = check_cached(model, batch);
     if (status == MT_OK) status = check_prompts(model, batch);
-    if (status != MT_OK) return status;
     struct mt_transformer *t = &model->transformer;
     struct mt_pass *pass = &t->pass;
+    if (status == MT_OK && pass->observer.before != NULL) status = pass->observer.before(pass->observer.self);
+    if (status != MT_OK) return status;
     struct mt_regions regions;
     struct mt_batch_shape shape = {
         .tokens = batch->tokens,
@@ -278,30 +279,63 @@ static enum mt_status run_layers(void *self)
     return mt_transformer_forward(&model->transformer);
 }
 
-/* Whether the pass is one of those that come again and again: a token of each sequence, and nobody looks on.
+/* Whether the pass is one of those that come again and again: a token of each sequence, and nobody looks on
+ * within it.
  */
 static bool repeats(const struct mt_model *model, const struct mt_batch *batch)
 {
     const struct mt_pass *pass = &model->transformer.pass;
-    return batch->cached != NULL && batch->tokens == batch->sequences && !batch->training &&
-           batch->mask == NULL && pass->objective == NULL && !pass->placement->waits &&
-           pass->observer.look == NULL;
+    bool objective = model->objective != NULL && !batch->loss_only;
+    if (batch->cached == NULL || batch->tokens != batch->sequences ||
+        batch->sequences > model->options.sequences || batch->sequences > MT_REPLAY_TOKENS ||
+        batch->training || batch->labels != NULL || batch->mask != NULL || objective ||
+        pass->placement->waits || pass->observer.look != NULL)
+        return false;
+    for (int64_t b = 0; b <= batch->sequences; b++) {
+        if (batch->offsets[b] != b) return false;
+    }
+    return true;
 }
 
-static enum mt_status forward_layers(struct mt_model *model, const struct mt_batch *batch)
+/*
+ * Puts copies of the last token behind a pass that repeats. They compute what that one computes, write the
+ * same to the same place of the cache, and nobody asks for what comes of them.
+ */
+static void pad(struct mt_model *model, struct mt_batch *batch)
 {
-    if (!repeats(model, batch)) return run_layers(model);
-    return mt_replay_run(&model->replay, model->device, batch->tokens, run_layers, model);
+    struct mt_padding *padding = &model->padding;
+    int64_t own = batch->tokens;
+    int64_t tokens = mt_replay_padded(&model->replay, model->device, own, model->options.cache_slots);
+    if (tokens == own) return;
+    memcpy(padding->ids, batch->ids, (size_t)own * sizeof *padding->ids);
+    memcpy(padding->cached, batch->cached, (size_t)own * sizeof *padding->cached);
+    for (int64_t i = 0; i <= tokens; i++) padding->offsets[i] = (int32_t)i;
+    for (int64_t i = own; i < tokens; i++) {
+        padding->ids[i] = batch->ids[own - 1];
+        padding->cached[i] = batch->cached[own - 1];
+    }
+    batch->tokens = tokens;
+    batch->sequences = tokens;
+    batch->ids = padding->ids;
+    batch->offsets = padding->offsets;
+    batch->cached = padding->cached;
 }
 
 enum mt_status mt_model_forward(struct mt_model *model, const struct mt_batch *batch,
                                 struct mt_model_loss *loss)
 {
+    const struct mt_layer_observer *observer = &model->transformer.pass.observer;
+    struct mt_batch padded = *batch;
+    bool repeated = repeats(model, batch);
     int64_t labels = 0;
     *loss = (struct mt_model_loss){0};
     model->ran = false;
-    enum mt_status status = ready(model, batch, &labels);
-    if (status == MT_OK) status = forward_layers(model, batch);
+    if (repeated) pad(model, &padded);
+    enum mt_status status = ready(model, &padded, &labels);
+    if (status != MT_OK) return status;
+    status = repeated ? mt_replay_run(&model->replay, model->device, padded.tokens, run_layers, model)
+                      : run_layers(model);
+    if (status == MT_OK && observer->after != NULL) status = observer->after(observer->self, batch->tokens);
     if (status == MT_OK) status = task_loss(model, batch, labels, loss);
     if (status != MT_OK) return status;
     if (model->transformer.pass.objective != NULL) {

@@ -9,6 +9,13 @@
 #include "model/staging.h"
 #include "model/transformer.h"
 
+/* A recorded pass with more tokens than the caller's batch has. */
+struct mt_padding {
+    int32_t ids[MT_REPLAY_TOKENS];
+    int32_t offsets[MT_REPLAY_TOKENS + 1];
+    struct mt_cached_sequence cached[MT_REPLAY_TOKENS];
+};
+
 struct mt_model {
     struct mt_device *device; // borrowed
     struct mt_context *ctx;   // borrowed
@@ -29,6 +36,7 @@ struct mt_model {
     struct mt_staging staging; // the same, as they will lie at the start of `index`
     int64_t host_row;          // numbers of each: the most of tokens, sequences + 1, prompts' keys
     struct mt_replay replay;   // of passes of one token a sequence
+    struct mt_padding padding; // of the pass at hand
     bool ran;                  // a forward that backward can follow has run
 };
 

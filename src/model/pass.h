@@ -26,13 +26,24 @@ struct mt_cached_sequence {
 };
 
 /*
- * Somebody who looks on: called after every MoE layer's forward with its number among the MoE layers, its
- * record (rows included) and its input [T,d]. Both are the device's memory and last for the call.
+ * Somebody who looks on, in one of two ways.
+ *
+ * `look` is called after every MoE layer's forward with its number among the MoE layers, its record (rows
+ * included) and its input [T,d]. Both are the device's memory and last for the call. A pass that is looked at
+ * so is not recorded (model/replay.h).
+ *
+ * `before` and `after` are called around a pass, which may be recorded, in models that keep their records
+ * (mt_model_keeps_records). The records then have Gram matrices, and last until the next forward; inputs and
+ * rows do not.
  */
 struct mt_layer_observer {
-    void *self; // borrowed; handed to `look`
+    void *self; // borrowed; handed to each
     enum mt_status (*look)(void *self, int moe_layer, const struct mt_routing *record,
-                           const struct mt_tensor *input);
+                           const struct mt_tensor *input); // NULL: not wanted
+    // Both or none: a forward begins, and will overwrite the records of the last one; the device was told to
+    // compute all layers; the batch had so many tokens, the first of the records.
+    enum mt_status (*before)(void *self);
+    enum mt_status (*after)(void *self, int64_t tokens);
 };
 
 struct mt_pass {
@@ -71,7 +82,8 @@ struct mt_pass {
     bool measure;                             // gradient norms of the objective's terms
     const struct mt_placement *placement;     // of the routed experts
     struct mt_expert_ranks *ranks;            // that share them; borrowed; NULL: all are here
-    struct mt_layer_observer observer;        // its look is NULL: nobody
+    struct mt_layer_observer observer;        // zeroed: nobody
+    bool grams;                               // records have Gram matrices, whatever the method needs
 
     bool training; // dropout, jitter, sampling
     uint64_t seed;

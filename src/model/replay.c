@@ -16,11 +16,25 @@ static enum mt_status record(struct mt_replay *replay, struct mt_device *device,
     return worked != MT_OK ? worked : status;
 }
 
+static bool is_recorded(const struct mt_replay *replay, const struct mt_device *device, int64_t tokens)
+{
+    return !replay->off && tokens >= 1 && tokens <= MT_REPLAY_TOKENS && mt_device_records(device);
+}
+
+int64_t mt_replay_padded(const struct mt_replay *replay, const struct mt_device *device, int64_t tokens,
+                         int64_t most)
+{
+    if (!is_recorded(replay, device, tokens) || tokens > most) return tokens;
+    int64_t padded = 1;
+    while (padded < tokens && padded < MT_REPLAY_STEP) padded *= 2;
+    if (padded < tokens) padded = (tokens + MT_REPLAY_STEP - 1) / MT_REPLAY_STEP * MT_REPLAY_STEP;
+    return padded < most ? padded : most;
+}
+
 enum mt_status mt_replay_run(struct mt_replay *replay, struct mt_device *device, int64_t tokens,
                              enum mt_status (*work)(void *self), void *self)
 {
-    if (replay->off || tokens < 1 || tokens > MT_REPLAY_TOKENS || !mt_device_records(device))
-        return work(self);
+    if (!is_recorded(replay, device, tokens)) return work(self);
     struct mt_recording **recording = &replay->recording[tokens - 1];
     bool first = !replay->seen[tokens - 1];
     if (*recording != NULL && !mt_recording_is_usable(*recording)) {

@@ -3,7 +3,7 @@
 
 bool mt_transformer_keeps_hidden(const struct mt_transformer *transformer)
 {
-    return transformer->plan.backward || transformer->plan.records;
+    return transformer->plan.backward || transformer->plan.hidden;
 }
 
 // ------------------------------------------------------------------ memory

@@ -160,6 +160,48 @@ static void test_sums(void **state)
     mt_collector_destroy(collector);
 }
 
+/* A record on the host, with Gram matrices in place of rows: the same tokens are kept, and compared. */
+static void test_grams_of_the_sample(void **state)
+{
+    struct bench *bench = *state;
+    struct mt_collector_options options = options_of(TOKENS);
+    options.inputs = 0;
+    struct mt_collector *vectors = collector_with(bench, &options);
+    options.grams = true;
+    struct mt_collector *grams = collector_with(bench, &options);
+    struct mt_routing record = record_of(&bench->drawn, 0, TOKENS, true);
+    struct mt_figures a;
+    struct mt_figures b;
+    int32_t even[TOKENS];
+    int64_t number[TOKENS];
+    for (int i = 0; i < TOKENS; i++) {
+        even[i] = i % 2 == 0;
+        number[i] = i;
+    }
+    const struct mt_token_names names = {.tokens = TOKENS, .number = number, .mask = even};
+    mt_collector_name(vectors, &names);
+    mt_collector_name(grams, &names);
+    assert_int_equal(mt_collector_add(vectors, 0, &record, NULL), MT_OK);
+    record.rows = (struct mt_tensor){0};
+    record.gram = mt_tensor_3d(bench->drawn.gram, MT_F32, TOKENS, SLOTS, SLOTS);
+    assert_int_equal(mt_collector_add_host(vectors, 0, &record), MT_ERR_USAGE);
+    assert_int_equal(mt_collector_add_host(grams, 1, &record), MT_ERR_SHAPE);
+    assert_int_equal(mt_collector_add_host(grams, 0, &record), MT_OK);
+    assert_int_equal(mt_collector_merge(vectors, grams), MT_ERR_SHAPE);
+    assert_int_equal(mt_collector_finish(vectors, NULL, &a), MT_OK);
+    assert_int_equal(mt_collector_finish(grams, &(struct mt_geometry_options){.threads = 1}, &b), MT_OK);
+    assert_true(a.layer[0].tokens == TOKENS / 2 - TOKENS / 14 && a.layer[0].tokens == b.layer[0].tokens);
+    assert_true(a.layer[0].rv_token == b.layer[0].rv_token);
+    assert_int_equal(a.layer[0].abs_cos_tokens, b.layer[0].abs_cos_tokens);
+    assert_true(fabs(a.layer[0].abs_cos - b.layer[0].abs_cos) < 1e-6);
+    assert_true(fabs(a.layer[0].output_norm - b.layer[0].output_norm) < 1e-5);
+    assert_true(isnan(b.layer[0].output.overlap));
+    mt_figures_free(&a);
+    mt_figures_free(&b);
+    mt_collector_destroy(vectors);
+    mt_collector_destroy(grams);
+}
+
 static void test_gram_gives_all_tokens(void **state)
 {
     struct bench *bench = *state;
@@ -531,6 +573,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_grams_of_the_sample),
         cmocka_unit_test(test_gram_gives_all_tokens),
         cmocka_unit_test(test_parts_are_the_whole),
         cmocka_unit_test(test_any_order),

@@ -16,12 +16,30 @@ struct region {
     size_t bytes; // as asked for; the mapping has whole pages
 };
 
+/* The arguments of any op. */
+union any_args {
+#define FENCED_ARGS(name) struct mt_##name##_args name;
+    MT_OP_LIST(FENCED_ARGS)
+#undef FENCED_ARGS
+};
+
+/* An op that was taken down. What its arguments borrow on the stack of the caller is copied. */
+struct note {
+    enum mt_op op;
+    union any_args args;
+    struct mt_product_term terms[2][MT_MAX_TERMS];
+    struct note *next;
+};
+
 struct fence {
     struct mt_op_impl inner[MT_OP_COUNT][MT_OP_VARIANTS];
     int depth; // of ops that run ops
     struct region region[MOST_REGIONS];
     int regions;
     size_t total; // bytes the card has; 0: any number
+    bool recording;
+    struct note *first, *last; // of the recording at hand
+    int replayed;
 };
 
 static struct fence *fence_of(const struct mt_device *device)
@@ -86,6 +104,8 @@ static bool holds(const struct mt_device *device, const void *data, size_t bytes
 static enum mt_status check_copy(struct mt_device *device, const void *inside, const void *outside,
                                  size_t bytes)
 {
+    if (fence_of(device)->recording)
+        return mt_fail(device->ctx, MT_ERR_UNSUPPORTED, "a copy of %zu bytes in a recording", bytes);
     if (!holds(device, inside, bytes)) {
         return mt_fail(device->ctx, MT_ERR_USAGE,
                        "a copy of %zu bytes from or to host memory as the device's", bytes);
@@ -115,9 +135,41 @@ static enum mt_status download(struct mt_device *device, void *host, const void 
 
 // ------------------------------------------------------------------ ops
 
+static void borrow_terms(struct mt_grouped_sum_args *sum, struct mt_product_term *terms)
+{
+    memcpy(terms, sum->terms, (size_t)sum->count * sizeof *terms);
+    sum->terms = terms;
+}
+
+static enum mt_status take_down(struct mt_device *device, enum mt_op op, const void *args)
+{
+    static const size_t bytes[MT_OP_COUNT] = {
+#define FENCED_BYTES(name) [MT_OP_##name] = sizeof(struct mt_##name##_args),
+        MT_OP_LIST(FENCED_BYTES)
+#undef FENCED_BYTES
+    };
+    struct fence *fence = fence_of(device);
+    void *memory = NULL;
+    enum mt_status status = mt_allocate_array(device->ctx, 1, sizeof(struct note), &memory);
+    if (status != MT_OK) return status;
+    struct note *note = memory;
+    note->op = op;
+    memcpy(&note->args, args, bytes[op]);
+    if (op == MT_OP_grouped_sum) borrow_terms(&note->args.grouped_sum, note->terms[0]);
+    if (op == MT_OP_grouped_swiglu) {
+        borrow_terms(&note->args.grouped_swiglu.gate, note->terms[0]);
+        borrow_terms(&note->args.grouped_swiglu.up, note->terms[1]);
+    }
+    if (fence->last != NULL) fence->last->next = note;
+    if (fence->first == NULL) fence->first = note;
+    fence->last = note;
+    return MT_OK;
+}
+
 static enum mt_status run_inside(struct mt_device *device, enum mt_op op, const void *args)
 {
     struct fence *fence = fence_of(device);
+    if (fence->recording) return take_down(device, op, args);
     const struct mt_op_impl *impl = fence->inner[op];
     while (impl->fits != NULL && !impl->fits(device, args)) impl++;
     enum mt_status status = set_access(device, PROT_READ | PROT_WRITE);
@@ -136,6 +188,47 @@ static enum mt_status run_inside(struct mt_device *device, enum mt_op op, const 
     }
 MT_OP_LIST(FENCED_RUN)
 #undef FENCED_RUN
+
+// ------------------------------------------------------------------ recordings
+
+static enum mt_status record_begin(struct mt_device *device)
+{
+    fence_of(device)->recording = true;
+    return MT_OK;
+}
+
+static enum mt_status record_end(struct mt_device *device, void **recorded)
+{
+    struct fence *fence = fence_of(device);
+    *recorded = fence->first;
+    fence->recording = false;
+    fence->first = NULL;
+    fence->last = NULL;
+    return MT_OK;
+}
+
+static enum mt_status replay(struct mt_device *device, void *recorded)
+{
+    enum mt_status status = MT_OK;
+    fence_of(device)->replayed++;
+    for (const struct note *note = recorded; status == MT_OK && note != NULL; note = note->next)
+        status = run_inside(device, note->op, &note->args);
+    return status;
+}
+
+static void release_recorded(struct mt_device *device, void *recorded)
+{
+    struct note *next = NULL;
+    for (struct note *note = recorded; note != NULL; note = next) {
+        next = note->next;
+        mt_release(device->ctx, note, sizeof *note);
+    }
+}
+
+int fenced_replayed(const struct mt_device *device)
+{
+    return fence_of(device)->replayed;
+}
 
 static void destroy_state(struct mt_device *device)
 {
@@ -167,6 +260,10 @@ enum mt_status fenced_init(struct mt_device *device, int threads)
     device->upload = upload;
     device->download = download;
     device->holds = holds;
+    device->record_begin = record_begin;
+    device->record_end = record_end;
+    device->replay = replay;
+    device->release_recorded = release_recorded;
     (void)snprintf(device->description, sizeof device->description, "fenced, the cpu's ops, %d threads",
                    device->threads);
     return MT_OK;

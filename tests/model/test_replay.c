@@ -157,6 +157,33 @@ static void test_no_recording(void **state)
     mt_replay_free(&bench.replay);
 }
 
+/* Few numbers of tokens, and never more than there is room for. */
+static void test_padding(void **state)
+{
+    (void)state;
+    struct bench bench;
+    open_bench(&bench);
+    const struct {
+        int64_t tokens, most, padded;
+    } cases[] = {{1, 1, 1},
+                 {1, 64, MT_REPLAY_STEP},
+                 {MT_REPLAY_STEP, 64, MT_REPLAY_STEP},
+                 {MT_REPLAY_STEP + 1, 64, 2 * MT_REPLAY_STEP},
+                 {MT_REPLAY_STEP + 1, MT_REPLAY_STEP + 3, MT_REPLAY_STEP + 3},
+                 {MT_REPLAY_TOKENS - 1, 1000, MT_REPLAY_TOKENS},
+                 {MT_REPLAY_TOKENS + 1, 1000, MT_REPLAY_TOKENS + 1},
+                 {9, 8, 9},
+                 {0, 8, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(mt_replay_padded(&bench.replay, &bench.device, cases[i].tokens, cases[i].most),
+                         cases[i].padded);
+    bench.replay.off = true;
+    assert_int_equal(mt_replay_padded(&bench.replay, &bench.device, 1, 64), 1);
+    bench.replay.off = false;
+    bench.device.record_begin = NULL;
+    assert_int_equal(mt_replay_padded(&bench.replay, &bench.device, 1, 64), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +191,7 @@ int main(void)
         cmocka_unit_test(test_moved_scratch),
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_no_recording),
+        cmocka_unit_test(test_padding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

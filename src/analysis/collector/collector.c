@@ -111,6 +111,12 @@ static enum mt_status check_options(struct mt_context *ctx, const struct mt_coll
     return MT_OK;
 }
 
+int64_t mt_collector_output_width(const struct mt_collector_options *options)
+{
+    if (options->outputs == 0) return 0;
+    return options->slots * (options->grams ? options->slots : options->width);
+}
+
 static enum mt_status open_layer(struct mt_collector *collector, int index)
 {
     const struct mt_collector_options *options = &collector->options;
@@ -136,9 +142,10 @@ static enum mt_status open_layer(struct mt_collector *collector, int index)
         status =
             mt_sample_open(collector->ctx, options->inputs, options->width, options->slots, &layer->inputs);
     }
-    if (status == MT_OK && options->width > 0 && options->outputs > 0) {
-        status = mt_sample_open(collector->ctx, options->outputs, options->width * options->slots,
-                                options->slots, &layer->outputs);
+    int64_t output_width = mt_collector_output_width(options);
+    if (status == MT_OK && output_width > 0) {
+        status =
+            mt_sample_open(collector->ctx, options->outputs, output_width, options->slots, &layer->outputs);
     }
     if (status != MT_OK || options->choices == 0) return status;
     void *choices = NULL;
@@ -378,6 +385,12 @@ static void keep_choices(const struct mt_collector *collector, struct mt_layer_s
     if (layer->choice_count <= number) layer->choice_count = number + 1;
 }
 
+/* Whether the record's Gram matrices are those of all tokens, and not only of those that are kept. */
+static bool compares_all(const struct mt_collector *collector, const struct host_record *host)
+{
+    return host->gram != NULL && !collector->options.grams && collector->options.slots > 1;
+}
+
 static void add_sums(struct mt_collector *collector, struct mt_layer_sums *layer,
                      const struct host_record *host, int64_t token)
 {
@@ -395,7 +408,7 @@ static void add_sums(struct mt_collector *collector, struct mt_layer_sums *layer
     if (!grouped) layer->batch.tokens++;
     layer->first[chosen[0]] += 1.0;
     mt_variance_add(&layer->variance, n, host->probs + token * n, k, expert, host->weight + token * k);
-    if (host->gram != NULL && k > 1 && all_served(expert, k))
+    if (compares_all(collector, host) && all_served(expert, k))
         add_cosine(layer, host->gram + token * k * k, k, host->raw);
     keep_choices(collector, layer, number_of(collector, layer, token), chosen);
 }
@@ -406,6 +419,14 @@ static enum mt_status fetch_row(struct mt_collector *collector, const struct mt_
 {
     struct mt_tensor one = mt_tensor_rows(matrix, row, 1);
     return fetch_floats(collector, &one, raw, target);
+}
+
+/* Whether the record has what is kept of outputs. */
+static bool has_outputs(const struct mt_collector *collector, const struct mt_layer_sums *layer,
+                        const struct mt_routing *record)
+{
+    const struct mt_tensor *source = collector->options.grams ? &record->gram : &record->rows;
+    return layer->outputs.ctx != NULL && mt_tensor_present(source);
 }
 
 static enum mt_status keep_vectors(struct mt_collector *collector, struct mt_layer_sums *layer,
@@ -424,11 +445,16 @@ static enum mt_status keep_vectors(struct mt_collector *collector, struct mt_lay
             fetch_row(collector, input, token, host->raw, layer->inputs.vectors + place * width);
         if (status != MT_OK) return status;
     }
-    bool outputs = layer->outputs.ctx != NULL && mt_tensor_present(&record->rows) &&
-                   all_served(host->expert + token * k, k);
+    bool outputs = has_outputs(collector, layer, record) && all_served(host->expert + token * k, k);
     place = outputs ? mt_sample_place(&layer->outputs, number) : -1;
     if (place < 0) return MT_OK;
     memcpy(layer->outputs.experts + place * k, host->expert + token * k, experts_bytes);
+    if (collector->options.grams) {
+        size_t matrix = (size_t)k * (size_t)k; // elements
+        memcpy(layer->outputs.vectors + (size_t)place * matrix, host->gram + (size_t)token * matrix,
+               matrix * sizeof(float));
+        return MT_OK;
+    }
     for (int s = 0; s < k; s++) {
         float *target = layer->outputs.vectors + (place * k + s) * width;
         enum mt_status status =
@@ -454,6 +480,29 @@ static void end_batch(struct mt_collector *collector, struct mt_layer_sums *laye
     memset(batch->load, 0, (size_t)collector->options.experts * sizeof *batch->load);
 }
 
+static bool counts(const struct mt_collector *collector, const struct host_record *host, int64_t token)
+{
+    const int32_t *named = collector->named ? collector->names.mask : NULL;
+    return (host->mask == NULL || host->mask[token] != 0) && (named == NULL || named[token] != 0);
+}
+
+/* Takes a record that is on the host, but for rows and input. */
+static enum mt_status take(struct mt_collector *collector, struct mt_layer_sums *layer,
+                           const struct mt_routing *record, const struct mt_tensor *input,
+                           const struct host_record *host)
+{
+    bool vectors = has_outputs(collector, layer, record) || (input != NULL && layer->inputs.ctx != NULL);
+    enum mt_status status = check_experts(collector, host);
+    for (int64_t token = 0; status == MT_OK && token < host->tokens; token++) {
+        if (!counts(collector, host, token)) continue;
+        if (vectors) status = keep_vectors(collector, layer, record, input, host, token);
+        add_sums(collector, layer, host, token);
+        layer->tokens++;
+    }
+    end_batch(collector, layer);
+    return status;
+}
+
 enum mt_status mt_collector_add(struct mt_collector *collector, int moe_layer,
                                 const struct mt_routing *record, const struct mt_tensor *input)
 {
@@ -461,18 +510,26 @@ enum mt_status mt_collector_add(struct mt_collector *collector, int moe_layer,
     enum mt_status status = check_record(collector, moe_layer, record, input);
     if (status != MT_OK || record->tokens == 0) return status;
     struct mt_layer_sums *layer = &collector->layer[moe_layer];
-    bool outputs = layer->outputs.ctx != NULL && mt_tensor_present(&record->rows);
-    bool vectors = outputs || (input != NULL && layer->inputs.ctx != NULL);
-    status = fetch_record(collector, record, outputs, &host);
-    if (status == MT_OK) status = check_experts(collector, &host);
-    for (int64_t token = 0; status == MT_OK && token < host.tokens; token++) {
-        if (host.mask != NULL && host.mask[token] == 0) continue;
-        if (vectors) status = keep_vectors(collector, layer, record, input, &host, token);
-        add_sums(collector, layer, &host, token);
-        layer->tokens++;
-    }
-    end_batch(collector, layer);
-    return status;
+    bool rows = !collector->options.grams && has_outputs(collector, layer, record);
+    status = fetch_record(collector, record, rows, &host);
+    return status == MT_OK ? take(collector, layer, record, input, &host) : status;
+}
+
+enum mt_status mt_collector_add_host(struct mt_collector *collector, int moe_layer,
+                                     const struct mt_routing *record)
+{
+    enum mt_status status = check_record(collector, moe_layer, record, NULL);
+    if (status != MT_OK || record->tokens == 0) return status;
+    if (!collector->options.grams || record->probs.dtype != MT_F32)
+        return mt_fail(collector->ctx, MT_ERR_USAGE, "a record on the host has Gram matrices, all in f32");
+    struct host_record host = {.tokens = record->tokens,
+                               .mask = record->mask.data,
+                               .expert = record->expert.data,
+                               .chosen = record->chosen.data,
+                               .probs = record->probs.data,
+                               .weight = record->weight.data,
+                               .gram = record->gram.data};
+    return take(collector, &collector->layer[moe_layer], record, NULL, &host);
 }
 
 // ------------------------------------------------------------------ merging
@@ -521,7 +578,8 @@ enum mt_status mt_collector_merge(struct mt_collector *collector, const struct m
 {
     const struct mt_collector_options *a = &collector->options;
     const struct mt_collector_options *b = &other->options;
-    if (a->layers != b->layers || a->experts != b->experts || a->slots != b->slots || a->width != b->width) {
+    if (a->layers != b->layers || a->experts != b->experts || a->slots != b->slots || a->width != b->width ||
+        a->grams != b->grams) {
         return mt_fail(collector->ctx, MT_ERR_SHAPE,
                        "collectors of %d layers with %d of %d experts and of %d with %d of %d do not merge",
                        a->layers, a->slots, a->experts, b->layers, b->slots, b->experts);

@@ -32,6 +32,7 @@ struct mt_collector_options {
     int64_t width;         // d; 0: vectors are not looked at
     int64_t inputs;        // tokens whose input [d] is kept, per layer; 0: none
     int64_t outputs;       // tokens whose expert outputs [k,d] are kept, per layer; 0: none
+    bool grams;            // of outputs only the Gram matrices [k,k] are kept, which the records carry
     int64_t batch_tokens;  // of a batch of MaxVio_batch: it ends with the call that reaches so many; 0: every
                            // call is one
     int64_t groups;        // of tokens that have names: batches of MaxVio_batch are made of whole groups, in
@@ -52,16 +53,23 @@ void mt_collector_destroy(struct mt_collector *collector); // NULL is allowed
  * Takes one layer's record of one batch. Layers see the same tokens in the same order. input: [N,d], what the
  * layer's router and experts read; NULL: its vectors are not kept, nor are those of record->rows where that
  * is absent or one of the token's slots was dropped. A record that carries its Gram matrix gives |cos| of all
- * tokens, else the kept outputs do.
+ * tokens, else the kept outputs do. With options.grams that of the kept tokens is all that is known of their
+ * outputs: |cos| and lengths, but no geometry.
  */
 enum mt_status mt_collector_add(struct mt_collector *collector, int moe_layer,
                                 const struct mt_routing *record, const struct mt_tensor *input);
+
+/* The same of a record whose tensors lie in the host's memory, floats as f32; options.grams, and no inputs.
+ */
+enum mt_status mt_collector_add_host(struct mt_collector *collector, int moe_layer,
+                                     const struct mt_routing *record);
 
 /* Which tokens a batch holds, where they do not come in their order. */
 struct mt_token_names {
     int64_t tokens;        // N
     const int64_t *number; // [N]: of each token among all of the collector's; what is drawn depends on it
     const int64_t *group;  // [N]: 0 ... options.groups-1; NULL without groups
+    const int32_t *mask;   // [N]: 0 where the token does not count, besides the record's mask; NULL: all do
 };
 
 /* Names the tokens of the records added from now on; borrowed until the next call. NULL: as they come. */

@@ -65,12 +65,17 @@ static void gram_of(const float *vectors, int slots, int64_t width, double *gram
 }
 
 /* |cos| and lengths of the kept outputs, added. */
-static void look_at_outputs(const struct mt_vector_sample *outputs, int64_t width, double *gram,
-                            struct mt_output_sums *sums)
+static void look_at_outputs(const struct mt_collector_options *options,
+                            const struct mt_vector_sample *outputs, double *gram, struct mt_output_sums *sums)
 {
     int slots = outputs->slots;
     for (int64_t i = 0; i < outputs->count; i++) {
-        gram_of(outputs->vectors + i * outputs->width, slots, width, gram);
+        const float *kept = outputs->vectors + i * outputs->width;
+        if (options->grams) {
+            for (int j = 0; j < slots * slots; j++) gram[j] = (double)kept[j];
+        } else {
+            gram_of(kept, slots, options->width, gram);
+        }
         for (int s = 0; s < slots; s++) mt_any_order_add(&sums->lengths, sqrt(gram[s * slots + s]));
         sums->outputs += slots;
         if (slots < 2) continue;
@@ -90,7 +95,7 @@ enum mt_status mt_output_sums_of(struct mt_collector *collector, const struct mt
     if (layer->outputs.count == 0) return MT_OK;
     enum mt_status status = mt_allocate_array(collector->ctx, count, sizeof(double), &gram);
     if (status != MT_OK) return status;
-    look_at_outputs(&layer->outputs, collector->options.width, gram, sums);
+    look_at_outputs(&collector->options, &layer->outputs, gram, sums);
     mt_release(collector->ctx, gram, count * sizeof(double));
     return MT_OK;
 }
@@ -161,7 +166,7 @@ static enum mt_status fill_geometry(struct mt_collector *collector, const struct
     figures->output_unit = no_geometry;
     if (options == NULL) return MT_OK;
     enum mt_status status = look_at_inputs(collector, &sums->inputs, options, &figures->input);
-    if (status != MT_OK || sums->outputs.count == 0) return status;
+    if (status != MT_OK || sums->outputs.count == 0 || collector->options.grams) return status;
     struct mt_points points = {.count = sums->outputs.count * collector->options.slots,
                                .width = collector->options.width,
                                .data = sums->outputs.vectors,

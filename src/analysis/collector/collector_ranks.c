@@ -46,10 +46,9 @@ static enum mt_status open_gathering(struct gathering *g)
     status = mt_allocate_array(ctx, 1, g->arrived_bytes, &g->arrived);
     if (status == MT_OK && options->width > 0 && options->inputs > 0)
         status = mt_sample_open(ctx, options->inputs, options->width, options->slots, &g->inputs);
-    if (status == MT_OK && options->width > 0 && options->outputs > 0) {
-        status = mt_sample_open(ctx, options->outputs, options->width * options->slots, options->slots,
-                                &g->outputs);
-    }
+    int64_t output_width = mt_collector_output_width(options);
+    if (status == MT_OK && output_width > 0)
+        status = mt_sample_open(ctx, options->outputs, output_width, options->slots, &g->outputs);
     return status;
 }
 

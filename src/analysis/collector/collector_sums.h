@@ -62,6 +62,9 @@ struct mt_collector {
 #define MT_LAYER_ARRAYS 3
 #define MT_LAYER_SUMS   4
 
+/* Numbers that are kept of a token's expert outputs; 0: none. */
+int64_t mt_collector_output_width(const struct mt_collector_options *options);
+
 /* The batches of a layer that are whole: those made of tokens as they came, and those made of groups. */
 struct mt_batch_sums {
     int64_t batches;

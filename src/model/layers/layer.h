@@ -24,7 +24,8 @@ struct mt_layer {
 /* What a pass wants of a layer. */
 struct mt_layer_plan {
     bool backward; // memory for it is wanted, and activations are kept
-    bool records;  // every layer's routing record outlives the pass
+    bool hidden;   // every layer's input outlives the pass
+    bool records;  // every layer's routing record does
     enum mt_recompute recompute;
 };
 

@@ -57,7 +57,7 @@ static void plan_record(struct mt_routing *record, const struct mt_pass *pass,
     record->offsets = mt_plan_1d(planners->index, MT_I32, desc->experts + 1);
     record->row_of_slot = mt_plan_2d(planners->index, MT_I32, tokens, slots);
     record->slot_of_row = mt_plan_1d(planners->index, MT_I32, tokens * slots);
-    if (needs(pass, MT_NEEDS_GRAM))
+    if (pass->grams || needs(pass, MT_NEEDS_GRAM))
         record->gram = mt_plan_3d(planners->routing, pass->exact, tokens, slots, slots);
 }
 
