@@ -4,10 +4,10 @@
  *
  *     device_decode DEVICE CONFIG.json FOLDER [prompt tokens] [rounds] [BATCH ...]
  *
- * FOLDER exists and may be empty. Every sequence first reads a prompt; then single tokens of BATCH sequences
- * at a time (1, 8 and 64) are computed, drawn at random, with their logits. Printed are tokens a second, and
- * which share of the speed of a copy in the same run the weights and the cache are read at that a step needs:
- * experts that no token chose are not counted. DECODE=1 scripts/gpu-speed runs it.
+ * FOLDER exists and may be empty. Every sequence first reads a prompt, alone and many in a pass; then single
+ * tokens of BATCH sequences at a time (1, 8 and 64) are computed, drawn at random, with their logits. Printed
+ * are tokens a second, and which share of the speed of a copy in the same run the weights and the cache are
+ * read at that a step needs: experts that no token chose are not counted. DECODE=1 scripts/gpu-speed runs it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 #include "median.h"
 #include "metier/ops.h"
 
-enum { MOST_ROUNDS = 256, MOST_BATCH = 256, MOST_EXPERTS = 1024, COPY_ROUNDS = 10 };
+enum { MOST_ROUNDS = 256, MOST_BATCH = 256, MOST_EXPERTS = 1024, COPY_ROUNDS = 10, PASS_TOKENS = 8192 };
 
 struct bench {
     struct mt_context *ctx;
@@ -30,6 +30,8 @@ struct bench {
     struct mt_model *model;
     struct mt_buffer logits;
     int64_t prompt, rounds, most, vocabulary;
+    int64_t together;                  // prompts read in one pass at the most
+    int64_t tokens;                    // of a pass at the most
     int64_t past;                      // tokens of every sequence in the cache
     uint64_t drawn;                    // ids so far
     double copy;                       // bytes a second, read and written
@@ -37,8 +39,8 @@ struct bench {
     double expert_bytes;               // of one expert
     double cache_bytes;                // of one token, all layers
     int64_t experts_used;              // of the last counted step, all layers
-    int32_t *chosen;                   // [most·slots], host
-    int32_t *ids;                      // [prompt or most]
+    int32_t *chosen;                   // [tokens·slots], host
+    int32_t *ids;                      // [tokens]
     int32_t *offsets;                  // [most + 1]
     int32_t *rows;                     // [most]
     struct mt_cached_sequence *cached; // [most]
@@ -72,7 +74,7 @@ static enum mt_status take_memory(struct bench *bench)
 {
     size_t most = (size_t)bench->most;
     size_t slots = (size_t)mt_model_description(bench->model)->router.slots;
-    size_t ids = (size_t)bench->prompt > most ? (size_t)bench->prompt : most;
+    size_t ids = (size_t)bench->tokens;
     bench->chosen = calloc(ids * slots, sizeof *bench->chosen);
     bench->ids = calloc(ids, sizeof *bench->ids);
     bench->offsets = calloc(most + 1, sizeof *bench->offsets);
@@ -89,7 +91,11 @@ static enum mt_status open_model(struct bench *bench, const char *device, const 
 {
     enum mt_status status = mt_device_create(bench->ctx, device, 0, &bench->device);
     if (status != MT_OK) return status;
-    struct mt_model_options options = {.tokens = bench->prompt > bench->most ? bench->prompt : bench->most,
+    bench->together = PASS_TOKENS / bench->prompt < bench->most ? PASS_TOKENS / bench->prompt : bench->most;
+    if (bench->together < 1) bench->together = 1;
+    bench->tokens = bench->together * bench->prompt;
+    if (bench->tokens < bench->most) bench->tokens = bench->most;
+    struct mt_model_options options = {.tokens = bench->tokens,
                                        .sequences = bench->most,
                                        .positions = bench->prompt + 4 * (bench->rounds + 2),
                                        .activations = mt_device_activations(bench->device),
@@ -129,32 +135,69 @@ static void draw_ids(struct bench *bench, int64_t count)
         bench->ids[i] = (int32_t)mt_rng_below(1, 3, bench->drawn++, (uint64_t)bench->vocabulary);
 }
 
-static enum mt_status read_prompts(struct bench *bench)
+/* The ops that take longest in a pass, each waited for. */
+static enum mt_status print_shares(struct bench *bench, enum mt_status (*run)(struct bench *, int64_t),
+                                   int64_t count)
 {
-    enum mt_status status = MT_OK;
+    struct mt_op_time times[MT_OP_COUNT] = {{0}};
+    mt_device_set_timing(bench->device, times);
+    enum mt_status status = run(bench, count);
+    mt_device_set_timing(bench->device, NULL);
+    printf("   ops waited for, us (calls):");
+    for (int printed = 0; printed < 12; printed++) {
+        int longest = 0;
+        for (int op = 1; op < MT_OP_COUNT; op++) {
+            if (times[op].seconds > times[longest].seconds) longest = op;
+        }
+        if (times[longest].calls == 0) break;
+        printf(" %s %.0f (%lld)", mt_op_name((enum mt_op)longest), 1e6 * times[longest].seconds,
+               times[longest].calls);
+        times[longest] = (struct mt_op_time){0};
+    }
+    printf("\n");
+    return status;
+}
+
+/* Prompts of sequences [first, first + count), in one pass. */
+static enum mt_status read_some(struct bench *bench, int64_t first, int64_t count)
+{
     struct mt_model_loss loss;
-    double start = 0.0;
-    for (int64_t b = 0; status == MT_OK && b < bench->most; b++) {
-        struct mt_cached_sequence sequence = {.slot = (int32_t)b, .length = (int32_t)bench->prompt};
-        int32_t offsets[] = {0, (int32_t)bench->prompt};
-        struct mt_batch batch = {.tokens = bench->prompt,
-                                 .sequences = 1,
-                                 .ids = bench->ids,
-                                 .offsets = offsets,
-                                 .loss_only = true,
-                                 .cached = &sequence};
-        draw_ids(bench, bench->prompt);
-        if (b == 1) start = mt_clock_seconds(); // the first warms up
-        status = mt_model_forward(bench->model, &batch, &loss);
-        if (status == MT_OK) status = mt_device_synchronise(bench->device);
+    for (int64_t b = 0; b < count; b++) {
+        bench->cached[b] =
+            (struct mt_cached_sequence){.slot = (int32_t)(first + b), .length = (int32_t)bench->prompt};
+        bench->offsets[b + 1] = (int32_t)((b + 1) * bench->prompt);
+    }
+    draw_ids(bench, count * bench->prompt);
+    struct mt_batch batch = {.tokens = count * bench->prompt,
+                             .sequences = count,
+                             .ids = bench->ids,
+                             .offsets = bench->offsets,
+                             .loss_only = true,
+                             .cached = bench->cached};
+    enum mt_status status = mt_model_forward(bench->model, &batch, &loss);
+    return status == MT_OK ? mt_device_synchronise(bench->device) : status;
+}
+
+static enum mt_status read_first(struct bench *bench, int64_t count)
+{
+    return read_some(bench, 0, count);
+}
+
+/* All prompts, so many in a pass; the first pass warms up and does not count. */
+static enum mt_status read_prompts(struct bench *bench, int64_t together)
+{
+    enum mt_status status = read_some(bench, 0, together);
+    double start = mt_clock_seconds();
+    int64_t read = 0;
+    for (int64_t b = 0; status == MT_OK && b + together <= bench->most; b += together) {
+        status = read_some(bench, b, together);
+        read += together * bench->prompt;
     }
     bench->past = bench->prompt;
-    if (status == MT_OK && bench->most > 1) {
-        double seconds = mt_clock_seconds() - start;
-        printf("prompts of %" PRId64 ": %.0f tokens/s read\n", bench->prompt,
-               (double)((bench->most - 1) * bench->prompt) / seconds);
-    }
-    return status;
+    if (status == MT_OK)
+        printf("prompts of %" PRId64 ", %" PRId64 " a pass: %.0f tokens/s read\n", bench->prompt, together,
+               (double)read / (mt_clock_seconds() - start));
+    return status == MT_OK ? print_shares(bench, read_first, together) : status;
 }
 
 /* One token of `count` sequences, and its logits. */
@@ -196,27 +239,6 @@ static enum mt_status look(void *self, int moe_layer, const struct mt_routing *r
         used[bench->chosen[i]] = true;
         bench->experts_used++;
     }
-    return status;
-}
-
-static enum mt_status print_shares(struct bench *bench, int64_t count)
-{
-    struct mt_op_time times[MT_OP_COUNT] = {{0}};
-    mt_device_set_timing(bench->device, times);
-    enum mt_status status = one_step(bench, count);
-    mt_device_set_timing(bench->device, NULL);
-    printf("   ops waited for, us (calls):");
-    for (int printed = 0; printed < 12; printed++) {
-        int longest = 0;
-        for (int op = 1; op < MT_OP_COUNT; op++) {
-            if (times[op].seconds > times[longest].seconds) longest = op;
-        }
-        if (times[longest].calls == 0) break;
-        printf(" %s %.0f (%lld)", mt_op_name((enum mt_op)longest), 1e6 * times[longest].seconds,
-               times[longest].calls);
-        times[longest] = (struct mt_op_time){0};
-    }
-    printf("\n");
     return status;
 }
 
@@ -267,7 +289,7 @@ static enum mt_status measure(struct bench *bench, int64_t count)
            count, 1e3 * median, 1e3 * plain, (double)count / median, bytes / 1e9, bytes / median / 1e9);
     if (bench->copy > 0.0) printf(", %.1f %% of the copy", 100.0 * bytes / median / bench->copy);
     printf("\n");
-    return print_shares(bench, count);
+    return print_shares(bench, one_step, count);
 }
 
 static void close_bench(struct bench *bench)
@@ -308,7 +330,8 @@ int main(int argc, char **argv)
     if (status == MT_OK) status = measure_copy(&bench);
     if (status == MT_OK) {
         printf("%s, a copy at %.0f GB/s\n", mt_device_description(bench.device), bench.copy / 1e9);
-        status = read_prompts(&bench);
+        status = read_prompts(&bench, 1);
+        if (status == MT_OK && bench.together > 1) status = read_prompts(&bench, bench.together);
     }
     for (int i = 0; status == MT_OK && i < batches; i++)
         status = measure(&bench, argc > 6 ? strtoll(argv[6 + i], NULL, 10) : usual[i]);
