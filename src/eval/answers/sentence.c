@@ -16,8 +16,9 @@ bool mt_sentence_ends(struct mt_text text, size_t at)
 
 size_t mt_sentence_next(struct mt_text text, size_t at)
 {
-    static const char *const words[] = {" so ",     " thus ",    " therefore ",  " hence ",
-                                        " making ", " leaving ", " giving the ", ", but "};
+    static const char *const words[] = {" so ",     " thus ",          " therefore ",    " hence ",
+                                        " making ", " leaving ",       " giving the ",   ", but ",
+                                        " makes ",  " and the final ", " and the total "};
     for (at++; at < text.bytes; at++) {
         if (mt_sentence_ends(text, at - 1)) return at;
         for (size_t i = 0; strchr(" ,", text.text[at]) != NULL && i < sizeof words / sizeof words[0]; i++) {

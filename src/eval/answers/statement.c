@@ -164,8 +164,8 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
     "(?i:[ ](?:is|are|must be|seems|looks)[ ](?:the |clearly |therefore |thus |definitely |also |"           \
     "indeed |both )?(?:correct|right|best|true|what|most [a-z]++|only (?:one|option|choice|possible|"        \
     "plausible|viable|consistent|valid)(?! (?:in[cv]|not|wrong|false)))\\b|[ ]it is\\b|[ ]best "             \
-    "[a-z]+s\\b|[ ][a-z]+s best\\b|"                                                                         \
-    "[ ](?:as )?the (?:correct|right|best)\\b|[ ]is(?=\\s*+(?:[.;!]|\\z)))"
+    "[a-z]+s\\b|[ ][a-z]+s (?:[a-z]+ ){0,3}?best\\b|"                                                        \
+    "[ ](?:as )?the (?:correct|right|best|answer)\\b|[ ]is a better\\b|[ ]is(?=\\s*+(?:[.;!]|\\z)))"
 /* Marked in a list of options. */
 #define TICKED                                                                                               \
     "[)\\].:]*+[^\\n✓✔✅←✗✘<]{0,60}+(?:✓|✔|✅|←|<-)|"                                      \
@@ -296,7 +296,7 @@ static const struct form {
 #define NO_WORD                                                                                              \
     "(?!\\s(?!(?:because|since|as|and|or|is|are|but|with|for|due|which|given|by|in|on|at|if|not|rather|"     \
     "would|"                                                                                                 \
-    "must|should|remains|over|only|here|again|it|to|was|yes|no)\\b)[a-z])(?!\\sam\\b)"
+    "must|should|remains|over|only|here|again|it|to|was|yes|no|ist|est|richtig)\\b)[a-z])(?!\\sam\\b)"
 #define ONE   "(?:[B-HJ-Z]|[AI]" NO_WORD ")" LETTER_END
 #define LOWER "[a-z](?=[)\\].,;:!?*_\"'`}$]|\\s*+\\z|[ \\t]*+\\n|\\s(?:because|since|is)\\b)" LETTER_END
 #define MORE                                                                                                  \
