@@ -177,7 +177,8 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
 /* Takes back what was stated before: "Wait, no, it's", "make that". */
 #define TAKEN_BACK                                                                                           \
     "(?i:\\b(?:wait|no|actually|oops|sorry|correction|scratch that|but|rather)\\b"                           \
-    "(?:[^\\n]{0,100}?\\b(?:it's|it is|that's|make (?:that|it))|(?:[ ,.:;!-]|wait|no|actually){0,12}+))"
+    "(?:\\S*+[ ](?:\\S++[ ]){0,16}?(?:it's|it is|that's|make (?:that|it))|(?:[ "                             \
+    ",.:;!-]|wait|no|actually){0,12}+))"
 #define IT_IS                                                                                                \
     "(?i:\\b(?:must be\\b|(?:it|this|that|which|there)(?:'s|[ ](?:is|must be|can only be|would "             \
     "be|gives|means|matches|corresponds "                                                                    \
@@ -239,7 +240,7 @@ static const struct form {
      ""},
     {0, L, ANY, "\\A" OPENING, "[)\\]}*_\"'`.:$]*+\\s*+\\z"},
     {0, L | W | BEHIND, ANY, TAKEN_BACK OPENING, ENDS},
-    {0, T | BEHIND, ANY, TAKEN_BACK OPENING, "(?=-?\\d)"},
+    {0, T | BEHIND, ANY, TAKEN_BACK OPENING "(?=-?\\d)", ""},
     {1, L, CAPITALS, ALONE_BEFORE, IS_RIGHT},
     {1, L, ANY, "(?i:\\b(?:option|choice)[ ])", IS_RIGHT},
     {1, L, CAPITAL, "(?i:\\b(?:option|choice|answer|one)), \\(?+", "\\)?+,[ ](?i:is|would be|has)\\b"},
