@@ -82,6 +82,8 @@ static const struct loop {
     {" ", "x"},
     {"a ", ""},
     {"A ", ""},
+    {"A or ", ""},
+    {"no, wait, ", "D."},
     {"A\n", ""},
     {"yes ", ""},
     {"True or ", ""},

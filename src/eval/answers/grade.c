@@ -225,6 +225,16 @@ static enum mt_status judge_numbers(struct mt_context *ctx, const struct mt_byte
     return MT_OK;
 }
 
+/* True when a sentence ends with the text of an option: "Bob has the green ball". */
+static bool ends_with(struct mt_text sentence, struct mt_text option)
+{
+    if (option.bytes == 0 || sentence.bytes <= option.bytes) return mt_text_same(sentence, option);
+    struct mt_text before = {.text = sentence.text, .bytes = sentence.bytes - option.bytes};
+    bool denied = before.bytes > 4 && mt_text_has(before, before.bytes - 5, " not ");
+    return mt_text_same(mt_text_from(sentence, before.bytes), option) && !denied &&
+           before.text[before.bytes - 1] == ' ';
+}
+
 /* A letter decides where both have one, else the text. */
 static enum mt_status judge_option(struct mt_context *ctx, const struct mt_byte_list *said,
                                    const struct mt_byte_list *right, struct mt_outcome *outcome)
@@ -235,7 +245,7 @@ static enum mt_status judge_option(struct mt_context *ctx, const struct mt_byte_
     char letter = take_letter(&one);
     char gold = take_letter(&other);
     bool letters = letter != '\0' && gold != '\0';
-    bool same = letters ? letter == gold : one.bytes > 0 && mt_text_same(one, other);
+    bool same = letters ? letter == gold : one.bytes > 0 && ends_with(one, other);
     outcome->score = same ? 1.0 : 0.0;
     return MT_OK;
 }

@@ -141,7 +141,7 @@ void mt_normalize_text(struct mt_byte_list *text, const enum mt_normalize_step *
         case MT_NORMALIZE_ARTICLES: articles(text); break;
         case MT_NORMALIZE_NO_SPACES: drop(text, " \t\r\n\v\f"); break;
         case MT_NORMALIZE_NO_COMMAS: drop(text, ","); break;
-        case MT_NORMALIZE_MARKUP: drop(text, "*`$"); break;
+        case MT_NORMALIZE_MARKUP: drop(text, "*`$\\"); break;
         case MT_NORMALIZE_ITEMS: items(text); break;
         default: break;
         }

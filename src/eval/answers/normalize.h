@@ -14,7 +14,7 @@ enum mt_normalize_step {
     MT_NORMALIZE_ARTICLES,    // a, an, the
     MT_NORMALIZE_NO_SPACES,   // no white space at all
     MT_NORMALIZE_NO_COMMAS,   // no commas
-    MT_NORMALIZE_MARKUP,      // ** and ` and $ go
+    MT_NORMALIZE_MARKUP,      // * and ` and $ and \ go
     MT_NORMALIZE_ITEMS,       // a list, however it is set, as words with a space between
     MT_NORMALIZE_STEPS
 };

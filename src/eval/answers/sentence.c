@@ -16,11 +16,12 @@ bool mt_sentence_ends(struct mt_text text, size_t at)
 
 size_t mt_sentence_next(struct mt_text text, size_t at)
 {
-    static const char *const words[] = {" so ",     " thus ",    " therefore ", " hence ",
-                                        " making ", " leaving ", " giving the "};
+    static const char *const words[] = {" so ",     " thus ",          " therefore ",    " hence ",
+                                        " making ", " leaving ",       " giving the ",   ", but ",
+                                        " makes ",  " and the final ", " and the total "};
     for (at++; at < text.bytes; at++) {
         if (mt_sentence_ends(text, at - 1)) return at;
-        for (size_t i = 0; text.text[at] == ' ' && i < sizeof words / sizeof words[0]; i++) {
+        for (size_t i = 0; strchr(" ,", text.text[at]) != NULL && i < sizeof words / sizeof words[0]; i++) {
             if (mt_text_has(text, at, words[i])) return at;
         }
     }
@@ -48,7 +49,8 @@ enum mt_sentence_weight mt_sentence_weight(struct mt_text text, size_t start, si
     static const char *const copulas[] = {"is",     "are",   "be",   "was",   "were",  "equals", "equal",
                                           "totals", "takes", "take", "needs", "need",  "pays",   "pay",
                                           "gets",   "get",   "has",  "have",  "costs", "cost",   NULL};
-    static const char total[] = "total of";
+    static const char *const totals[] = {"total of",       "rounds to",   "rounds up to",
+                                         "rounds down to", "round up to", "round down to"};
     size_t at = start;
     bool bold = false;
     while (at > 0 && strchr(" *_$\\(", text.text[at - 1]) != NULL) {
@@ -56,8 +58,11 @@ enum mt_sentence_weight mt_sentence_weight(struct mt_text text, size_t start, si
         at--;
     }
     *before = at;
-    size_t length = sizeof total - 1;
-    bool summed = at >= length && strncasecmp(text.text + at - length, total, length) == 0;
+    bool summed = false;
+    for (size_t i = 0; i < sizeof totals / sizeof totals[0]; i++) {
+        size_t length = strlen(totals[i]);
+        summed |= at >= length && strncasecmp(text.text + at - length, totals[i], length) == 0;
+    }
     if (summed || bold) return MT_WEIGHS_TOTAL;
     if (mt_sentence_follows(text, at, copulas)) return MT_WEIGHS_COPULA;
     return mt_sentence_follows(text, at, context) ? MT_WEIGHS_CONTEXT : MT_WEIGHS_NAMED;

@@ -19,18 +19,56 @@ static int superscript(uint32_t character)
                                                                                : -1;
 }
 
+/* The text up to where a model that has answered goes on with a question of its own: "Problem 2:". */
+static struct mt_text first_block(struct mt_text text)
+{
+    static const char *const heads[] = {"\nProblem ", "\nQuestion ", "\nExercise "};
+    static const char *const answers[] = {"boxed", "nswer", "####", NULL};
+    size_t answered = mt_text_until(text, answers).bytes;
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        size_t length = strlen(heads[i]);
+        for (size_t at = mt_text_find(text, answered, heads[i]); at < text.bytes;
+             at = mt_text_find(text, at + 1, heads[i])) {
+            if (at + length < text.bytes && isdigit((unsigned char)text.text[at + length])) text.bytes = at;
+        }
+    }
+    return text;
+}
+
 enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plain)
 {
     static const struct {
         uint32_t first, last;
         const char *plain;
     } table[] = {
-        {0xA0, 0xA0, " "},     {0xD7, 0xD7, "*"},     {0xF7, 0xF7, "/"},     {0x2000, 0x200A, " "},
-        {0x200B, 0x200D, ""},  {0x2010, 0x2015, "-"}, {0x2018, 0x201B, "'"}, {0x201C, 0x201F, "\""},
-        {0x2026, 0x2026, "."}, {0x202F, 0x202F, " "}, {0x2044, 0x2044, "/"}, {0x205F, 0x205F, " "},
-        {0x2212, 0x2212, "-"}, {0x3000, 0x3000, " "}, {0x3001, 0x3001, ","}, {0x3002, 0x3002, "."},
-        {0x300C, 0x300F, "'"}, {0x3010, 0x3010, "["}, {0x3011, 0x3011, "]"}, {0xFEFF, 0xFEFF, ""},
-        {0xFE63, 0xFE63, "-"}, {0xFFE5, 0xFFE5, "$"},
+        {0xA0, 0xA0, " "},
+        {0xBC, 0xBC, "\\frac14"},
+        {0xBD, 0xBD, "\\frac12"},
+        {0xBE, 0xBE, "\\frac34"},
+        {0xD7, 0xD7, "*"},
+        {0xF7, 0xF7, "/"},
+        {0x2000, 0x200A, " "},
+        {0x200B, 0x200D, ""},
+        {0x2010, 0x2013, "-"},
+        {0x2014, 0x2015, " - "},
+        {0x2018, 0x201B, "'"},
+        {0x201C, 0x201F, "\""},
+        {0x2026, 0x2026, "."},
+        {0x202F, 0x202F, " "},
+        {0x2044, 0x2044, "/"},
+        {0x205F, 0x205F, " "},
+        {0x2153, 0x2153, "\\frac13"},
+        {0x2154, 0x2154, "\\frac23"},
+        {0x2212, 0x2212, "-"},
+        {0x3000, 0x3000, " "},
+        {0x3001, 0x3001, ","},
+        {0x3002, 0x3002, "."},
+        {0x300C, 0x300F, "'"},
+        {0x3010, 0x3010, "["},
+        {0x3011, 0x3011, "]"},
+        {0xFE63, 0xFE63, "-"},
+        {0xFEFF, 0xFEFF, ""},
+        {0xFFE5, 0xFFE5, "$"},
     };
     static const char thought[] = "</think>";
     for (size_t at = mt_text_find(text, 0, thought); at < text.bytes; at = mt_text_find(text, 0, thought)) {
@@ -38,6 +76,7 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
         if (mt_text_trimmed(rest).bytes == 0) break;
         text = rest;
     }
+    text = first_block(text);
     enum mt_status status = mt_byte_list_reserve(plain, text.bytes);
     bool raised = false; // the character before is a superscript
     for (size_t at = 0, bytes = 1; at < text.bytes && status == MT_OK; at += bytes) {
@@ -58,7 +97,8 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
         }
         raised = power >= 0;
         if (other != NULL) {
-            status = mt_byte_list_append_text(plain, other);
+            bool spaced = plain->count > 0 && plain->data[plain->count - 1] == ' ';
+            status = mt_byte_list_append_text(plain, other + (spaced && other[0] == ' ' && other[1] != '\0'));
         } else {
             if (status == MT_OK)
                 status = mt_byte_list_append(plain, ascii != '\0' ? &ascii : text.text + at,
@@ -77,22 +117,23 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
     "(?:[\\s*_$(\\[{}\"'`<>]++|\\\\(?:boxed|fbox|text|textbf|mathrm|mathbf|bf|rm)[ ]?+\\{|\\\\[(\\[ ]|"      \
     "(?i:not [^\\s,.]{1,16},?[ ](?:but|rather|instead)|option|choice|letter|answer|either|both|indeed|then|" \
     "thus|clearly|therefore|simply|definitely|actually|probably|most|likely|still|now|just|only|hence|"      \
-    "certainly|obviously|again|the|that|it is|it's|number|statement)[,:]?[ ]){0,12}"
+    "certainly|obviously|again|donc|also|the|that|it is|it's|number|statement)[,:]?[ ]){0,12}"
 
 /* How an answer is announced: a noun, perhaps what it answers, and a verb or a colon. Not as a condition, and
  * not as a wrong one. */
 #define NO_CONDITION                                                                                         \
     "\\b(?<!if the )(?<!whether the )(?<!why the )(?<!wrong )(?<!incorrect )(?<!possible )(?<!first )"       \
-    "(?<!initial )(?<!each )(?<!every )"
-#define ANSWER "ans(?:wers?)?"
-#define CHOICE "choice|option|conclusion|solution|response|verdict|selection|result|pick"
+    "(?<!initial )(?<!each )(?<!every )(?<!might think the |might say the |would think the |may think the )"
+#define ANSWER "ans(?:wers?)?|antwort|lösung|(?:respuesta|resposta|risposta|réponse)(?: corr[a-z]+)?"
+#define CHOICE                                                                                               \
+    "choice|option|conclusion|solution|response|verdict|selection|result|pick|(?:correct|right|best) one"
 #define VERB                                                                                                 \
-    "(?:(?:'s|(?:is|are|would be|must be|should be|has to be|will be|seems to be|appears to be|remains|"     \
-    "becomes|therefore is)\\b)[:,]?+|[:=]|-+>?)"
+    "(?:(?:'s|\\b(?:is|are|would be|must be|should be|has to be|will be|seems to be|appears to be|remains|"  \
+    "becomes|therefore is|ist|est?)\\b)[:,]?+|[:=]|-+>?)"
 #define ANNOUNCED_AS(noun)                                                                                   \
     "(?i:" NO_CONDITION "(?:" noun                                                                           \
-    ")\\b(?:[ \\t]++(?:to|for|of|here|in)\\b[^.:\\n]{0,80}?)?[ \\t*_\"'`)\\],]*+(?:" VERB                    \
-    "|[*_: \\t]*+\\n))"
+    ")\\b(?:[ \\t]++(?:to|for|of|here|in|among|that|which)\\b[^.:\\n]{0,80}?|,[ ][^,.:\\n]{1,40},)?"         \
+    "[ \\t*_\"'`)\\],]*+(?:" VERB "|[*_: \\t]*+\\n))"
 #define ANNOUNCED ANNOUNCED_AS(ANSWER "|" CHOICE)
 #define ANNOUNCED_ZH                                                                                         \
     "(?:答案|正确选项)"                                                                                \
@@ -101,13 +142,13 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
 #define CORRECTED                                                                                            \
     "(?i:\\b(?:it|that|this)[ ](?:should|must|has to|ought to)[ ](?:actually |really |instead )?be)"
 #define CHOSEN                                                                                               \
-    "(?i:(?:\\b(?:I|we|you|one|would|will|must|should|to|so|thus|therefore|hence|'d|'ll),?[ ](?:[a-z]+ly "   \
-    ")?|"                                                                                                    \
-    "(?<![^.!?\\n])[ \\t]*+)(?:choose|pick|select)|\\b(?:go|going|went) with|\\bopt for|\\bsettle "          \
+    "(?i:(?:\\b(?<!students |people |others |many |some |mistake is |tempted |tempting )"                    \
+    "(?:I|we|you|one|would|will|must|should|to|so|thus|therefore|hence|'d|'ll),?[ ](?:[a-z]+ly )?|"          \
+    "(?<![^.!?\\n])[ \\t]*+)(?:choose|pick|select|prefer)|\\b(?:go|going|went) with|\\bopt for|\\bsettle "   \
     "(?:on|for)|"                                                                                            \
     "(?:'m|am|are) (?:choosing|picking|selecting)|\\b(?:I|we|people|one)(?:'d| would| will| must) "          \
     "(?:say|answer))\\b"
-#define TAGGED "(?i:<(?:final_)?answer>|\\bfinal(?: choice| decision| verdict)?[*_ ]*+:)"
+#define TAGGED "(?i:<(?:final_?)?(?:answer|choice)?>|\\bfinal(?: choice| decision| verdict)?[*_ ]*+:)"
 /* 选 or 选择, neither 选项 nor behind 不 */
 #define CHOSEN_ZH "(?<!不)(?<!不能)(?<!不应)选(?:择)?+"
 #define IS_THE_ANSWER                                                                                        \
@@ -121,15 +162,25 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
 #define IS_RIGHT                                                                                             \
     CLOSING                                                                                                  \
     "(?i:[ ](?:is|are|must be|seems|looks)[ ](?:the |clearly |therefore |thus |definitely |also |"           \
-    "indeed |both )?(?:correct|right|best|true|what|most [a-z]++)\\b|[ ]it is\\b|[ ]best [a-z]+s\\b|[ "      \
-    "]is(?=\\s*+(?:[.;!]|\\z)))"
+    "indeed |both )?(?:correct|right|best|true|what|most [a-z]++|only (?:one|option|choice|possible|"        \
+    "plausible|viable|consistent|valid)(?! (?:in[cv]|not|wrong|false)))\\b|[ ]it is\\b|[ ]best "             \
+    "[a-z]+s\\b|[ ][a-z]+s (?:[a-z]+ ){0,3}?best\\b|"                                                        \
+    "[ ](?:as )?the (?:correct|right|best|answer)\\b|[ ]is a better\\b|[ ]is(?=\\s*+(?:[.;!]|\\z)))"
 /* Marked in a list of options. */
 #define TICKED                                                                                               \
-    "[)\\].:]*+[^\\n✓✔✅←✗✘<]{0,60}+(?:✓|✔|✅|←|<-)|" CLOSING "[:?]\\s*+[*_]*+(?i:correct|right|yes|true)\\b"
+    "[)\\].:]*+[^\\n✓✔✅←✗✘<]{0,60}+(?:✓|✔|✅|←|<-)|"                                      \
+    "[)\\].*_\"]*+(?:[ ]?[:?|-][\\s*_]*+(?i:true|correct|right|yes)|[ ](?i:correct|yes))\\b"                 \
+    "(?=[*_ ]*+(?:[.,;:!|\\n-]|\\z))"
 #define IS_RIGHT_ZH CLOSING "\\s*+(?:选?项)?+(?:是|为)?+(?:正确|对)"
-#define SO          "(?i:\\b(?:therefore|thus|hence|so|consequently|finally|overall|in conclusion)\\b[,:]?+)"
+#define SO                                                                                                   \
+    "(?i:\\b(?:(?:therefore|thus|hence|so|consequently|finally|overall|in conclusion)\\b|i\\.e\\.)[,:]?+)"
+/* Takes back what was stated before: "Wait, no, it's", "make that". */
+#define TAKEN_BACK                                                                                           \
+    "(?i:\\b(?:wait|no|actually|oops|sorry|correction|scratch that|but|rather)\\b"                           \
+    "(?:\\S*+[ ](?:\\S++[ ]){0,16}?(?:it's|it is|that's|make (?:that|it))|(?:[ "                             \
+    ",.:;!-]|wait|no|actually){0,12}+))"
 #define IT_IS                                                                                                \
-    "(?i:\\b(?:must be\\b|(?:it|this|that|which|there)(?:'s|[ ](?:is|must be|would "                         \
+    "(?i:\\b(?:must be\\b|(?:it|this|that|which|there)(?:'s|[ ](?:is|must be|can only be|would "             \
     "be|gives|means|matches|corresponds "                                                                    \
     "to|points to|"                                                                                          \
     "leaves))(?:[ ](?:us with|only))?\\b))"
@@ -138,24 +189,28 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
     "choice)"                                                                                                \
     "[ ]is[ ]"
 #define ENDS         CLOSING "(?:[ ](?:then|here|instead))?+(?=\\s*+(?:[.,;:!?]|\\z|\\n|-[ ]|\\())"
-#define ALONE_BEFORE "(?<![\\w'/\\\\°.-])(?<![Ss]tatement )(?<![Pp]remise )"
+#define ALONE_BEFORE "(?<![\\w'/\\\\°.-])(?<![Ss]tatement )(?<![Pp]remise )(?<!or )"
+/* "not B", "not a ketone (B)" */
 #define REJECTED_BEFORE                                                                                      \
+    "(?:\\b(?i:not|than|unlike) (?i:an? |the )?+[a-z]++ \\((?i:option |choice )?+[A-Z]\\)(*SKIP)(*F)|"       \
     "(?<!not )(?<!not \\()(?<!than )(?<!eliminate )(?<!exclude )(?<!reject )(?<!out )(?<!neither )(?<!nor )" \
     "(?<!except )(?<!instead of )(?<!unlike )(?<!not option )(?<!neither option )(?<!out option "            \
-    ")(?<!n't )(?<!not be )(?<!'t be )(?<!不是)(?<!不是 )(?<!而非)"
+    ")(?<!n't )(?<!not be )(?<!'t be )(?<!不是)(?<!不是 )(?<!而非))"
 /* A mention that is denied is no choice. */
 #define NOT_DENIED                                                                                           \
     "(?!" CLOSING                                                                                            \
-    "[.:]?+,?+\\s++(?i:(?:is|are|was|seems?|looks?)[ ](?:[a-z]+ly |also |the only one |both )*+"             \
-    "(?:not|wrong|incorrect|false|inconsistent|invalid|out|impossible|unlikely|irrelevant|too|less|ruled|"   \
+    "[.:]?+,?+\\s++(?i:(?:is|are|was|seems?|looks?|est|ist|es)[ ](?:[a-z]+ly |also |the only one |both )*+"  \
+    "(?:not|wrong|incorrect[ae]?|fals[a-z]++|faus[a-z]++|nicht|inconsistent|invalid|out|impossible|"         \
+    "unlikely|irrelevant|too|less|ruled|"                                                                    \
     "eliminated|about)|cannot|can't|isn't|does(?:n't| not)|do(?:n't| "                                       \
-    "not)|fails?|contradicts?|violates?|would|"                                                              \
+    "not)|makes? no|can be (?:excl|elim|rul|rej)[a-z]+|fails?|contradicts?|violates?|would|"                 \
     "could|might|ignores?)\\b)(?!" CLOSING "\\s*+(?:选?项)?+(?:不|错))(?!" CLOSING                           \
     "[:?]\\s*+[*_]*+(?i:wrong|incorrect|no|false)\\b)"
 
-#define L (1u << MT_STATE_LETTER)
-#define W (1u << MT_STATE_WORD)
-#define T (1u << MT_STATE_TEXT)
+#define L      (1u << MT_STATE_LETTER)
+#define W      (1u << MT_STATE_WORD)
+#define T      (1u << MT_STATE_TEXT)
+#define BEHIND (1u << 3u) // only behind another statement, which it corrects
 
 /* A form: the value stands between two patterns. Letters have three kinds of values: any (in lower case, too,
  * as what follows tells it from a word), capitals that may be several, and one capital. */
@@ -176,10 +231,7 @@ static const struct form {
     {0, L | W, ANY, CHOSEN OPENING, ""},
     {0, L, ANY, CHOSEN_ZH OPENING, ""},
     {0, L, CAPITALS, ALONE_BEFORE, IS_THE_ANSWER},
-    {0, L, CAPITALS,
-     "(?i:\\banswer)[ ]"
-     "[(\\[*\"]*+",
-     NOT_DENIED},
+    {0, L, ANY, "(?i:\\b(?:answer|antwort|respuesta|réponse))[ ][(\\[*\"]*+", NOT_DENIED},
     {0, L, CAPITAL, ANNOUNCED "(?:(?!\\b(?i:not|wrong|incorrect)\\b|n't|\\b[B-HJ-Z]\\b)[^.\\n(]){0,80}?\\(",
      "\\)"},
     {0, L, CAPITAL,
@@ -187,14 +239,20 @@ static const struct form {
      "(?:(?!\\b(?i:not|wrong|incorrect)\\b|n't|\\b[B-HJ-Z]\\b)[^.\\n(]){0,80}?(?i:option|choice)[ ]",
      ""},
     {0, L, ANY, "\\A" OPENING, "[)\\]}*_\"'`.:$]*+\\s*+\\z"},
+    {0, L | W | BEHIND, ANY, TAKEN_BACK OPENING, ENDS},
+    {0, T | BEHIND, ANY, TAKEN_BACK OPENING "(?=-?\\d)", ""},
     {1, L, CAPITALS, ALONE_BEFORE, IS_RIGHT},
+    {1, L, ANY, "(?i:\\b(?:option|choice)[ ])", IS_RIGHT},
+    {1, L, CAPITAL, "(?i:\\b(?:option|choice|answer|one)), \\(?+", "\\)?+,[ ](?i:is|would be|has)\\b"},
+    {1, L, CAPITALS, "(?i:\\b(?:all|everything|all options|all of them) (?:but|except)[ ])" OPENING, ""},
     {1, L, CAPITALS, "", IS_RIGHT_ZH},
     {1, L, CAPITAL, "(?<!\\w)", TICKED},
     {1, L, CAPITAL, "(?i:\\bonly (?:option |choice )?)[(*]*+", NOT_DENIED},
     {1, L, CAPITALS, "(?:[:-][ ](?i:option|choice|answer)|→|[-=]>)[ ][(*]*+", ENDS},
-    {1, L, CAPITAL, "(?<=[.!?:\\n])[ \\t]*+\\(", "\\)[.*]*+\\s*+\\z"},
+    {1, L, CAPITAL, "(?<=[.!?:,\\n])[ \\t]*+\\(", "\\)[.*]*+\\s*+\\z"},
     {1, L, CAPITALS,
-     "(?i:\\b(?:probably|likely|definitely|certainly|perhaps|maybe|surely|(?:closest|best|nearest) is|gives|"
+     "(?i:(?<!or )\\b(?:probably|likely|definitely|certainly|perhaps|maybe|surely|(?:closest|best|nearest) "
+     "is|gives|"
      "giving|namely))" OPENING,
      ENDS},
     {1, L, CAPITALS, SO OPENING, ENDS},
@@ -211,12 +269,16 @@ static const struct form {
      "(?:is|would be)[ ](?:[a-z]+ly |considered |thus )*)" OPENING,
      ""},
     {1, W, ANY, SO OPENING, ""},
+    {1, W, ANY, IT_IS OPENING, ENDS},
     {2, L, CAPITALS, "(?m)^[^A-Za-z0-9\\n]*+", "[^A-Za-z0-9\\n]*+$"},
     {2, W, ANY, "(?m)^[^A-Za-z0-9\\n]*+", "[^A-Za-z0-9\\n]*+$"},
-    {2, L, ANY, "\\A[^\\w]*+(?!(?i:A[).:](?s:.){0,400}?\\n[^\\w\\n]*+B[).:]))",
-     "(?:[)\\]]|[.:](?!\\w))[)*_]*+[ \\t]++(?=\\S)"},
-    {3, L, CAPITAL, "(?m)^[^\\w\\n]*+", "(?:[)\\]]|[.:](?!\\w))[)*_]*+[ \\t]++(?=\\S)"},
-    {3, L, CAPITAL, "\\A[^\\w]*+", "[)*_]*+(?:,|[ ]-|[ ](?:because|since|as))[ ]"},
+    {2, L, ANY,
+     "\\A[^\\w]*+(?i:(?:option|choice) )?+(?!(?i:A[).:](?s:.){0,400}?\\n[^\\w\\n]*+(?:(?:option|choice) "
+     ")?+B[).:]))",
+     NOT_DENIED "(?:[)\\]]|[.:](?!\\w))[)*_]*+[ \\t]++(?=\\S)"},
+    {3, L, CAPITAL, "(?m)^[^\\w\\n]*+", NOT_DENIED "(?:[)\\]]|[.:](?!\\w))[)*_]*+[ \\t]++(?=\\S)"},
+    {3, L, CAPITAL, "(?<!\\w)(?<!if )(?<!If )", "\\)?+ is (?:indeed )?true(?=[.;!\\n]|\\z)"},
+    {3, L, CAPITAL, "\\A[^\\w]*+", "[)*_]*+(?:,[ ]|[ ]-[ ]|[ ](?:because|since|as)[ ]|[ ][(\\[])"},
     {3, W, ANY, "\\A[^A-Za-z0-9]*+",
      "(?=\\s*+(?:[.,;:!*-]|\\n|\\z)|[ ](?i:it|the|this|that|they|he|she|because|since|we|you|there)\\b)"},
     {4, L, ANY, REJECTED_BEFORE "(?:(?i:\\b(?:option|choice|candidate|letter))[ ]|选项[ ]?+)[(\\[*\"]*+",
@@ -235,9 +297,9 @@ static const struct form {
 #define NO_WORD                                                                                              \
     "(?!\\s(?!(?:because|since|as|and|or|is|are|but|with|for|due|which|given|by|in|on|at|if|not|rather|"     \
     "would|"                                                                                                 \
-    "must|should|remains|over|only|here|again|it|to|was)\\b)[a-z])(?!\\sam\\b)"
+    "must|should|remains|over|only|here|again|it|to|was|yes|no|ist|est|richtig)\\b)[a-z])(?!\\sam\\b)"
 #define ONE   "(?:[B-HJ-Z]|[AI]" NO_WORD ")" LETTER_END
-#define LOWER "[a-z](?=[)\\].,;:!?*_\"'`}$]|\\s*+\\z|[ \\t]*+\\n|\\s(?:because|since)\\b)" LETTER_END
+#define LOWER "[a-z](?=[)\\].,;:!?*_\"'`}$]|\\s*+\\z|[ \\t]*+\\n|\\s(?:because|since|is)\\b)" LETTER_END
 #define MORE                                                                                                  \
     "(?:" CLOSING "\\s*+(?:,\\s*+(?:and\\b|or\\b)?+|/|&|;|\\+|and/or\\b|and\\b|or\\b|nor\\b|和|或|与|及)" \
     "\\s*+[(\\[{*_\"'`$]*+(?i:option |choice |answer )?[(\\[*_\"]*+[A-Za-z](?!\\w)(?=" CLOSING                \
@@ -245,7 +307,7 @@ static const struct form {
 #define UNCONDITIONAL "(?!" CLOSING "\\s(?:if|under|unless|were|is (?:true|false|wrong|incorrect|not))\\b)"
 #define NEGATED                                                                                              \
     "(?:(?i:[a-z]{2,6}n't|not|cannot|never|hardly|fails?)\\b(?: "                                            \
-    "(?!but\\b|and\\b|only\\b|just\\b|or\\b)[a-z]++){0,3}? )?"
+    "(?!but\\b|and\\b|only\\b|just\\b|or\\b|whether\\b)[a-z]++){0,3}? )?"
 
 /* Appends "(?i:yes|no)", what is special in a pattern escaped. */
 static enum mt_status append_words(struct mt_byte_list *out, const char *const *words)
@@ -265,8 +327,8 @@ static enum mt_status append_words(struct mt_byte_list *out, const char *const *
 static enum mt_status append_value(struct mt_byte_list *out, enum mt_statement_kind kind, enum value value,
                                    const char *const *words)
 {
-    static const char *const letters[] = {[ANY] = "((?:" ONE "|" LOWER ")" MORE "*+)" UNCONDITIONAL,
-                                          [CAPITALS] = "(" ONE MORE "*+)" UNCONDITIONAL,
+    static const char *const letters[] = {[ANY] = "((?:" ONE "|" LOWER ")" MORE "{0,9}+)" UNCONDITIONAL,
+                                          [CAPITALS] = "(" ONE MORE "{0,9}+)" UNCONDITIONAL,
                                           [CAPITAL] = "(" ONE ")"};
     if (kind == MT_STATE_LETTER) return mt_byte_list_append_text(out, letters[value]);
     // What the rest of a line holds is found out later: another statement may stand in it.
@@ -322,29 +384,41 @@ struct reading {
     int agree_from, agree_to; // the ranks whose statements must agree
 };
 
-/* Of the best rank that says something: what its last statement says. */
+bool mt_statement_corrects(size_t form)
+{
+    return form < FORMS && (forms[form].kinds & BEHIND) != 0;
+}
+
+/* Of the best rank that says something: what its last statement says. Where that is several answers, a
+ * conclusion behind it may say which. */
 static int read_statements(struct mt_pattern *const *patterns, struct mt_text plain,
                            const struct reading *reading)
 {
     int found = NOTHING;
-    for (int rank = 0; rank < RANKS && found == NOTHING; rank++) {
-        const char *last = NULL; // where the one found stands
+    const char *behind = plain.text; // of statements: what stands before it is settled
+    for (int rank = 0; rank < RANKS && (found == NOTHING || (found == SEVERAL && rank < 3)); rank++) {
+        int said = NOTHING;
+        struct mt_text last = {.text = behind}; // what says so
         for (size_t i = 0; i < FORMS; i++) {
             struct mt_text value;
             size_t from = 0;
             if (forms[i].rank != rank || patterns[i] == NULL) continue;
+            if (mt_statement_corrects(i) && said == NOTHING) continue;
             while (next(patterns[i], plain, &from, &value)) {
                 int here = reading->of(value, reading->self);
-                if (here == NOTHING || (here == SEVERAL && rank + 1 == RANKS)) continue;
+                if (here == NOTHING || (here == SEVERAL && rank > 1)) continue;
                 bool agree = rank >= reading->agree_from && rank <= reading->agree_to;
-                bool differs = agree && last != NULL && here != found;
-                if (last == NULL || value.text >= last) {
-                    found = here;
-                    last = value.text;
+                bool differs = agree && said != NOTHING && here != said;
+                if (value.text >= last.text) {
+                    said = here;
+                    last = value;
                 }
-                if (differs) found = SEVERAL;
+                if (differs) said = SEVERAL;
             }
         }
+        if (said == NOTHING) continue;
+        found = said;
+        behind = last.text + last.bytes;
     }
     return found;
 }
@@ -462,6 +536,7 @@ bool mt_statement_text(struct mt_pattern *const *patterns, struct mt_text plain,
             value.bytes = sentence_end(value);
             value = bare(value);
             if (value.bytes == 0 || (found && value.text < text->text)) continue;
+            if (mt_statement_corrects(i) && !found) continue;
             *text = value;
             found = true;
         }

@@ -10,7 +10,7 @@
 #include "eval/answers/pattern.h"
 #include "eval/text.h"
 
-#define MT_STATEMENT_FORMS 40 // at the most
+#define MT_STATEMENT_FORMS 48 // at the most
 
 enum mt_statement_kind {
     MT_STATE_LETTER,
@@ -31,6 +31,9 @@ enum mt_status mt_statement_compile(struct mt_context *ctx, enum mt_statement_ki
  */
 enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plain);
 
+/* True for a form that counts only behind another statement, which it takes back: "No, it's 24". */
+bool mt_statement_corrects(size_t form);
+
 /* The letter, in upper case; of the first `choices` of the alphabet (0: of all). False: none is stated. */
 bool mt_statement_letter(struct mt_pattern *const *patterns, struct mt_text plain, int choices,
                          struct mt_text *letter);
@@ -44,6 +47,9 @@ bool mt_statement_word(struct mt_pattern *const *patterns, const char *const *wo
  * Appended, where there is one. */
 enum mt_status mt_statement_number(struct mt_pattern *const *patterns, struct mt_text plain,
                                    struct mt_byte_list *number);
+
+/* The text up to a heading behind which the answer before it is only explained: "Explanation:". */
+struct mt_text mt_statement_unexplained(struct mt_text text);
 
 /* The final answer of a solution in mathematics, appended where there is one (statement_math.c). */
 enum mt_status mt_statement_math(struct mt_pattern *const *patterns, struct mt_text plain,

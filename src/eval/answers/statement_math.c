@@ -138,9 +138,10 @@ static bool bold(struct mt_text text, struct mt_text *inner)
 /* Without what only explains: reasons, remarks, what is in brackets behind a space. */
 static struct mt_text without_remarks(struct mt_text text)
 {
-    static const char *const remarks[] = {
-        " because", " since ", " where ", ", which",  ", attained", ", not ",    " (",    ", as ",
-        ", giving", "; ",      ", with ", " rather ", ", or about", ", so that", " i.e.", NULL};
+    static const char *const remarks[] = {" because", " since ",  " where ",    ", which",   ", attained",
+                                          ", not ",   " (",       ", as ",      ", giving",  "; ",
+                                          ", with ",  " rather ", ", or about", ", so that", " in total",
+                                          " in all",  " i.e.",    NULL};
     struct mt_text kept = mt_text_until(text, remarks);
     struct mt_text inner;
     // "one quarter, i.e. $1/4$": the formula explains the words.
@@ -278,34 +279,43 @@ static enum mt_status words_alone(struct mt_text text, struct mt_byte_list *out)
     return behind > 0 && said.bytes < 60 ? append_joined(out, said) : MT_OK;
 }
 
+/* "twelve ways": the number, where words alone say it. */
+static enum mt_status words_to_number(struct mt_pattern *const *patterns, struct mt_byte_list *out)
+{
+    struct mt_byte_list number = {.ctx = out->ctx};
+    for (size_t i = 0; i < out->count; i++) {
+        if (isdigit(out->data[i]) || strchr("\\=", out->data[i]) != NULL) return MT_OK;
+    }
+    enum mt_status status = mt_statement_number(patterns, mt_text_in(out), &number);
+    if (status == MT_OK && number.count > 0) {
+        out->count = 0;
+        status = mt_byte_list_append(out, number.data, number.count);
+    }
+    mt_byte_list_free(&number);
+    return status;
+}
+
 enum mt_status mt_statement_math(struct mt_pattern *const *patterns, struct mt_text plain,
                                  struct mt_byte_list *out)
 {
     struct mt_text sentences[MOST_SENTENCES];
-    struct mt_text text = plain;
     struct mt_text found;
-    static const char thought[] = "</think>";
-    for (size_t at = mt_text_find(text, 0, thought); at < text.bytes; at = mt_text_find(text, 0, thought)) {
-        struct mt_text rest = mt_text_trimmed(mt_text_from(text, at + sizeof thought - 1));
-        if (rest.bytes == 0) break;
-        text = rest;
-    }
-    if (mt_extract_boxed(text, &found)) return boxes(text, out);
-    if (mt_statement_text(patterns, text, &found)) {
+    if (mt_extract_boxed(plain, &found)) return boxes(plain, out);
+    if (mt_statement_text(patterns, plain, &found)) {
         // The rest of its line, with the brackets and signs that stand before it.
         const char *start = found.text;
-        while (start > text.text && strchr("([{$*\\", start[-1]) != NULL) start--;
+        while (start > plain.text && strchr("([{$*\\", start[-1]) != NULL) start--;
         struct mt_text line =
-            mt_text_until(between(start, text.text + text.bytes), (const char *const[]){"\n", NULL});
+            mt_text_until(between(start, plain.text + plain.bytes), (const char *const[]){"\n", NULL});
         int count = split(line, sentences);
         if (count == 0) return MT_OK;
         struct mt_text said = between(start, sentences[0].text + sentences[0].bytes);
         return read_sentence(said, true, out);
     }
-    int count = split(text, sentences);
+    int count = split(mt_statement_unexplained(plain), sentences);
     enum mt_status status = MT_OK;
     while (count-- > 0 && status == MT_OK && out->count == 0)
         status = read_sentence(sentences[count], false, out);
-    if (status == MT_OK && out->count == 0) status = words_alone(text, out);
-    return status;
+    if (status == MT_OK && out->count == 0) status = words_alone(plain, out);
+    return status == MT_OK ? words_to_number(patterns, out) : status;
 }

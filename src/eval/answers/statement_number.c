@@ -14,6 +14,8 @@
 struct number {
     size_t start, end; // with its sign
     size_t digits;     // where they begin
+    size_t fraction;   // where the one behind whole digits begins, or 0
+    size_t factor;     // where a factor begins, or the end
     long words;        // its value, where words say it; -1: digits do
 };
 
@@ -54,6 +56,15 @@ static size_t separator(struct mt_text text, size_t at)
     return 0;
 }
 
+/* The end of what follows a decimal comma at `end`, "3,5", unless it parts a list; 0: there is none. */
+static size_t comma_end(struct mt_text text, size_t at, size_t end)
+{
+    size_t stop = mt_text_has(text, end, ",") ? past_digits(text, end + 1) : end;
+    bool listed = (at > 0 && strchr(",([{", text.text[at - 1]) != NULL) ||
+                  (mt_text_has(text, stop, ",") && is_digit(text, stop + 1));
+    return stop > end + 1 && stop <= end + 3 && !listed ? stop : 0;
+}
+
 /* The end of digits with separators and a point. */
 static size_t decimal_end(struct mt_text text, size_t at)
 {
@@ -63,43 +74,57 @@ static size_t decimal_end(struct mt_text text, size_t at)
          length = separator(text, end))
         end += length + 3;
     if (end < text.bytes && text.text[end] == '.' && is_digit(text, end + 1))
-        end = past_digits(text, end + 1);
-    return end;
+        return past_digits(text, end + 1);
+    size_t decimals = comma_end(text, at, end);
+    return decimals > 0 ? decimals : end;
 }
 
-/* The power of ten that words or signs behind a number stand for; *end moves behind them. */
-static long scale_at(struct mt_text text, size_t *end)
+#define FACTOR_BYTES 32
+
+/* What words or signs behind a number do to it, as mathematics writes it: "*10^{6}" for a million. Returns
+ * where they end; `at`: there are none, and the factor is empty. */
+static size_t factor_at(struct mt_text text, size_t at, char factor[FACTOR_BYTES])
 {
     static const struct {
-        const char *word;
-        long exponent;
-    } words[] = {{"hundred", 2},   {"thousand", 3}, {"million", 6}, {"billion", 9},
-                 {"trillion", 12}, {"k", 3},        {"万", 4},      {"亿", 8}};
+        const char *word, *factor;
+    } words[] = {{"hundred", "*10^{2}"},   {"thousand", "*10^{3}"},  {"million", "*10^{6}"},
+                 {"billion", "*10^{9}"},   {"trillion", "*10^{12}"}, {"k", "*10^{3}"},
+                 {"万", "*10^{4}"},        {"亿", "*10^{8}"},        {"dozen", "*12"},
+                 {"and a half", "+1/2"},   {"quarters of", "/4"},    {"thirds of", "/3"},
+                 {"and a quarter", "+1/4"}};
     static const char *const times[] = {"*", "x", "\\times", "\\cdot"};
-    size_t at = past_spaces(text, *end);
+    size_t word = past_spaces(text, at);
+    factor[0] = '\0';
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         size_t length = strlen(words[i].word);
-        if (at + length > text.bytes || strncasecmp(text.text + at, words[i].word, length) != 0) continue;
-        if (is_letter(text, at + length) || (length == 1 && at != *end)) continue;
-        *end = at + length;
-        return words[i].exponent;
+        if (word + length > text.bytes || strncasecmp(text.text + word, words[i].word, length) != 0) continue;
+        if (is_letter(text, word + length) || (length == 1 && word != at)) continue;
+        (void)snprintf(factor, FACTOR_BYTES, "%s", words[i].factor);
+        return word + length;
+    }
+    static const char dollars[] = "dollars and ";
+    size_t cents = word + sizeof dollars - 1;
+    if (mt_text_has(text, word, dollars) && mt_text_has(text, past_digits(text, cents), " cent")) {
+        size_t end = past_digits(text, cents);
+        if (end == cents || end > cents + 2) return at;
+        (void)snprintf(factor, FACTOR_BYTES, "+%.*s/100", (int)(end - cents), text.text + cents);
+        return end;
     }
     size_t power = text.bytes;
-    if (*end == at && at < text.bytes && (text.text[at] == 'e' || text.text[at] == 'E')) power = at + 1;
+    if (word == at && at < text.bytes && (text.text[at] == 'e' || text.text[at] == 'E')) power = at + 1;
     for (size_t i = 0; i < sizeof times / sizeof times[0] && power == text.bytes; i++) {
-        if (!mt_text_has(text, at, times[i])) continue;
-        size_t ten = past_spaces(text, at + strlen(times[i]));
+        if (!mt_text_has(text, word, times[i])) continue;
+        size_t ten = past_spaces(text, word + strlen(times[i]));
         if (mt_text_has(text, ten, "10^")) power = ten + 3;
     }
     if (power < text.bytes && text.text[power] == '{') power++;
-    bool minus = power < text.bytes && text.text[power] == '-';
-    if (power < text.bytes && (minus || text.text[power] == '+')) power++;
-    size_t stop = past_digits(text, power);
-    if (stop == power || stop - power > 3 || is_letter(text, stop)) return 0;
-    long exponent = 0;
-    for (; power < stop; power++) exponent = exponent * 10 + (text.text[power] - '0');
-    *end = stop < text.bytes && text.text[stop] == '}' ? stop + 1 : stop;
-    return minus ? -exponent : exponent;
+    size_t digits = power;
+    if (power < text.bytes && (text.text[power] == '-' || text.text[power] == '+')) digits++;
+    size_t end = past_digits(text, digits);
+    if (end == digits || end - digits > 3 || is_letter(text, end)) return at;
+    if (text.text[power] == '+') power = digits;
+    (void)snprintf(factor, FACTOR_BYTES, "*10^{%.*s}", (int)(end - power), text.text + power);
+    return end < text.bytes && text.text[end] == '}' ? end + 1 : end;
 }
 
 /* \frac{5}{6}, \dfrac56; 0: there is none at `at`. */
@@ -186,10 +211,12 @@ static size_t sign_before(struct mt_text text, size_t at)
     return between ? at : before;
 }
 
-/* The end of the fraction behind whole digits: "2 1/2"; 0: there is none. */
+/* The end of the fraction behind whole digits: "2 1/2", "2\\frac{1}{2}"; 0: there is none. */
 static size_t mixed_end(struct mt_text text, size_t digits, size_t end)
 {
-    if (past_digits(text, digits) != end || !mt_text_has(text, end, " ")) return 0;
+    if (past_digits(text, digits) != end || end == digits) return 0;
+    size_t fraction = fraction_end(text, past_spaces(text, end));
+    if (fraction > 0 || !mt_text_has(text, end, " ")) return fraction;
     size_t bar = past_digits(text, end + 1);
     if (bar == end + 1 || !mt_text_has(text, bar, "/") || !is_digit(text, bar + 1)) return 0;
     size_t stop = past_digits(text, bar + 1);
@@ -201,26 +228,32 @@ static bool next_number(struct mt_text text, size_t at, struct number *number)
 {
     for (; at < text.bytes; at++) {
         size_t end = fraction_end(text, at);
+        size_t fraction = 0;
         bool point = text.text[at] == '.' && is_digit(text, at + 1) && (at == 0 || text.text[at - 1] != '.');
         if (end == 0 && (is_digit(text, at) || point)) {
             end = decimal_end(text, at);
             size_t mixed = mixed_end(text, at, end);
             if (mixed > 0) {
+                fraction = past_spaces(text, end);
                 end = mixed;
             } else if (end < text.bytes && text.text[end] == '/' && is_digit(text, end + 1)) {
                 size_t under = decimal_end(text, end + 1);
                 bool date = under < text.bytes && text.text[under] == '/';
                 end = date ? end : under;
             }
-            size_t scaled = end;
-            if (scale_at(text, &scaled) != 0) end = scaled;
         }
         long words = -1;
         if (end == 0 && is_letter(text, at) && (at == 0 || !isalnum((unsigned char)text.text[at - 1])))
             words = words_at(text, at, &end);
         if (words < 0 && is_letter(text, at)) end = 0;
         if (end == 0) continue;
-        *number = (struct number){.start = sign_before(text, at), .end = end, .digits = at, .words = words};
+        char factor[FACTOR_BYTES];
+        *number = (struct number){.start = sign_before(text, at),
+                                  .end = factor_at(text, end, factor),
+                                  .digits = at,
+                                  .fraction = fraction,
+                                  .factor = end,
+                                  .words = words};
         return true;
     }
     return false;
@@ -231,32 +264,23 @@ static enum mt_status append_number(struct mt_text text, const struct number *nu
                                     struct mt_byte_list *out)
 {
     enum mt_status status = number->start < number->digits ? mt_byte_list_append_text(out, "-") : MT_OK;
-    if (status != MT_OK) return status;
-    char decimal[32];
-    (void)snprintf(decimal, sizeof decimal, "%ld", number->words);
-    if (number->words >= 0) return mt_byte_list_append_text(out, decimal);
-    size_t end = fraction_end(text, number->digits);
-    if (end > 0) return mt_byte_list_append(out, text.text + number->digits, end - number->digits);
-    end = decimal_end(text, number->digits);
-    size_t mixed = mixed_end(text, number->digits, end);
-    if (mixed > 0) {
-        if (status == MT_OK) status = mt_byte_list_append_text(out, "(");
-        if (status == MT_OK)
-            status = mt_byte_list_append(out, text.text + number->digits, end - number->digits);
-        if (status == MT_OK) status = mt_byte_list_append_text(out, "+");
-        if (status == MT_OK) status = mt_byte_list_append(out, text.text + end + 1, mixed - end - 1);
-        return status == MT_OK ? mt_byte_list_append_text(out, ")") : status;
-    }
-    if (end < text.bytes && text.text[end] == '/' && is_digit(text, end + 1) && end + 1 < number->end)
-        end = decimal_end(text, end + 1);
-    for (size_t i = number->digits; i < end && status == MT_OK; i++) {
+    char written[FACTOR_BYTES] = "";
+    size_t plain = number->fraction > 0 ? number->fraction : number->factor; // digits and separators up to it
+    if (number->words >= 0) (void)snprintf(written, sizeof written, "%ld", number->words);
+    if (number->words >= 0 || text.text[number->digits] == '\\') plain = number->digits;
+    if (number->fraction > 0) (void)snprintf(written, sizeof written, "(");
+    if (status == MT_OK) status = mt_byte_list_append_text(out, written);
+    for (size_t i = number->digits; i < plain && status == MT_OK; i++) {
+        bool comma = text.text[i] == ',' && is_digit(text, i + 1) && past_digits(text, i + 1) < i + 4;
         bool kept = is_digit(text, i) || text.text[i] == '.' || text.text[i] == '/';
-        if (kept) status = mt_byte_list_append(out, text.text + i, 1);
+        if (comma || kept) status = mt_byte_list_append(out, comma ? "." : text.text + i, 1);
     }
-    char power[32];
-    long exponent = end < number->end ? scale_at(text, &end) : 0;
-    (void)snprintf(power, sizeof power, "*10^{%ld}", exponent);
-    return status == MT_OK && exponent != 0 ? mt_byte_list_append_text(out, power) : status;
+    if (status == MT_OK && number->fraction > 0) status = mt_byte_list_append_text(out, "+");
+    if (status == MT_OK && number->words < 0 && plain < number->factor)
+        status = mt_byte_list_append(out, text.text + plain, number->factor - plain);
+    if (status == MT_OK && number->fraction > 0) status = mt_byte_list_append_text(out, ")");
+    (void)factor_at(text, number->factor, written);
+    return status == MT_OK ? mt_byte_list_append_text(out, written) : status;
 }
 
 // ------------------------------------------------------------------ which one
@@ -279,7 +303,8 @@ static bool is_name(struct mt_text text, const struct number *number)
     for (size_t i = 0; i < 4; i++) {
         if (mt_text_has(text, end, ordinals[i]) && !is_letter(text, end + 2)) return true;
     }
-    if (mt_text_has(text, end, ":") && is_digit(text, end + 1)) return true; // 3:45
+    bool hour = mt_text_has(text, end, ":00") && !is_digit(text, end + 3);
+    if (mt_text_has(text, end, ":") && is_digit(text, end + 1) && !hour) return true; // 3:45, not 3:00
     if (before == ':' && at > 1 && is_digit(text, at - 2)) return true;
     // "2. Multiply" at the beginning of a line
     size_t line = at;
@@ -288,7 +313,10 @@ static bool is_name(struct mt_text text, const struct number *number)
     bool dotted = end + 1 < text.bytes && strchr(".):", text.text[end]) != NULL;
     size_t word = dotted ? past_spaces(text, end + 1) : end;
     while (word < text.bytes && text.text[word] == '*') word++;
-    return first && dotted && word > end + 1 && word < text.bytes && text.text[word] != '\n';
+    if (!dotted || word == end + 1 || word >= text.bytes || text.text[word] == '\n') return false;
+    // "Day 3: 12" likewise, with a word before it
+    while (line > 0 && line < at && isalpha((unsigned char)text.text[line - 1])) line--;
+    return first || (text.text[end] == ':' && line < at && (line == 0 || text.text[line - 1] == '\n'));
 }
 
 /* The next number that is no name. */
@@ -318,12 +346,38 @@ static size_t clause_end(struct mt_text text, size_t at)
     return at;
 }
 
-/* True for the first number of "24 or 32". */
+/* True for the first number of "24 or 32", and for both of "between 24 and 32". */
 static bool has_other(struct mt_text text, const struct number *number)
 {
+    static const char *const between[] = {"between", NULL};
+    static const char *const joints[] = {"or ", "or maybe ", "or possibly ", "or it could be "};
     struct number other;
     size_t after = past_spaces(text, number->end);
-    return mt_text_has(text, after, "or ") && next_value(text, after, &other) && other.digits == after + 3;
+    for (size_t i = 0; i < sizeof joints / sizeof joints[0]; i++) {
+        bool joined = mt_text_has(text, after, joints[i]) && next_value(text, after, &other);
+        if (joined && other.digits == after + strlen(joints[i])) return true;
+    }
+    size_t at = number->start;
+    if (at > 5 && memcmp(text.text + at - 5, " and ", 5) == 0) {
+        at -= 5;
+        while (at > 0 && strchr("$.,0123456789", text.text[at - 1]) != NULL) at--;
+    }
+    return mt_sentence_follows(text, at, between);
+}
+
+/* Where the markup behind a number ends. */
+static size_t past_markup(struct mt_text text, size_t at)
+{
+    while (at < text.bytes && (strchr(" _$)", text.text[at]) != NULL || mt_text_has(text, at, "**")))
+        at += text.text[at] == '*' ? 2 : 1;
+    return at;
+}
+
+/* True when what ends at `at` is taken together with something: "6 * 8". */
+static bool is_operand(struct mt_text text, size_t at)
+{
+    at = past_markup(text, at);
+    return at < text.bytes && strchr("+*/-^", text.text[at]) != NULL;
 }
 
 /*
@@ -337,7 +391,8 @@ static bool stated_number(struct mt_text text, struct number *number, bool *seve
     size_t end = clause_end(text, number->end);
     struct number other;
     for (size_t at = number->end; at < end; at++) {
-        if (text.text[at] == '=' && next_value(text, at, &other) && other.digits < end) *number = other;
+        bool equal = text.text[at] == '=' && next_value(text, at, &other) && other.digits < end;
+        if (equal && !is_operand(text, other.end)) *number = other;
     }
     *several = has_other(text, number);
     return true;
@@ -401,9 +456,8 @@ static enum mt_sentence_weight weight_of(struct mt_text text, const struct numbe
 {
     size_t before = 0;
     enum mt_sentence_weight weight = mt_sentence_weight(text, number->start, &before);
-    size_t after = number->end;
-    while (after < text.bytes && strchr(" *_$)", text.text[after]) != NULL) after++;
-    bool operand = after < text.bytes && strchr("+*/-^", text.text[after]) != NULL;
+    size_t after = past_markup(text, number->end);
+    bool operand = is_operand(text, number->end);
     bool result = (before > 0 && text.text[before - 1] == '=') || weight == MT_WEIGHS_TOTAL;
     if (result) return operand ? MT_WEIGHS_NAMED : MT_WEIGHS_TOTAL;
     if (is_sum(text, after)) return MT_WEIGHS_TOTAL;
@@ -439,6 +493,40 @@ static bool concluded(struct mt_text text, struct number *number)
         if (!found) *number = last;
     }
     return found || next_value(text, 0, &next);
+}
+
+struct mt_text mt_statement_unexplained(struct mt_text text)
+{
+    static const char *const heads[] = {"Explanation", "Verification", "Check",     "Note",
+                                        "Here's",      "Breakdown",    "Reasoning", "Justification"};
+    static const char *const conclusions[] = {" so ", "So ", "Therefore", "Thus", "Hence", NULL};
+    struct number first;
+    if (!next_value(text, 0, &first)) return text;
+    for (size_t at = first.end; at < text.bytes; at++) {
+        for (size_t i = 0; !is_letter(text, at - 1) && i < sizeof heads / sizeof heads[0]; i++) {
+            if (!mt_text_has(text, at, heads[i])) continue;
+            struct mt_text rest = mt_text_from(text, at);
+            size_t colon = mt_text_until(rest, (const char *const[]){":", ".", "\n", NULL}).bytes;
+            bool concluded = mt_text_until(rest, conclusions).bytes < rest.bytes;
+            if (concluded || !mt_text_has(rest, colon, ":")) return text;
+            return (struct mt_text){.text = text.text, .bytes = at};
+        }
+    }
+    return text;
+}
+
+/* Words that say how much where no number does. */
+static enum mt_status append_amount(struct mt_text text, struct mt_byte_list *out)
+{
+    static const char *const words[][2] = {
+        {"ne and a half", "3/2"}, {"half a dozen", "6"}, {"a dozen", "12"},
+        {"half", "1/2"},          {"a third", "1/3"},    {"one third", "1/3"},
+        {"quarter", "1/4"},       {"nothing left", "0"}, {"none left", "0"}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (mt_text_find(text, 0, words[i][0]) < text.bytes)
+            return mt_byte_list_append_text(out, words[i][1]);
+    }
+    return MT_OK;
 }
 
 /* The last statement so far. */
@@ -477,7 +565,8 @@ enum mt_status mt_statement_number(struct mt_pattern *const *patterns, struct mt
              from = match.to > from ? match.to : from + 1) {
             size_t colon = match.from;
             while (colon < match.to && plain.text[colon] != ':' && plain.text[colon] != '\n') colon++;
-            take(&last, plain, plain.text + match.to, colon < match.to);
+            if (last.found || !mt_statement_corrects(i))
+                take(&last, plain, plain.text + match.to, colon < match.to);
         }
     }
     for (size_t at = mt_text_find(plain, 0, "###"); at < plain.bytes; at = mt_text_find(plain, at, "###")) {
@@ -486,9 +575,10 @@ enum mt_status mt_statement_number(struct mt_pattern *const *patterns, struct mt
     }
     if (mt_extract_boxed(plain, &box)) take(&last, plain, box.text, false);
     if (!last.found) {
-        last.text = plain;
-        last.found = concluded(plain, &last.number);
+        last.text = mt_statement_unexplained(plain);
+        last.found = concluded(last.text, &last.number);
         last.several = last.found && has_other(plain, &last.number);
     }
-    return last.found && !last.several ? append_number(last.text, &last.number, out) : MT_OK;
+    if (!last.found) return append_amount(plain, out);
+    return last.several ? MT_OK : append_number(last.text, &last.number, out);
 }

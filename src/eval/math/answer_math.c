@@ -35,6 +35,53 @@ static bool same_texts(struct mt_math_comparison *all, struct mt_text a, struct 
     return same;
 }
 
+// ------------------------------------------------------------------ arbitrary constants
+
+#define MOST_CONSTANTS 4
+
+static bool has_symbol(const struct mt_math_node *node, int64_t symbol)
+{
+    bool found = node->kind == MT_MATH_SYMBOL && node->symbol == symbol;
+    for (const struct mt_math_node *child = node->first; child != NULL && !found; child = child->next)
+        found = has_symbol(child, symbol);
+    return found;
+}
+
+/* The symbols of a tree that another has not, as they come; *shared: it has a variable that both have. False:
+ * one of them does not stand for constants, or there are many. */
+static bool own_constants(const struct mt_math_node *node, const struct mt_math_node *other,
+                          int64_t own[MOST_CONSTANTS], int *count, bool *shared)
+{
+    if (node->kind == MT_MATH_SYMBOL && has_symbol(other, node->symbol)) {
+        *shared = *shared || (node->symbol >= 'a' && node->symbol <= 'z' && node->symbol != MT_SYMBOL_E);
+    } else if (node->kind == MT_MATH_SYMBOL) {
+        bool known = false;
+        for (int i = 0; i < *count; i++) known = known || own[i] == node->symbol;
+        if (!known && (*count == MOST_CONSTANTS || strchr("cCkKABD", (char)(node->symbol % 1000)) == NULL))
+            return false;
+        if (!known) own[(*count)++] = node->symbol;
+    }
+    for (const struct mt_math_node *child = node->first; child != NULL; child = child->next) {
+        if (!own_constants(child, other, own, count, shared)) return false;
+    }
+    return true;
+}
+
+/* Ce^x and Ae^x: the same but for the names of constants. */
+static bool same_but_constants(struct mt_math_comparison *all, const struct mt_math_node *a,
+                               const struct mt_math_node *b)
+{
+    int64_t left[MOST_CONSTANTS];
+    int64_t right[MOST_CONSTANTS];
+    int counts[2] = {0};
+    bool shared[2] = {false};
+    if (!own_constants(a, b, left, &counts[0], &shared[0]) ||
+        !own_constants(b, a, right, &counts[1], &shared[1]) || counts[0] != counts[1] || counts[0] == 0)
+        return false;
+    for (int i = 0; i < counts[0] && b != NULL; i++) b = mt_math_renamed(all, b, right[i], left[i]);
+    return shared[0] && b != NULL && mt_math_same_answer(all, a, b);
+}
+
 /* The trees, or where there is none the letters. */
 static bool same_parts(struct mt_math_comparison *all, struct mt_text a, struct mt_text b)
 {
@@ -45,7 +92,9 @@ static bool same_parts(struct mt_math_comparison *all, struct mt_text a, struct 
     if (status == MT_OK) status = mt_math_parse(arena, b.text, b.bytes, &right);
     if (status != MT_OK) all->exact.numbers.status = status;
     if (mt_math_is_broken(all)) return false;
-    if (left != NULL && right != NULL && mt_math_same_answer(all, left, right)) return true;
+    if (left != NULL && right != NULL &&
+        (mt_math_same_answer(all, left, right) || same_but_constants(all, left, right)))
+        return true;
     bool letters = left == NULL || right == NULL || left->kind == MT_MATH_TEXT || right->kind == MT_MATH_TEXT;
     if (letters && !mt_math_is_broken(all) && mt_math_same_letters(all, a.text, a.bytes, b.text, b.bytes))
         return true;

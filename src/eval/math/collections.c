@@ -153,7 +153,7 @@ static bool is_equation(const struct mt_math_node *node)
     return true;
 }
 
-/* "a=1, b=2" and "(a,b)=(1,2)"; a single "x=±3" counts as well. False: something else. */
+/* "a=1, b=2", "(a,b)=(1,2)" and "x=1, 2"; a single "x=±3" counts as well. False: something else. */
 static bool read_named(const struct mt_math_node *node, struct named_values *list)
 {
     *list = (struct named_values){.one_letter = true};
@@ -170,8 +170,13 @@ static bool read_named(const struct mt_math_node *node, struct named_values *lis
         return true;
     }
     if (!mt_math_is_bare(node)) return false;
+    const struct mt_math_node *name = node->first->first; // of "x = 2, -2" for both
     for (const struct mt_math_node *child = node->first; child != NULL; child = child->next) {
-        if (!is_equation(child) || !add_named(list, child->first, child->last)) return false;
+        bool equation = is_equation(child);
+        if (equation) name = child->first;
+        if ((!equation && (child->kind == MT_MATH_RELATION || !is_equation(node->first))) ||
+            !add_named(list, name, equation ? child->last : child))
+            return false;
     }
     return list->count > 0;
 }

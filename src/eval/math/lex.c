@@ -190,7 +190,10 @@ static void lex_text(struct mt_math_parser *parser, struct mt_math_token *token)
         words |= isalpha((unsigned char)*next) != 0 || (unsigned char)*next >= 128;
         next++;
     }
-    if (!words && open == 0) { // \textbf{36}: braces that only group
+    const char *inside = parser->at + 1;
+    while (inside < next && *inside == ' ') inside++;
+    bool number = isdigit((unsigned char)*inside) || (next - inside > 4 && memcmp(inside, "\\usd", 4) == 0);
+    if ((!words || number) && open == 0) { // \textbf{36}, \text{36 cm}: braces that only group
         *token = (struct mt_math_token){.kind = MT_TOKEN_SIGN, .start = parser->at, .bytes = 1, .sign = '{'};
         parser->at++;
         return;

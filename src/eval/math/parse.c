@@ -183,6 +183,9 @@ static struct mt_math_node *matrix(struct mt_math_parser *parser)
     while (!parser->failed && rows != NULL && row != NULL) {
         row->open = '(';
         row->close = ')';
+        bool word = lines && parser->token.kind == MT_TOKEN_TEXT;
+        if (word && (mt_token_spells(&parser->token, "if") || mt_token_spells(&parser->token, "for")))
+            mt_math_advance(parser);
         mt_node_adopt(row, lines ? mt_parse_relation(parser) : mt_parse_sum(parser));
         if (mt_math_take(parser, '&')) continue;
         single = single && row->count == 1;
@@ -548,6 +551,29 @@ static struct mt_math_node *per_unit(struct mt_math_parser *parser, struct mt_ma
     return mt_node_named(parser, MT_MATH_UNIT, text, (size_t)length, value);
 }
 
+/* A product; with a tuple or a matrix, of each of its parts. A name stays: f(x,y). */
+static struct mt_math_node *times(struct mt_math_parser *parser, struct mt_math_node *left,
+                                  struct mt_math_node *right)
+{
+    bool tuple = !parser->failed && right->kind == MT_MATH_GROUP && right->open == '(' && right->close == ')';
+    if (!tuple || left->kind == MT_MATH_SYMBOL || left->kind == MT_MATH_GROUP || left->kind == MT_MATH_TEXT)
+        return mt_node_pair(parser, MT_MATH_PRODUCT, left, right);
+    for (struct mt_math_node *child = right->first; child != NULL && !parser->failed; child = child->next) {
+        struct mt_math_node *scalar = mt_node_new(parser, left->kind);
+        struct mt_math_node *part = mt_node_new(parser, child->kind);
+        struct mt_math_node *next = child->next;
+        if (scalar == NULL || part == NULL) return NULL;
+        *scalar = *left;
+        *part = *child;
+        scalar->next = part->next = NULL;
+        part = times(parser, scalar, part);
+        if (part == NULL) return NULL;
+        *child = *part;
+        child->next = next;
+    }
+    return right;
+}
+
 /* Multiplication without a sign. */
 static struct mt_math_node *next_to(struct mt_math_parser *parser, struct mt_math_node *left)
 {
@@ -561,7 +587,7 @@ static struct mt_math_node *next_to(struct mt_math_parser *parser, struct mt_mat
         return mt_node_wrap(parser, right->kind, mt_node_pair(parser, MT_MATH_SUM, left, right->first));
     if (fraction && is_unit_fraction(right)) return per_unit(parser, left, right);
     bool mixed = fraction && is_mixed(left, right);
-    return mt_node_pair(parser, mixed ? MT_MATH_SUM : MT_MATH_PRODUCT, left, right);
+    return mixed ? mt_node_pair(parser, MT_MATH_SUM, left, right) : times(parser, left, right);
 }
 
 /* "7 hours 30 minutes": in the last unit. Words between numbers that are no such units are no mathematics. */
@@ -593,7 +619,7 @@ static struct mt_math_node *product(struct mt_math_parser *parser)
     struct mt_math_node *left = signed_factor(parser);
     while (!parser->failed) {
         if (mt_math_take(parser, '*')) {
-            left = mt_node_pair(parser, MT_MATH_PRODUCT, left, signed_factor(parser));
+            left = times(parser, left, signed_factor(parser));
         } else if (mt_math_take(parser, '/')) {
             left = mt_node_pair(parser, MT_MATH_QUOTIENT, left, signed_factor(parser));
         } else if (begins_factor(parser)) {

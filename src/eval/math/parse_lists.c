@@ -72,9 +72,45 @@ static struct mt_math_node *united(struct mt_math_parser *parser)
     return all;
 }
 
+/* x \equiv 10 \pmod{7} is x = 7k + 3 for whole k; without "x \equiv" it is its value. */
+static struct mt_math_node *congruence(struct mt_math_parser *parser, struct mt_math_node *name,
+                                       struct mt_math_node *value)
+{
+    bool round = mt_math_take_command(parser, "pmod");
+    if (!round && !mt_math_take_command(parser, "mod") && !mt_math_take_command(parser, "bmod"))
+        return name == NULL ? value : mt_node_fail(parser);
+    struct mt_math_node *modulus = mt_parse_sum(parser);
+    if (parser->failed || name == NULL) return parser->failed ? NULL : value;
+    int64_t rest = 0;
+    int64_t size = 0;
+    bool negative = value->kind == MT_MATH_NEGATIVE;
+    const struct mt_math_node *whole = negative ? value->first : value;
+    if (whole->kind == MT_MATH_NUMBER && modulus->kind == MT_MATH_NUMBER &&
+        mt_rational_small(&whole->number, &rest) && mt_rational_small(&modulus->number, &size) && size > 0) {
+        rest = (negative ? -(rest % size) + size : rest) % size;
+        value = mt_node_new(parser, MT_MATH_NUMBER);
+        if (value != NULL) value->number = mt_rational_make(&parser->numbers, rest, 1);
+    }
+    struct mt_math_node *any = mt_node_new(parser, MT_MATH_SYMBOL);
+    if (any == NULL) return NULL;
+    any->symbol = MT_SYMBOL_WHOLE;
+    struct mt_math_node *multiples = mt_node_pair(parser, MT_MATH_PRODUCT, modulus, any);
+    struct mt_math_node *all = mt_node_pair(parser, MT_MATH_SUM, multiples, value);
+    struct mt_math_node *equation = mt_node_pair(parser, MT_MATH_RELATION, name, all);
+    if (equation != NULL) equation->relations[0] = '=';
+    return equation;
+}
+
 struct mt_math_node *mt_parse_relation(struct mt_math_parser *parser)
 {
+    (void)mt_math_take_command(parser, "approx"); // "≈ 3.14"
     struct mt_math_node *node = united(parser);
+    if (parser->failed) return NULL;
+    if (mt_math_take_command(parser, "equiv")) {
+        struct mt_math_node *value = mt_parse_sum(parser);
+        return parser->failed ? NULL : congruence(parser, node, value);
+    }
+    node = congruence(parser, NULL, node);
     if (parser->failed) return NULL;
     char sign = take_relation(parser);
     if (sign == '\0') return node;
