@@ -39,18 +39,18 @@ template <int D, int DV, bool SAME, int WARPS> struct decode_memory {
 /* What a block works on. */
 struct decode_part {
     struct sequence s;
-    int64_t first; // row, within the sequence: query · group + head
-    int64_t rows;  // of the sequence
-    int group;     // heads that read the key head
+    int first; // row, within the sequence: query · group + head
+    int rows;  // of the sequence
+    int group; // heads that read the key head; 32 bits, by which a division is cheap
     int64_t key_head;
 };
 
-__device__ static inline int64_t query_of(const struct decode_part &p, int64_t row)
+__device__ static inline int query_of(const struct decode_part &p, int row)
 {
     return (p.first + row) / p.group;
 }
 
-__device__ static inline int64_t head_of(const struct decode_part &p, int64_t row)
+__device__ static inline int64_t head_of(const struct decode_part &p, int row)
 {
     return p.key_head * p.group + (p.first + row) % p.group;
 }
@@ -64,9 +64,9 @@ __device__ static bool find_part(const struct mt_attention_forward_args &a, stru
     int b = find_expert(static_cast<const int32_t *>(a.q_offsets.data), (int)a.q_offsets.dim[0] - 1, ROWS,
                         &tile, p->group);
     if (b < 0) return false;
-    p->first = tile * ROWS;
+    p->first = (int)tile * ROWS;
     p->s = sequence_at(a.q_offsets, a.k_offsets, b);
-    p->rows = p->s.queries * p->group;
+    p->rows = (int)p->s.queries * p->group;
     if (cuda_present(a.k_starts)) p->s.k_first = cuda_int1(a.k_starts, b);
     return true;
 }
@@ -227,7 +227,7 @@ __device__ static void store_partial(const struct mt_attention_forward_args &a, 
 __device__ static void store_nothing(const struct mt_attention_forward_args &a, const struct decode_part &p,
                                      float *partial)
 {
-    int64_t row = threadIdx.x;
+    int row = (int)threadIdx.x;
     if (row >= ROWS || p.first + row >= p.rows) return;
     float *place =
         partial_at(a, partial, p.s.q_first + query_of(p, row), head_of(p, row), blockIdx.z, gridDim.z);
@@ -253,7 +253,7 @@ __global__ static void __launch_bounds__(32 * WARPS)
     int64_t k_end = p.s.k_first + p.s.keys;
     int width = (int)a.q.dim[2];
     int value = (int)a.v.dim[2];
-    int64_t last = p.first + ROWS < p.rows ? p.first + ROWS : p.rows;
+    int last = p.first + ROWS < p.rows ? p.first + ROWS : p.rows;
     int64_t first_key = first_key_seen(p.s, query_of(p, 0), a.window);
     int64_t last_key = end_of_keys(p.s, (last - 1) / p.group + 1);
     int64_t tiles = last_key > first_key ? (last_key - first_key + KEYS - 1) / KEYS : 0;
@@ -291,7 +291,7 @@ __global__ static void __launch_bounds__(32 * WARPS)
     store_partial<COLUMNS>(a, p, m, out, partial);
 }
 
-/* A block per query and head. Lane i of each warp knows of stretch i. */
+/* A block per query, head and JOIN_THREADS columns. Lane i of each warp knows of stretch i. */
 __global__ static void join_kernel(const __grid_constant__ struct mt_attention_forward_args a, float *partial,
                                    int stretches)
 {
@@ -311,24 +311,23 @@ __global__ static void join_kernel(const __grid_constant__ struct mt_attention_f
     sum *= factor;
     for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(CUDA_EVERY, sum, distance);
     // A factor of 0: the stretch may have written no sums.
-    for (int64_t column = threadIdx.x; column < (value + 31) / 32 * 32; column += JOIN_THREADS) {
-        float out = 0.0f;
-        for (int i = 0; i < stretches; i += AHEAD) {
-            float weight[AHEAD];
-            float part[AHEAD];
+    int64_t column = (int64_t)blockIdx.z * JOIN_THREADS + threadIdx.x;
+    float out = 0.0f;
+    for (int i = 0; i < stretches; i += AHEAD) {
+        float weight[AHEAD];
+        float part[AHEAD];
 #pragma unroll
-            for (int n = 0; n < AHEAD; n++) {
-                weight[n] = __shfl_sync(CUDA_EVERY, factor, (i + n) % 32);
-                bool there = i + n < stretches && weight[n] != 0.0f && column < value;
-                part[n] = there ? first[(i + n) * (value + 2) + column] : 0.0f;
-            }
-#pragma unroll
-            for (int n = 0; n < AHEAD; n++) out += weight[n] * part[n];
+        for (int n = 0; n < AHEAD; n++) {
+            weight[n] = __shfl_sync(CUDA_EVERY, factor, (i + n) % 32);
+            bool there = i + n < stretches && weight[n] != 0.0f && column < value;
+            part[n] = there ? first[(i + n) * (value + 2) + column] : 0.0f;
         }
-        int64_t at = token * a.out.stride[0] + head * a.out.stride[1] + column;
-        if (column < value) cuda_float_set(a.out.data, a.out.dtype, at, sum == 0.0f ? 0.0f : out / sum);
+#pragma unroll
+        for (int n = 0; n < AHEAD; n++) out += weight[n] * part[n];
     }
-    if (threadIdx.x != 0 || !cuda_present(a.lse)) return;
+    int64_t at = token * a.out.stride[0] + head * a.out.stride[1] + column;
+    if (column < value) cuda_float_set(a.out.data, a.out.dtype, at, sum == 0.0f ? 0.0f : out / sum);
+    if (column != 0 || !cuda_present(a.lse)) return;
     cuda_put2(a.lse, token, head, sum == 0.0f ? -INFINITY : (double)(highest * LN_2 + logf(sum)));
 }
 
@@ -389,7 +388,8 @@ static enum mt_status launch(struct mt_device *device, const struct mt_attention
     dim3 grid((unsigned)blocks_of_rows(a), (unsigned)a->k.dim[1], (unsigned)stretches);
     status = cuda_launch(device, "attention of few queries", kernel, grid, 32 * WARPS, bytes, *a, partial);
     if (status != MT_OK) return status;
-    dim3 rows((unsigned)a->q.dim[0], (unsigned)a->q.dim[1]);
+    int64_t parts = (a->v.dim[2] + JOIN_THREADS - 1) / JOIN_THREADS;
+    dim3 rows((unsigned)a->q.dim[0], (unsigned)a->q.dim[1], (unsigned)(parts > 0 ? parts : 1));
     return cuda_launch(device, "joining attention's stretches", join_kernel, rows, JOIN_THREADS, 0, *a,
                        partial, stretches);
 }
