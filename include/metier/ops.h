@@ -611,6 +611,17 @@ struct mt_reduce_args {
     bool accumulate; // out += (max: the larger) instead of out =
 };
 
+/*
+ * What choosing the likeliest token and scoring a given one need of a row of logits: where the highest is,
+ * the first of equals, or -1 where one of them is infinite or NaN; and log Σ_j exp(logits[r,j]), NaN in that
+ * case.
+ */
+struct mt_logit_summary_args {
+    struct mt_tensor logits;  // f32 [R,V]
+    struct mt_tensor highest; // i32 [R], output
+    struct mt_tensor log_sum; // f64 [R], optional output
+};
+
 // ------------------------------------------------------------------ the list
 
 // One line per op. The enumerator MT_OP_x, the wrapper mt_x and the struct mt_x_args follow from it.
@@ -664,6 +675,7 @@ struct mt_reduce_args {
     X(cross_entropy)                                                                                         \
     X(adamw)                                                                                                 \
     X(reduce)                                                                                                \
+    X(logit_summary)                                                                                         \
     X(column_stats_forward)                                                                                  \
     X(column_stats_backward)                                                                                 \
     X(slot_stats_forward)                                                                                    \

@@ -67,10 +67,26 @@ static enum mt_status take_memory(struct mt_engine *engine)
 
 static enum mt_status make_logits(struct mt_engine *engine)
 {
-    size_t bytes = (size_t)engine->logit_rows * (size_t)engine->desc->vocabulary * sizeof(float);
-    enum mt_status status = mt_device_buffer_create(engine->device, bytes, &engine->logits);
-    if (status == MT_OK && !mt_device_on_host(engine->device))
-        status = mt_device_staging_create(engine->device, bytes, &engine->host_logits);
+    struct mt_device *device = engine->device;
+    struct mt_arena *arena = &engine->arena;
+    size_t rows = (size_t)engine->logit_rows;
+    size_t bytes = rows * (size_t)engine->desc->vocabulary * sizeof(float);
+    enum mt_status status = mt_device_buffer_create(device, bytes, &engine->logits);
+    if (status == MT_OK && !mt_device_on_host(device))
+        status = mt_device_staging_create(device, bytes, &engine->host_logits);
+    if (status == MT_OK)
+        status = mt_device_buffer_create(device, rows * sizeof(double), &engine->device_log_sum);
+    if (status == MT_OK)
+        status = mt_device_buffer_create(device, rows * sizeof(int32_t), &engine->device_highest);
+    if (status == MT_OK)
+        status = mt_device_buffer_create(device, MT_ENGINE_PICKS * sizeof(int32_t), &engine->device_places);
+    if (status == MT_OK)
+        status = mt_device_buffer_create(device, MT_ENGINE_PICKS * sizeof(float), &engine->device_picked);
+    engine->log_sum = mt_arena_array(arena, rows, sizeof *engine->log_sum, &status);
+    engine->highest = mt_arena_array(arena, rows, sizeof *engine->highest, &status);
+    engine->places = mt_arena_array(arena, MT_ENGINE_PICKS, sizeof *engine->places, &status);
+    engine->picked = mt_arena_array(arena, MT_ENGINE_PICKS, sizeof *engine->picked, &status);
+    engine->pick = mt_arena_array(arena, MT_ENGINE_PICKS, sizeof *engine->pick, &status);
     return status;
 }
 
@@ -98,6 +114,9 @@ enum mt_status mt_engine_create(struct mt_model *model, const struct mt_engine_o
     made->most_sequences = sizes.sequences;
     made->prompt_keys = mt_model_prompt_keys(&sizes);
     made->logit_rows = sizes.logit_rows;
+    // Places in all logits at hand are counted in 32 bits.
+    if (made->logit_rows > INT32_MAX / made->desc->vocabulary)
+        made->logit_rows = INT32_MAX / made->desc->vocabulary;
     status = take_memory(made);
     if (status == MT_OK) status = make_logits(made);
     if (status == MT_OK) status = mt_sampler_create(ctx, made->desc->vocabulary, &made->sampler);
@@ -116,6 +135,10 @@ void mt_engine_destroy(struct mt_engine *engine)
     mt_sampler_destroy(&engine->sampler);
     mt_buffer_release(&engine->logits);
     mt_buffer_release(&engine->host_logits);
+    mt_buffer_release(&engine->device_log_sum);
+    mt_buffer_release(&engine->device_highest);
+    mt_buffer_release(&engine->device_places);
+    mt_buffer_release(&engine->device_picked);
     mt_arena_free(&engine->arena);
     mt_release(ctx, engine->line, engine->line_capacity * sizeof *engine->line);
     mt_release(ctx, engine, sizeof *engine);
@@ -317,23 +340,46 @@ static void move_on(struct mt_engine *engine)
     }
 }
 
+/* What the slots of wanted rows [first, first+count) need of the logits at hand, fetched from the device. */
+static enum mt_status fetch_rows(struct mt_engine *engine, int64_t first, int64_t count,
+                                 const struct mt_tensor *logits)
+{
+    struct mt_device *device = engine->device;
+    bool scores = false;
+    bool draws = false;
+    for (int64_t i = first; i < first + count; i++) {
+        const struct engine_slot *slot = &engine->slot[engine->row[i].slot];
+        scores = scores || slot->use != SLOT_GENERATION;
+        draws = draws || mt_engine_slot_draws(slot);
+    }
+    struct mt_logit_summary_args summary = {
+        .logits = *logits, .highest = mt_tensor_1d(engine->device_highest.data, MT_I32, count)};
+    if (scores) summary.log_sum = mt_tensor_1d(engine->device_log_sum.data, MT_F64, count);
+    enum mt_status status = mt_logit_summary(device, &summary);
+    if (status == MT_OK)
+        status = mt_device_download(device, engine->highest, engine->device_highest.data,
+                                    (size_t)count * sizeof *engine->highest);
+    if (status == MT_OK && scores)
+        status = mt_device_download(device, engine->log_sum, engine->device_log_sum.data,
+                                    (size_t)count * sizeof *engine->log_sum);
+    if (status == MT_OK && draws && engine->host_logits.data != NULL)
+        status = mt_device_download(device, engine->host_logits.data, engine->logits.data,
+                                    (size_t)mt_tensor_count(logits) * sizeof(float));
+    return status;
+}
+
 /* Logits of wanted rows [first, first+count), handed to their slots. */
 static enum mt_status hand_out(struct mt_engine *engine, int64_t first, int64_t count)
 {
     int64_t vocabulary = engine->desc->vocabulary;
     struct mt_tensor logits = mt_tensor_2d(engine->logits.data, MT_F32, count, vocabulary);
     enum mt_status status = mt_model_logits_of(engine->model, engine->wanted + first, count, &logits);
-    float *values = engine->logits.data;
-    if (status == MT_OK && engine->host_logits.data != NULL) {
-        values = engine->host_logits.data;
-        status = mt_device_download(engine->device, values, engine->logits.data,
-                                    (size_t)(count * vocabulary) * sizeof(float));
-    }
-    for (int64_t i = 0; status == MT_OK && i < count; i++) {
-        const struct engine_row *row = &engine->row[first + i];
-        status = mt_engine_take_logits(engine, row->slot, row->position, values + i * vocabulary);
-    }
-    return status;
+    if (status == MT_OK) status = fetch_rows(engine, first, count, &logits);
+    float *values = engine->host_logits.data != NULL ? engine->host_logits.data : engine->logits.data;
+    engine->picks = 0;
+    for (int64_t i = 0; status == MT_OK && i < count; i++)
+        status = mt_engine_take_row(engine, i, &engine->row[first + i], values + i * vocabulary);
+    return status == MT_OK ? mt_engine_take_picks(engine) : status;
 }
 
 static enum mt_status compute(struct mt_engine *engine)

@@ -6,7 +6,7 @@ struct aims {
     int64_t slots;
     int64_t pass_tokens;
 };
-static const struct aims host_aims = {.slots = 16, .pass_tokens = 1024};
+static const struct aims host_aims = {.slots = 32, .pass_tokens = 1024};
 // No more slots than passes of single tokens are recorded for (model/replay.h).
 static const struct aims device_aims = {.slots = 256, .pass_tokens = 8192};
 

@@ -205,12 +205,17 @@ static bool is_stop(const struct mt_generation *generation, int32_t id)
     return false;
 }
 
-static enum mt_status go_on(struct mt_engine *engine, struct engine_slot *slot, float *logits)
+bool mt_engine_slot_draws(const struct engine_slot *slot)
+{
+    if (slot->use != SLOT_GENERATION) return false;
+    const struct mt_sampling *sampling = &slot->generation->sampling;
+    return sampling->temperature != 0.0 || sampling->repetition_penalty != 1.0;
+}
+
+/* The slot's next token is `id`. */
+static enum mt_status go_on(struct mt_engine *engine, struct engine_slot *slot, int32_t id)
 {
     const struct mt_generation *generation = slot->generation;
-    struct mt_sampling_place place = {
-        .request = generation->number, .position = slot->count, .past = slot->ids};
-    int32_t id = mt_sampler_choose(&engine->sampler, &generation->sampling, &place, logits);
     if (is_stop(generation, id)) return finish_generation(engine, slot, MT_FINISH_STOP_TOKEN);
     bool stop = false;
     engine->counts.generated_tokens++;
@@ -243,51 +248,85 @@ static bool is_alone(const struct mt_engine *engine, const struct mt_scoring *sc
     return scoring->continuations == 1 || rotation_changes(engine, scoring->count, length);
 }
 
-/* log p of an id, added to a continuation, of which it is number `index`. */
-static void add_score(const float *logits, double log_sum, int32_t highest, int64_t index,
-                      struct mt_continuation *continuation)
+/* log p of an id, added to its continuation. */
+static void add_score(const struct mt_engine *engine, const struct engine_pick *pick, float logit)
 {
-    int32_t id = continuation->ids[index];
-    double score = (double)logits[id] - log_sum;
-    if (index == 0) {
+    struct mt_continuation *continuation = pick->continuation;
+    double score = (double)logit - engine->log_sum[pick->row];
+    if (pick->index == 0) {
         continuation->log_probability = 0.0;
         continuation->greedy = true;
     }
     continuation->log_probability += score;
-    continuation->greedy = continuation->greedy && id == highest;
-    if (continuation->each != NULL) continuation->each[index] = (float)score;
+    continuation->greedy =
+        continuation->greedy && continuation->ids[pick->index] == engine->highest[pick->row];
+    if (continuation->each != NULL) continuation->each[pick->index] = (float)score;
 }
 
-static void take_scores(const struct mt_engine *engine, const struct engine_slot *slot, int64_t position,
-                        const float *logits)
+enum mt_status mt_engine_take_picks(struct mt_engine *engine)
+{
+    int64_t count = engine->picks;
+    int64_t logits = engine->logit_rows * engine->desc->vocabulary;
+    struct mt_embedding_forward_args gather = {
+        .table = mt_tensor_2d(engine->logits.data, MT_F32, logits, 1),
+        .ids = mt_tensor_1d(engine->device_places.data, MT_I32, count),
+        .y = mt_tensor_2d(engine->device_picked.data, MT_F32, count, 1)};
+    engine->picks = 0;
+    if (count == 0) return MT_OK;
+    enum mt_status status = mt_device_upload(engine->device, engine->device_places.data, engine->places,
+                                             (size_t)count * sizeof *engine->places);
+    if (status == MT_OK) status = mt_embedding_forward(engine->device, &gather);
+    if (status == MT_OK)
+        status = mt_device_download(engine->device, engine->picked, engine->device_picked.data,
+                                    (size_t)count * sizeof *engine->picked);
+    for (int64_t i = 0; status == MT_OK && i < count; i++)
+        add_score(engine, &engine->pick[i], engine->picked[i]);
+    return status;
+}
+
+static enum mt_status pick(struct mt_engine *engine, int64_t row, struct mt_continuation *continuation,
+                           int64_t index)
+{
+    enum mt_status status = engine->picks == MT_ENGINE_PICKS ? mt_engine_take_picks(engine) : MT_OK;
+    int64_t at = engine->picks++;
+    engine->pick[at] = (struct engine_pick){.continuation = continuation, .index = index, .row = row};
+    engine->places[at] = (int32_t)(row * engine->desc->vocabulary + continuation->ids[index]);
+    return status;
+}
+
+static enum mt_status pick_scores(struct mt_engine *engine, const struct engine_slot *slot, int64_t position,
+                                  int64_t row)
 {
     const struct mt_scoring *scoring = slot->scoring;
-    int32_t highest = mt_logits_highest(logits, engine->desc->vocabulary);
-    double log_sum = mt_logits_log_sum(logits, engine->desc->vocabulary);
-    int64_t index = position + 1 - scoring->count;
-    if (slot->use == SLOT_CONTINUATION) {
-        add_score(logits, log_sum, highest, index, &scoring->continuation[slot->continuation]);
-        return;
-    }
+    enum mt_status status = MT_OK;
+    if (slot->use == SLOT_CONTINUATION)
+        return pick(engine, row, &scoring->continuation[slot->continuation], position + 1 - scoring->count);
     // The end of the prefix says how likely each continuation's first id is.
-    for (size_t i = 0; i < scoring->continuations; i++) {
-        if (!is_alone(engine, scoring, i)) add_score(logits, log_sum, highest, 0, &scoring->continuation[i]);
+    for (size_t i = 0; status == MT_OK && i < scoring->continuations; i++) {
+        if (!is_alone(engine, scoring, i)) status = pick(engine, row, &scoring->continuation[i], 0);
     }
+    return status;
 }
 
-enum mt_status mt_engine_take_logits(struct mt_engine *engine, int64_t slot, int64_t position, float *logits)
+enum mt_status mt_engine_take_row(struct mt_engine *engine, int64_t row, const struct engine_row *whose,
+                                  float *logits)
 {
-    struct engine_slot *s = &engine->slot[slot];
-    if (!mt_logits_finite(logits, engine->desc->vocabulary)) {
+    struct engine_slot *s = &engine->slot[whose->slot];
+    int32_t id = engine->highest[row];
+    if (id < 0) {
         return mt_fail(
             engine->ctx, MT_ERR_NUMERIC,
             "the model's logits after token %lld are not finite numbers: its weights, or the adapter's, "
             "are damaged or too large",
-            (long long)position + 1);
+            (long long)whose->position + 1);
     }
-    if (s->use == SLOT_GENERATION) return go_on(engine, s, logits);
-    take_scores(engine, s, position, logits);
-    return MT_OK;
+    if (s->use != SLOT_GENERATION) return pick_scores(engine, s, whose->position, row);
+    if (mt_engine_slot_draws(s)) {
+        struct mt_sampling_place place = {
+            .request = s->generation->number, .position = s->count, .past = s->ids};
+        id = mt_sampler_choose(&engine->sampler, &s->generation->sampling, &place, logits);
+    }
+    return go_on(engine, s, id);
 }
 
 /* A slot goes on after a scoring's prefix, which it has, with continuation `number`. */

@@ -54,6 +54,15 @@ struct engine_row {
     int32_t row;
 };
 
+#define MT_ENGINE_PICKS 1024 // at a time
+
+/* An id whose logit a continuation waits for. */
+struct engine_pick {
+    struct mt_continuation *continuation; // borrowed
+    int64_t index;                        // of the id in it
+    int64_t row;                          // of the logits at hand
+};
+
 struct mt_engine {
     struct mt_context *ctx;   // borrowed
     struct mt_arena arena;    // of all arrays below but the line
@@ -84,6 +93,18 @@ struct mt_engine {
     int64_t logit_rows;
     struct mt_buffer logits;      // f32 [logit_rows, V]
     struct mt_buffer host_logits; // the same, where the device's memory cannot be read; else empty
+    // of those rows, on the device and here
+    struct mt_buffer device_log_sum; // f64 [logit_rows]
+    struct mt_buffer device_highest; // i32 [logit_rows]
+    double *log_sum;
+    int32_t *highest; // -1: a logit is not finite
+    // logits of given ids that scorings wait for
+    struct mt_buffer device_places; // i32 [MT_ENGINE_PICKS]: row · V + id
+    struct mt_buffer device_picked; // f32 [MT_ENGINE_PICKS]
+    int32_t *places;
+    float *picked;
+    struct engine_pick *pick;
+    int64_t picks;
     struct mt_engine_counts counts;
     size_t active; // requests that hold slots
 };
@@ -105,8 +126,15 @@ enum mt_status mt_engine_admit(struct mt_engine *engine);
 /* Begins continuations of the scorings whose prefix is there. */
 enum mt_status mt_engine_start_continuations(struct mt_engine *engine);
 
-/* Hands the logits after a token to the slot. */
-enum mt_status mt_engine_take_logits(struct mt_engine *engine, int64_t slot, int64_t position, float *logits);
+/* True when the whole row of logits is needed to choose the slot's next token. */
+bool mt_engine_slot_draws(const struct engine_slot *slot);
+
+/* Hands row `row` of the logits at hand to its slot; `logits` is the row where the slot draws. */
+enum mt_status mt_engine_take_row(struct mt_engine *engine, int64_t row, const struct engine_row *whose,
+                                  float *logits);
+
+/* Fetches what scorings wait for of the logits at hand. */
+enum mt_status mt_engine_take_picks(struct mt_engine *engine);
 
 /* All tokens of a slot that scores are computed. */
 enum mt_status mt_engine_finish_tokens(struct mt_engine *engine, int64_t slot);

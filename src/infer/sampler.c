@@ -69,16 +69,6 @@ int32_t mt_logits_highest(const float *logits, int64_t vocabulary)
     return 0; // none is a number
 }
 
-double mt_logits_log_sum(const float *logits, int64_t vocabulary)
-{
-    int32_t highest = mt_logits_highest(logits, vocabulary);
-    double sum = 1.0; // its own part
-    for (int64_t i = 0; i < vocabulary; i++) {
-        if (i != highest) sum += (double)expf(logits[i] - logits[highest]);
-    }
-    return (double)logits[highest] + log(sum);
-}
-
 static void penalise(struct mt_sampler *sampler, const struct mt_sampling *sampling,
                      const struct mt_sampling_place *place, float *logits)
 {

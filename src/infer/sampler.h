@@ -53,7 +53,4 @@ bool mt_logits_finite(const float *logits, int64_t vocabulary);
 /* The id of the highest logit. */
 int32_t mt_logits_highest(const float *logits, int64_t vocabulary);
 
-/* log Σ exp(logits), summed in double. */
-double mt_logits_log_sum(const float *logits, int64_t vocabulary);
-
 #endif

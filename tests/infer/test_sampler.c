@@ -146,16 +146,6 @@ static void test_refusals(void **state)
     for (int i = 0; i < 6; i++) assert_int_equal(mt_sampling_check(&drawing->ctx, &bad[i]), MT_ERR_USAGE);
 }
 
-static void test_log_sum(void **state)
-{
-    (void)state;
-    double sum = 0.0;
-    for (int i = 0; i < VOCABULARY; i++) sum += exp((double)logits[i]);
-    assert_true(fabs(mt_logits_log_sum(logits, VOCABULARY) - log(sum)) < 1e-6);
-    const float large[] = {1e4f, 1e4f};
-    assert_true(fabs(mt_logits_log_sum(large, 2) - (1e4 + log(2.0))) < 1e-6);
-}
-
 static enum mt_status create_only(struct mt_context *ctx, const void *self)
 {
     (void)self;
@@ -176,8 +166,8 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        DRAWING(test_shares),   DRAWING(test_determined),       DRAWING(test_penalty),
-        DRAWING(test_refusals), cmocka_unit_test(test_log_sum), cmocka_unit_test(test_memory),
+        DRAWING(test_shares),   DRAWING(test_determined),      DRAWING(test_penalty),
+        DRAWING(test_refusals), cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,7 @@
     X(cross_entropy)   \
     X(adamw)           \
     X(reduce)          \
+    X(logit_summary)   \
     X(stats)           \
     X(router_zloss)    \
     X(slot_drop)       \

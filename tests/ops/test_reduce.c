@@ -60,6 +60,27 @@ static void test_specials_everywhere(void **state)
     assert_true(reduced(test, x, MT_REDUCE_NONFINITE) == 0.0);
 }
 
+/* Its neighbour logit_summary: the first of equals, sums of what exp alone could not hold, -1 where one is
+ * NaN. */
+static void test_logit_summary(void **state)
+{
+    struct op_test *test = *state;
+    float logits[3][4] = {
+        {1e4f, 1e4f, -1e4f, 0.0f}, {-3.0f, -2.0f, -2.0f, -4.0f}, {1.0f, (float)NAN, 2.0f, 3.0f}};
+    int32_t highest[3];
+    double log_sum[3];
+    struct mt_logit_summary_args args = {.logits = mt_tensor_2d(logits, MT_F32, 3, 4),
+                                         .highest = mt_tensor_1d(highest, MT_I32, 3),
+                                         .log_sum = mt_tensor_1d(log_sum, MT_F64, 3)};
+    assert_int_equal(mt_logit_summary(test->device, &args), MT_OK);
+    assert_int_equal(highest[0], 0);
+    assert_int_equal(highest[1], 1);
+    assert_int_equal(highest[2], -1);
+    assert_true(fabs(log_sum[0] - (1e4 + log(2.0))) < 1e-6);
+    assert_true(fabs(log_sum[1] - log(exp(-3.0) + 2.0 * exp(-2.0) + exp(-4.0))) < 1e-6);
+    assert_true(isnan(log_sum[2]));
+}
+
 static void test_refusals(void **state)
 {
     struct op_test *test = *state;
@@ -79,8 +100,12 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {ON_REF(test_values), ON_CPU(test_values),
-                                       ON_REF(test_specials_everywhere), ON_CPU(test_specials_everywhere),
+    const struct CMUnitTest tests[] = {ON_REF(test_values),
+                                       ON_CPU(test_values),
+                                       ON_REF(test_specials_everywhere),
+                                       ON_CPU(test_specials_everywhere),
+                                       ON_REF(test_logit_summary),
+                                       ON_CPU(test_logit_summary),
                                        ON_CPU(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
