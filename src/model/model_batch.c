@@ -370,11 +370,11 @@ enum mt_status mt_model_backward(struct mt_model *model)
 static enum mt_status plan_forward(struct mt_model *model, const struct mt_batch *batch)
 {
     struct mt_model_loss loss;
-    struct mt_tensor index =
-        mt_tensor_1d(model->index.data, MT_I32, (int64_t)(model->index.bytes / sizeof(int32_t)));
-    mt_device_set_planning(model->device, false);
-    enum mt_status status = mt_fill(model->device, &(struct mt_fill_args){.y = index, .value = 0.0f});
-    mt_device_set_planning(model->device, true);
+    void *zeros = NULL;
+    enum mt_status status = mt_allocate_array(model->ctx, 1, model->index.bytes, &zeros);
+    if (status == MT_OK)
+        status = mt_device_upload(model->device, model->index.data, zeros, model->index.bytes);
+    mt_release(model->ctx, zeros, model->index.bytes);
     return status == MT_OK ? mt_model_forward(model, batch, &loss) : status;
 }
 

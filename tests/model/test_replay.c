@@ -166,7 +166,9 @@ static void test_padding(void **state)
     const struct {
         int64_t tokens, most, padded;
     } cases[] = {{1, 1, 1},
-                 {1, 64, MT_REPLAY_STEP},
+                 {1, 64, 1},
+                 {3, 64, 4},
+                 {5, 64, MT_REPLAY_STEP},
                  {MT_REPLAY_STEP, 64, MT_REPLAY_STEP},
                  {MT_REPLAY_STEP + 1, 64, 2 * MT_REPLAY_STEP},
                  {MT_REPLAY_STEP + 1, MT_REPLAY_STEP + 3, MT_REPLAY_STEP + 3},
