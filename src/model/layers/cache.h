@@ -3,8 +3,8 @@
  * positions as were asked for at opening, and never more memory than that.
  *
  * Grouped attention keeps keys and values as attention reads them, rotated. Latent attention keeps the
- * normalised latent and the rotated part of the key that all heads share, C+Dr numbers a token; keys and
- * values of the heads are never made again. With W = [K_h; V_h] for head h of kv_b:
+ * normalised latent and the rotated part of the key that all heads share, C+Dr numbers a token; for few
+ * queries keys and values of the heads are never made again. With W = [K_h; V_h] for head h of kv_b:
  *   q_h · K_h c = (K_hᵀ q_h) · c,   Σ p V_h c = V_h Σ p c
  * so queries are moved into the latent space instead, where all heads read one key, and the sum is moved out.
  */
