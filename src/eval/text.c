@@ -19,6 +19,7 @@ struct mt_text mt_text_trimmed(struct mt_text text)
 
 size_t mt_text_find(struct mt_text text, size_t from, const char *what)
 {
+    if (from >= text.bytes) return text.bytes;
     const char *found = memmem(text.text + from, text.bytes - from, what, strlen(what));
     return found != NULL ? (size_t)(found - text.text) : text.bytes;
 }

@@ -1,5 +1,5 @@
 /*
- * logit_summary, a row at a time: the highest value and whether all are finite, several at once, then the
+ * logit_summary, a row at a time: whether all are finite, several at once, and the highest value, then the
  * place of the first that has it. The sum is in double, in the order of the columns, of exponentials in
  * float.
  */
@@ -10,13 +10,11 @@
 static int32_t highest_of(const float *x, int64_t count)
 {
     float highest = -INFINITY;
-    int32_t found = 0; // a number that is not finite: its exponent is all ones
-#pragma omp simd reduction(max : highest) reduction(| : found)
-    for (int64_t j = 0; j < count; j++) {
-        highest = x[j] > highest ? x[j] : highest;
-        found |= (mt_float_bits(x[j]) & 0x7F800000u) == 0x7F800000u;
-    }
-    if (found != 0) return -1;
+    float size = 0.0f; // stays 0 as long as all numbers are finite
+#pragma omp simd reduction(+ : size)
+    for (int64_t j = 0; j < count; j++) size += x[j] * 0.0f;
+    for (int64_t j = 0; j < count; j++) highest = x[j] > highest ? x[j] : highest;
+    if (size != 0.0f) return -1;
     for (int64_t j = 0; j < count; j++) {
         if (x[j] == highest) return (int32_t)j;
     }
