@@ -48,7 +48,6 @@ void mt_sampler_destroy(struct mt_sampler *sampler)
 bool mt_logits_finite(const float *logits, int64_t vocabulary)
 {
     int32_t found = 0;
-#pragma omp simd reduction(| : found)
     for (int64_t i = 0; i < vocabulary; i++) {
         uint32_t bits;
         memcpy(&bits, &logits[i], sizeof bits);
@@ -61,7 +60,6 @@ bool mt_logits_finite(const float *logits, int64_t vocabulary)
 int32_t mt_logits_highest(const float *logits, int64_t vocabulary)
 {
     float highest = -INFINITY;
-#pragma omp simd reduction(max : highest)
     for (int64_t i = 0; i < vocabulary; i++) highest = logits[i] > highest ? logits[i] : highest;
     for (int64_t i = 0; i < vocabulary; i++) {
         if (logits[i] == highest) return (int32_t)i;
