@@ -1,6 +1,6 @@
 /*
- * logit_summary, one block per row: first the largest key, which holds a logit and its column, then the sum of
- * exponentials in double. The order of both follows from the number of columns alone.
+ * logit_summary, one block per row: first the largest key, which holds a logit and its column, then the sum
+ * of exponentials in double. The order of both follows from the number of columns alone.
  */
 #include "ops/cuda/common/common.cuh"
 
