@@ -56,7 +56,7 @@ bool mt_logits_finite(const float *logits, int64_t vocabulary)
     return found == 0;
 }
 
-/* The value first, several at a time, then the place of the first that has it. */
+/* The value first, then the place of the first that has it. */
 int32_t mt_logits_highest(const float *logits, int64_t vocabulary)
 {
     float highest = -INFINITY;

@@ -10,11 +10,11 @@
 static int32_t highest_of(const float *x, int64_t count)
 {
     float highest = -INFINITY;
-    float size = 0.0f; // stays 0 as long as all numbers are finite
-#pragma omp simd reduction(+ : size)
-    for (int64_t j = 0; j < count; j++) size += x[j] * 0.0f;
+    float zero = 0.0f; // it stays that as long as all numbers are finite
+#pragma omp simd reduction(+ : zero)
+    for (int64_t j = 0; j < count; j++) zero += x[j] * 0.0f;
     for (int64_t j = 0; j < count; j++) highest = x[j] > highest ? x[j] : highest;
-    if (size != 0.0f) return -1;
+    if (zero != 0.0f) return -1;
     for (int64_t j = 0; j < count; j++) {
         if (x[j] == highest) return (int32_t)j;
     }
