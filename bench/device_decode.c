@@ -2,13 +2,14 @@
  * How fast a full-size model reads prompts and writes answers on a device, without its weights
  * (hollow_model.h).
  *
- *     device_decode DEVICE CONFIG.json FOLDER [prompt tokens] [rounds] [BATCH ...]
+ *     device_decode DEVICE CONFIG.json FOLDER [prompt tokens] [rounds] [rank] [BATCH ...]
  *
- * FOLDER exists and may be empty. Every sequence first reads a prompt, alone and many in a pass; then single
- * tokens of BATCH sequences at a time (1, 8 and 64) are computed, drawn at random, with their logits. Printed
- * are tokens a second, and which share of the speed of a copy in the same run the weights and the cache are
- * read at that a step needs: experts that no token chose are not counted; besides a step's time with passes
- * that are not recorded, and with a collector of routing figures. DECODE=1 scripts/gpu-speed runs it.
+ * FOLDER exists and may be empty. With a rank, every linear layer has an adapter's pair. Every sequence first
+ * reads a prompt, alone and many in a pass; then single tokens of BATCH sequences at a time (1, 8 and 64) are
+ * computed, drawn at random, with their logits. Printed are tokens a second, and which share of the speed of
+ * a copy in the same run the weights and the cache are read at that a step needs: experts that no token chose
+ * are not counted; besides a step's time with passes that are not recorded, and with a collector of routing
+ * figures. DECODE=1 scripts/gpu-speed runs it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,10 +27,11 @@
 
 enum {
     MOST_ROUNDS = 256,
-    MOST_BATCH = 256,
+    MOST_BATCH = 512,
     MOST_EXPERTS = 1024,
     COPY_ROUNDS = 10,
     PASS_TOKENS = 8192,
+    FEW_PROMPTS = 16,
     KEPT_TOKENS = 52
 };
 
@@ -39,6 +41,8 @@ struct bench {
     struct mt_model *model;
     struct mt_buffer logits;
     int64_t prompt, rounds, most, vocabulary;
+    int rank;                          // of the adapter; 0: none
+    bool shared;                       // the model has shared experts
     int64_t together;                  // prompts read in one pass at the most
     int64_t tokens;                    // of a pass at the most
     int64_t past;                      // tokens of every sequence in the cache
@@ -98,6 +102,8 @@ static enum mt_status take_memory(struct bench *bench)
 
 static enum mt_status open_model(struct bench *bench, const char *device, const char *folder)
 {
+    const char *const adapted[] = {"attention", "router", "routed_experts",
+                                   bench->shared ? "shared_experts" : NULL, NULL};
     enum mt_status status = mt_device_create(bench->ctx, device, 0, &bench->device);
     if (status != MT_OK) return status;
     bench->together = PASS_TOKENS / bench->prompt < bench->most ? PASS_TOKENS / bench->prompt : bench->most;
@@ -109,6 +115,12 @@ static enum mt_status open_model(struct bench *bench, const char *device, const 
                                        .positions = bench->prompt + 4 * (bench->rounds + 2),
                                        .activations = mt_device_activations(bench->device),
                                        .cache = true};
+    if (bench->rank > 0) {
+        options.selection.lora = adapted;
+        options.selection.lora_rank = bench->rank;
+        options.selection.lora_alpha = 4.0 * bench->rank;
+        options.selection.seed = 1;
+    }
     status = mt_model_open(bench->device, folder, &options, &bench->model);
     if (status == MT_OK) status = hollow_model_fill(bench->model);
     if (status != MT_OK) return status;
@@ -192,13 +204,14 @@ static enum mt_status read_first(struct bench *bench, int64_t count)
     return read_some(bench, 0, count);
 }
 
-/* All prompts, so many in a pass; the first pass warms up and does not count. */
+/* All prompts, so many in a pass, or a few of them alone; the first pass warms up and does not count. */
 static enum mt_status read_prompts(struct bench *bench, int64_t together)
 {
+    int64_t most = together > 1 || bench->most < FEW_PROMPTS ? bench->most : FEW_PROMPTS;
     enum mt_status status = read_some(bench, 0, together);
     double start = mt_clock_seconds();
     int64_t read = 0;
-    for (int64_t b = 0; status == MT_OK && b + together <= bench->most; b += together) {
+    for (int64_t b = 0; status == MT_OK && b + together <= most; b += together) {
         status = read_some(bench, b, together);
         read += together * bench->prompt;
     }
@@ -342,24 +355,25 @@ int main(int argc, char **argv)
 {
     static const int64_t usual[] = {1, 8, 64};
     struct mt_context ctx;
-    bool shared = false;
     if (argc < 4) {
         (void)fprintf(
-            stderr, "usage: device_decode DEVICE CONFIG.json FOLDER [prompt tokens] [rounds] [BATCH ...]\n");
+            stderr,
+            "usage: device_decode DEVICE CONFIG.json FOLDER [prompt tokens] [rounds] [rank] [BATCH ...]\n");
         return 2;
     }
     struct bench bench = {.ctx = &ctx,
                           .prompt = argc > 4 ? strtoll(argv[4], NULL, 10) : 512,
-                          .rounds = argc > 5 ? strtoll(argv[5], NULL, 10) : 32};
-    int batches = argc > 6 ? argc - 6 : 3;
+                          .rounds = argc > 5 ? strtoll(argv[5], NULL, 10) : 32,
+                          .rank = argc > 6 ? (int)strtol(argv[6], NULL, 10) : 0};
+    int batches = argc > 7 ? argc - 7 : 3;
     for (int i = 0; i < batches; i++) {
-        int64_t count = argc > 6 ? strtoll(argv[6 + i], NULL, 10) : usual[i];
+        int64_t count = argc > 7 ? strtoll(argv[7 + i], NULL, 10) : usual[i];
         if (count < 1 || count > MOST_BATCH) return 2;
         if (count > bench.most) bench.most = count;
     }
-    if (bench.prompt < 1 || bench.rounds < 1 || bench.rounds > MOST_ROUNDS) return 2;
+    if (bench.prompt < 1 || bench.rounds < 1 || bench.rounds > MOST_ROUNDS || bench.rank < 0) return 2;
     mt_context_init(&ctx, NULL);
-    enum mt_status status = hollow_model_write(&ctx, argv[2], argv[3], &shared);
+    enum mt_status status = hollow_model_write(&ctx, argv[2], argv[3], &bench.shared);
     if (status == MT_OK) status = open_model(&bench, argv[1], argv[3]);
     if (status == MT_OK) status = measure_copy(&bench);
     if (status == MT_OK) {
@@ -368,7 +382,7 @@ int main(int argc, char **argv)
         if (status == MT_OK && bench.together > 1) status = read_prompts(&bench, bench.together);
     }
     for (int i = 0; status == MT_OK && i < batches; i++)
-        status = measure(&bench, argc > 6 ? strtoll(argv[6 + i], NULL, 10) : usual[i]);
+        status = measure(&bench, argc > 7 ? strtoll(argv[7 + i], NULL, 10) : usual[i]);
     if (status != MT_OK) (void)fprintf(stderr, "device_decode: %s\n", ctx.message);
     close_bench(&bench);
     return status == MT_OK ? 0 : 1;

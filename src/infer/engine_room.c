@@ -8,7 +8,7 @@ struct aims {
 };
 static const struct aims host_aims = {.slots = 32, .pass_tokens = 1024};
 // No more slots than passes of single tokens are recorded for (model/replay.h).
-static const struct aims device_aims = {.slots = 256, .pass_tokens = 8192};
+static const struct aims device_aims = {.slots = 512, .pass_tokens = 8192};
 
 #define LEAST_PASS_TOKENS 512
 #define USED_SHARE        0.85 // of what is free: observers, recordings and libraries take some, too

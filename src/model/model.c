@@ -89,7 +89,7 @@ static enum mt_status read_folder(struct mt_model *model, const char *directory)
     status = mt_checkpoint_open(model->ctx, directory, &model->checkpoint);
     if (status != MT_OK) return status;
     model->options.selection.expert_ranks = model->options.expert_ranks;
-    model->options.selection.rounded = model->options.backward && model->options.activations == MT_BF16;
+    model->options.selection.rounded = model->options.activations == MT_BF16;
     return load_params(model, directory);
 }
 

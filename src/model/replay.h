@@ -8,7 +8,7 @@
 
 #include "metier/device.h"
 
-#define MT_REPLAY_TOKENS 256 // passes of more tokens are not worth it
+#define MT_REPLAY_TOKENS 512 // passes of more tokens are not worth it
 #define MT_REPLAY_STEP   8 // recorded passes have a multiple of so many, or 1, 2, 4, or all there is room for
 
 struct mt_replay {

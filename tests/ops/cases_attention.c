@@ -328,6 +328,8 @@ void cases_attention(struct case_list *list)
     add_latent(list, "decoding", (struct heads){16, 1, 576, 512}, 0, MT_BF16);
     add_latent(list, "long cache", (struct heads){3, 1, 576, 512}, 100, MT_F32);
     add_latent(list, "decoding", (struct heads){5, 1, 24, 16}, 0, MT_F32);
+    add_latent(list, "odd lengths", (struct heads){16, 1, 576, 512}, 0, MT_BF16); // no stretches
+    list->items[list->count - 1].only_device = true;                              // slow on a host
     add_bf16(list, "past a tile", (struct heads){2, 2, 192, 128}, 0, 8);
     add_bf16(list, "past a tile", (struct heads){4, 2, 128, 128}, 0, 0);
     add_bf16(list, "past a tile", (struct heads){4, 1, 64, 64}, 50, 0);

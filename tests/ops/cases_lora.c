@@ -312,6 +312,26 @@ static void add_parts(struct case_list *list)
     add_da_case(list, s);
 }
 
+/* As decoding has them: all in bf16, three linears of few rows, or of a few for each expert. */
+static void add_few(struct case_list *list)
+{
+    struct lora_case s = {.rows = 3,
+                          .k = 264,
+                          .linears = 3,
+                          .rank = {32, 16, 8},
+                          .alpha = 0.5f,
+                          .row_type = MT_BF16,
+                          .a_type = MT_BF16};
+    add_xa(list, s);
+    s.rows = 30;
+    add_xa(list, s);
+    s.experts = 8;
+    s.load = LOAD_UNEVEN;
+    add_xa(list, s);
+    s.rows = 7;
+    add_xa(list, s);
+}
+
 /* As large models have them, smaller: ranks of a tile and a little more, tiles that hang over. */
 static void add_usual(struct case_list *list, enum mt_dtype row_type)
 {
@@ -523,6 +543,7 @@ static void add_device_speed(struct case_list *list)
 void cases_lora(struct case_list *list)
 {
     add_odd(list);
+    add_few(list);
     add_parts(list);
     add_usual(list, MT_F32);
     add_usual(list, MT_BF16);

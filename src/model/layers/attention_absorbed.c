@@ -35,6 +35,12 @@ static struct mt_tensor as_rows(const struct mt_tensor *heads)
                               .stride = {heads->stride[1], 1}};
 }
 
+/* The pair's first matrix as products read it. */
+static struct mt_tensor lora_a(const struct mt_linear *kv_b)
+{
+    return mt_tensor_present(&kv_b->rounded_a) ? kv_b->rounded_a : kv_b->a;
+}
+
 /* Queries into the latent space: [K_hᵀ q_h | the rotated part]. */
 static enum mt_status absorb_queries(const struct mt_pass *pass, const struct mt_linear *kv_b,
                                      const struct mt_layer_cache *cache,
@@ -58,10 +64,11 @@ static enum mt_status absorb_queries(const struct mt_pass *pass, const struct mt
     struct mt_tensor xa = mt_pass_heads(&a->xa, desc->heads);
     status = product(pass, &plain, cache->lora_key, false, 1.0f, 0.0f, &xa);
     if (status != MT_OK) return status;
-    return mt_gemm(
-        pass->device,
-        &(struct mt_gemm_args){
-            .a = as_rows(&xa), .b = kv_b->a, .c = as_rows(&latent), .alpha = kv_b->lora_scale, .beta = 1.0f});
+    return mt_gemm(pass->device, &(struct mt_gemm_args){.a = as_rows(&xa),
+                                                        .b = lora_a(kv_b),
+                                                        .c = as_rows(&latent),
+                                                        .alpha = kv_b->lora_scale,
+                                                        .beta = 1.0f});
 }
 
 /* What attention summed, out of the latent space: V_h s_h. */
@@ -74,10 +81,10 @@ static enum mt_status expand_sums(const struct mt_pass *pass, const struct mt_li
     enum mt_status status = product(pass, &sum, cache->head_value, true, 1.0f, 0.0f, &target);
     if (status != MT_OK || !mt_linear_has_lora(kv_b)) return status;
     struct mt_tensor xa = mt_pass_heads(&a->xa, pass->desc->heads);
-    status =
-        mt_gemm(pass->device,
-                &(struct mt_gemm_args){
-                    .a = as_rows(&sum), .b = kv_b->a, .c = as_rows(&xa), .transpose_b = true, .alpha = 1.0f});
+    status = mt_gemm(
+        pass->device,
+        &(struct mt_gemm_args){
+            .a = as_rows(&sum), .b = lora_a(kv_b), .c = as_rows(&xa), .transpose_b = true, .alpha = 1.0f});
     if (status != MT_OK) return status;
     return product(pass, &xa, cache->lora_value, true, kv_b->lora_scale, 1.0f, &target);
 }

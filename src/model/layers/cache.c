@@ -45,8 +45,9 @@ static enum mt_status cut_latent(struct mt_arena *arena, const struct mt_model_d
     enum mt_status status = cut_heads(arena, desc, &kv_b->weight, 0, keys, &layer->head_key);
     if (status == MT_OK) status = cut_heads(arena, desc, &kv_b->weight, keys, values, &layer->head_value);
     if (status != MT_OK || !mt_tensor_present(&kv_b->b)) return status;
-    status = cut_heads(arena, desc, &kv_b->b, 0, keys, &layer->lora_key);
-    if (status == MT_OK) status = cut_heads(arena, desc, &kv_b->b, keys, values, &layer->lora_value);
+    const struct mt_tensor *b = mt_tensor_present(&kv_b->rounded_b) ? &kv_b->rounded_b : &kv_b->b;
+    status = cut_heads(arena, desc, b, 0, keys, &layer->lora_key);
+    if (status == MT_OK) status = cut_heads(arena, desc, b, keys, values, &layer->lora_value);
     return status;
 }
 

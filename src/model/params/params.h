@@ -5,7 +5,7 @@
  * A frozen tensor on a host device is a view into the mapped file, in the type it is stored in. A trainable
  * tensor has an f32 master, which is computed with, and an f32 gradient. LoRA tensors are f32 masters. All
  * gradients lie in one buffer, all masters in another, in the order of `trained`; where activations have 16
- * bits and something is trained, products read bf16 roundings of the pairs (mt_params_round).
+ * bits, products read bf16 roundings of the pairs (mt_params_round).
  *
  * Where ranks share the routed experts, each holds those of its own: the others' are neither mapped nor
  * copied, have no masters and no gradients. What every rank holds lies first in the buffers, the rank's own

@@ -195,7 +195,7 @@ static const struct cuda_variant<struct mt_lora_xa_args> xa_each = {
     NULL, xa_bytes, run_xa
 };
 static const struct cuda_variant<struct mt_lora_xa_args> *const xa_variants[] = {
-    &cuda_lora_xa_hopper, &xa_rounded, &xa_each,
+    &cuda_thin_xa, &cuda_lora_xa_hopper, &xa_rounded, &xa_each,
 };
 CUDA_OP(lora_xa, xa_variants)
 

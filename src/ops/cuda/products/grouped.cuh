@@ -59,6 +59,7 @@ extern const struct cuda_variant<struct mt_grouped_swiglu_args> cuda_thin_swiglu
 
 /* head_gemm of few bf16 rows with weights [N,K]. */
 extern const struct cuda_variant<struct mt_head_gemm_args> cuda_thin_heads;
+extern const struct cuda_variant<struct mt_lora_xa_args> cuda_thin_xa;
 
 /* cuda_hopper_sum for a single product. */
 extern const struct cuda_variant<struct mt_grouped_gemm_args> cuda_hopper_gemm;

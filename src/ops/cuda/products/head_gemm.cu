@@ -10,7 +10,7 @@
 
 #define COLUMNS   64 // of a block
 #define STEPS     16 // of an instruction
-#define MOST_ROWS 64
+#define MOST_ROWS 32
 
 /* Fragment 4t + j: columns 8l + 2j and the next, l a lane's number / 4, of rows 8t on. */
 template <int TILES>

@@ -1,7 +1,7 @@
 /*
  * Products of few rows with weights stored [N,K] (thin.cuh): y = alpha · Σ_t x_t W_tᵀ + beta · y, a gemm, a
- * grouped_sum, a head_gemm, or a SwiGLU block's two sums and what comes of them. A block makes 16 columns of
- * y; an instruction's left operand is 16 rows of a weight.
+ * grouped_sum, a head_gemm, the products of a lora_xa, or a SwiGLU block's two sums and what comes of them. A
+ * block makes 16 columns of y; an instruction's left operand is 16 rows of a weight.
  */
 #include "ops/cuda/elementwise/swiglu.cuh"
 #include "ops/cuda/products/grouped.cuh"
@@ -9,13 +9,14 @@
 
 #define COLUMNS     16        // of a block
 #define STEPS       32        // of a weight's row that four lanes read at a time: two instructions
-#define MOST_ROWS   64        // of a product without experts
-#define PAIR_ROWS   32        // of a SwiGLU block without experts
+#define MOST_ROWS   32        // of a product, or SwiGLU block, without experts: cuBLAS is faster with more
 #define FEW_ROWS    16        // up to which rows are read from the cache faster than weights from memory
 #define MOST_WIDE   8192      // columns of a product of more rows than that: all rows are read for 16 of them
 #define ROWS_EACH   2         // of an expert on average: with more, some experts have more than a tile
+#define XA_ROWS     32        // the same of lora_xa, whose weights are small
 #define MOST_STRIDE (1 << 25) // elements between rows of x, which are found by 32 bits
 #define MOST_TERMS  2         // of a sum
+#define MOST_SUMS   MT_LORA_LINEARS
 
 /* One product of a sum. */
 struct thin_product {
@@ -27,22 +28,26 @@ struct thin_product {
     int steps;                   // K
 };
 
-/* One or two sums. The second one's first product has the first one's x. */
+/*
+ * One sum; two of a SwiGLU block, the second one's first product having the first one's x; or several apart,
+ * each made by blocks of its own.
+ */
 struct thin_call {
-    struct thin_product product[2][MOST_TERMS];
+    struct thin_product product[MOST_SUMS][MOST_TERMS];
     int terms;
+    int apart;              // sums; 0: they are not apart
     const int32_t *offsets; // NULL: all rows are one expert's, or each head's
     int experts;            // or heads
     int64_t rows;
-    int64_t y_gap;         // elements from a head's y to the next one's
-    struct mt_tensor y[3]; // [R,N]: of the sums; then, of two, silu(first) · second
+    int64_t y_gap;                 // elements from a head's y to the next one's
+    struct mt_tensor y[MOST_SUMS]; // [R,N]: of the sums; then, of a SwiGLU block, silu(first) · second
     float alpha, beta;
 };
 
-/* Rows [first, end) of expert or head e, and the first column. */
+/* Rows [first, end) of expert or head e, the first column, and which of sums that are apart. */
 struct thin_place {
     int64_t first, end, column;
-    int e;
+    int e, sum;
 };
 
 /* The block's place; false where it has none. */
@@ -51,7 +56,8 @@ __device__ static inline bool find_place(const struct thin_call &call, struct th
 {
     int64_t tile = blockIdx.y;
     place->column = (int64_t)blockIdx.x * COLUMNS;
-    place->e = (int)blockIdx.z;
+    place->e = call.apart > 0 ? 0 : (int)blockIdx.z;
+    place->sum = call.apart > 0 ? (int)blockIdx.z : 0;
     place->first = tile * 8 * TILES;
     place->end = call.rows;
     if (call.offsets == NULL) return true;
@@ -139,16 +145,18 @@ __device__ static inline float store(const struct mt_tensor &y, int64_t at, floa
  * Asks for the block's weights, if it is known whose they are, before the kernel before has ended: on their
  * way to the cache they do not disturb anybody, and they are read after it.
  */
-template <int THREADS> __device__ static inline void expect_weights(const struct thin_call &call)
+template <int WEIGHTS, int THREADS> __device__ static inline void expect_weights(const struct thin_call &call)
 {
     if (call.offsets != NULL || blockIdx.y != 0) return;
-    for (int w = 0; w < 2 && call.product[w][0].weight != NULL; w++) {
+    int first = call.apart > 0 ? (int)blockIdx.z : 0;
+    int head = call.apart > 0 ? 0 : (int)blockIdx.z;
+    for (int w = first; w < first + WEIGHTS; w++) {
         const struct thin_product &p = call.product[w][0];
         int lines = (p.steps + 63) / 64; // of 128 bytes
         for (int i = (int)threadIdx.x; i < COLUMNS * lines; i += THREADS) {
             int64_t column = (int64_t)blockIdx.x * COLUMNS + i / lines;
-            if (column >= call.y[0].dim[1]) return;
-            const __nv_bfloat16 *line = p.weight + blockIdx.z * p.gap + column * p.stride + i % lines * 64;
+            if (column >= call.y[w].dim[1]) return;
+            const __nv_bfloat16 *line = p.weight + head * p.gap + column * p.stride + i % lines * 64;
             asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
         }
     }
@@ -164,14 +172,16 @@ __global__ static void __launch_bounds__(32 * WARPS, BLOCKS)
 {
     __shared__ struct thin_sums<WEIGHTS * TILES> all;
     struct thin_place place;
-    int64_t columns = call.y[0].dim[1];
     float sums[WEIGHTS * TILES][4] = {};
-    expect_weights<32 * WARPS>(call);
+    expect_weights<WEIGHTS, 32 * WARPS>(call);
     cuda_follow();
     if (!find_place<TILES>(call, &place)) return;
+    const struct mt_tensor &y = call.y[place.sum];
+    int64_t columns = y.dim[1];
+    if (place.column >= columns) return;
     if constexpr (WEIGHTS == 1) {
         for (int t = 0; t < call.terms; t++)
-            add_products<1, TILES, WARPS, BATCH>(sums, {&call.product[0][t]}, place, columns);
+            add_products<1, TILES, WARPS, BATCH>(sums, {&call.product[place.sum][t]}, place, columns);
     } else {
         add_products<2, TILES, WARPS, BATCH>(sums, {&call.product[0][0], &call.product[1][0]}, place,
                                              columns);
@@ -196,7 +206,7 @@ __global__ static void __launch_bounds__(32 * WARPS, BLOCKS)
         int64_t row = place.first + 8 * tile + lane % 4 * 2 + element % 2;
         int64_t column = place.column + lane / 4 + element / 2 * 8;
         if (row >= place.end || column >= columns) continue;
-        float first = store(call.y[0], place.e * call.y_gap + row * call.y[0].stride[0] + column,
+        float first = store(y, place.e * call.y_gap + row * y.stride[0] + column,
                             thin_sum(all, tile, element, lane), call.alpha, call.beta);
         if constexpr (WEIGHTS == 2) {
             float second = store(call.y[1], row * call.y[1].stride[0] + column,
@@ -212,12 +222,18 @@ __global__ static void __launch_bounds__(32 * WARPS, BLOCKS)
 /* Blocks along x, y and z of a call whose blocks make 8 · tiles rows. */
 static dim3 grid_of(const struct thin_call &call, int tiles)
 {
-    int64_t across = (call.y[0].dim[1] + COLUMNS - 1) / COLUMNS;
+    int64_t columns = call.y[0].dim[1];
+    for (int i = 1; i < call.apart; i++) {
+        if (call.y[i].dim[1] > columns) columns = call.y[i].dim[1];
+    }
+    int64_t across = (columns + COLUMNS - 1) / COLUMNS;
     int64_t down = (call.rows + 8 * tiles - 1) / (8 * tiles);
-    if (call.offsets == NULL) return dim3((unsigned)across, (unsigned)down, (unsigned)call.experts);
+    unsigned sums = (unsigned)(call.apart > 0 ? call.apart : 1);
+    if (call.offsets == NULL)
+        return dim3((unsigned)across, (unsigned)down, call.apart > 0 ? sums : (unsigned)call.experts);
     // Each expert may end in a tile that is not full, but none is without a row.
     int64_t most = call.rows / (8 * tiles) + call.experts;
-    return dim3((unsigned)across, (unsigned)(call.rows < most ? call.rows : most));
+    return dim3((unsigned)across, (unsigned)(call.rows < most ? call.rows : most), sums);
 }
 
 template <int WEIGHTS, int TILES, int WARPS, int BATCH, int BLOCKS>
@@ -240,7 +256,7 @@ static enum mt_status run_one(struct mt_device *device, const struct thin_call &
         return has_few_blocks(device, call) ? launch<1, 1, 8, 8, 2>(device, call)
                                             : launch<1, 1, 8, 2, 4>(device, call);
     if (call.rows <= 16) return launch<1, 2, 8, 4, 2>(device, call);
-    return call.rows <= 32 ? launch<1, 4, 16, 2, 1>(device, call) : launch<1, 8, 16, 1, 1>(device, call);
+    return launch<1, 4, 16, 2, 1>(device, call);
 }
 
 static enum mt_status run_pair(struct mt_device *device, const struct thin_call &call)
@@ -260,16 +276,16 @@ static bool term_fits(const struct mt_product_term *term, int experts, float alp
            term->x.dim[1] <= INT32_MAX / 2 && (term->x.dim[0] == 1 || term->x.stride[0] <= MOST_STRIDE);
 }
 
-/* A sum of up to `most` rows, where they are one expert's. */
-static bool fits(const struct mt_device *device, const struct mt_grouped_sum_args *a, int64_t most)
+/* A sum of few rows; `each`: of an expert on average, at the most. */
+static bool fits(const struct mt_device *device, const struct mt_grouped_sum_args *a, int64_t each)
 {
     int64_t rows = a->y.dim[0];
     bool grouped = mt_tensor_present(&a->offsets);
     if (!cuda_state_of(device)->bf16 || !cuda_is_float_or_bf16(&a->y) || a->count > MOST_TERMS || rows < 1 ||
         a->y.dim[1] < 1)
         return false;
-    if (grouped && rows > ROWS_EACH * a->experts) return false;
-    if (!grouped && (rows > most || (rows > FEW_ROWS && a->y.dim[1] > MOST_WIDE))) return false;
+    if (grouped && rows > each * a->experts) return false;
+    if (!grouped && (rows > MOST_ROWS || (rows > FEW_ROWS && a->y.dim[1] > MOST_WIDE))) return false;
     for (int t = 0; t < a->count; t++) {
         if (!term_fits(&a->terms[t], a->experts, a->terms[0].alpha)) return false;
     }
@@ -304,7 +320,7 @@ static struct thin_call call_of(const struct mt_grouped_sum_args *a)
 
 static bool sum_fits(const struct mt_device *device, const struct mt_grouped_sum_args *a)
 {
-    return fits(device, a, MOST_ROWS);
+    return fits(device, a, ROWS_EACH);
 }
 
 static enum mt_status run_sum(struct mt_device *device, const struct mt_grouped_sum_args *a, void *)
@@ -359,10 +375,9 @@ static bool swiglu_fits(const struct mt_device *device, const struct mt_grouped_
 {
     const struct mt_tensor *x = &a->gate.terms[0].x;
     const struct mt_tensor *other = &a->up.terms[0].x;
-    return fits(device, &a->gate, PAIR_ROWS) && fits(device, &a->up, PAIR_ROWS) &&
-           a->gate.count == a->up.count && a->gate.terms[0].alpha == a->up.terms[0].alpha &&
-           x->data == other->data && x->stride[0] == other->stride[0] && x->dim[1] == other->dim[1] &&
-           cuda_is_float_or_bf16(&a->y);
+    return sum_fits(device, &a->gate) && sum_fits(device, &a->up) && a->gate.count == a->up.count &&
+           a->gate.terms[0].alpha == a->up.terms[0].alpha && x->data == other->data &&
+           x->stride[0] == other->stride[0] && x->dim[1] == other->dim[1] && cuda_is_float_or_bf16(&a->y);
 }
 
 static enum mt_status run_swiglu(struct mt_device *device, const struct mt_grouped_swiglu_args *a, void *)
@@ -415,4 +430,53 @@ static enum mt_status run_heads(struct mt_device *device, const struct mt_head_g
 
 const struct cuda_variant<struct mt_head_gemm_args> cuda_thin_heads = {
     heads_fit, NULL, run_heads
+};
+
+// ------------------------------------------------------------------ lora_xa
+
+/* Linear layer i's product. `term` is borrowed by what is returned. */
+static struct mt_grouped_sum_args as_middle(const struct mt_lora_xa_args *l, int i,
+                                            struct mt_product_term *term)
+{
+    *term = {};
+    term->x = l->x;
+    term->weight = l->a[i];
+    term->transpose_weight = true;
+    term->alpha = l->alpha;
+    struct mt_grouped_sum_args sum = {};
+    sum.terms = term;
+    sum.count = 1;
+    sum.experts = l->experts;
+    sum.offsets = l->offsets;
+    sum.y = l->xa[i];
+    return sum;
+}
+
+static bool middles_fit(const struct mt_device *device, const struct mt_lora_xa_args *l)
+{
+    if (l->exact || mt_tensor_present(&l->mask)) return false;
+    for (int i = 0; i < l->linears; i++) {
+        struct mt_product_term term;
+        struct mt_grouped_sum_args sum = as_middle(l, i, &term);
+        if (!fits(device, &sum, XA_ROWS)) return false;
+    }
+    return true;
+}
+
+static enum mt_status run_middles(struct mt_device *device, const struct mt_lora_xa_args *l, void *)
+{
+    struct mt_product_term term;
+    struct mt_grouped_sum_args first = as_middle(l, 0, &term);
+    struct thin_call call = call_of(&first);
+    call.apart = l->linears;
+    for (int i = 1; i < l->linears; i++) {
+        struct mt_grouped_sum_args sum = as_middle(l, i, &term);
+        call.product[i][0] = product_of(sum.terms, sum.experts);
+        call.y[i] = sum.y;
+    }
+    return run_one(device, call);
+}
+
+const struct cuda_variant<struct mt_lora_xa_args> cuda_thin_xa = {
+    middles_fit, NULL, run_middles
 };
