@@ -114,7 +114,9 @@ def judge(tokenizer, row, want, got, marks):
     if "error" in got:
         unfound = "none of the answers can be found" in got["error"]
         text = tokenizer.decode(ids)
-        written = any(len(m["content"].strip()) > 3 and m["content"].strip() in text for m in row["messages"] if m["role"] == "assistant")
+        # An answer's words without its calls are not the answer.
+        written = any(len(m["content"].strip()) > 3 and m["content"].strip() in text
+                      for m in row["messages"] if m["role"] == "assistant" and not m.get("tool_calls"))
         return "(there is nothing to train on)" if unfound and (marks and not any(mask) or not written) else "ours refuses: " + got["error"]
     if ids != got["ids"]:
         return "other ids"

@@ -132,7 +132,7 @@ def row_lines(text, names):
                 rows.append(json.loads(line))
     if not rows:
         raise ValueError("no rows")
-    return pandas.DataFrame(rows).fillna(float("nan"))  # None, where a column holds nothing else
+    return pandas.DataFrame(rows)  # None, equal to nothing, where a column holds nothing else
 
 
 def reference_table(form, truth, answer):

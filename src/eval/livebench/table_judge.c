@@ -124,6 +124,18 @@ static bool may_be_row(const struct mt_table *right, struct mt_text line)
     return mt_livebench_is_json(line);
 }
 
+/* A column of nothing but null is None in pandas' table of such rows, and None is equal to nothing. */
+static void spoil_empty_columns(struct mt_table *table)
+{
+    for (size_t column = 0; column < table->columns; column++) {
+        bool empty = true;
+        for (size_t row = 0; row < table->rows && empty; row++)
+            empty = table->cells[row * table->columns + column].kind == MT_CELL_MISSING;
+        for (size_t row = 0; row < table->rows && empty; row++)
+            table->cells[row * table->columns + column].kind = MT_CELL_NESTED;
+    }
+}
+
 /* The lines of a text that are rows, whatever stands between; `rows` holds them. */
 static enum mt_status read_row_lines(const struct mt_table *right, struct mt_text text,
                                      struct mt_byte_list *rows, struct mt_table *table)
@@ -137,7 +149,9 @@ static enum mt_status read_row_lines(const struct mt_table *right, struct mt_tex
         status = mt_byte_list_append(rows, line.text, line.bytes);
         if (status == MT_OK) status = mt_byte_list_append(rows, "\n", 1);
     }
-    return status == MT_OK ? mt_table_read_json_lines(table, mt_text_in(rows), false) : status;
+    if (status == MT_OK) status = mt_table_read_json_lines(table, mt_text_in(rows), false);
+    if (status == MT_OK && !table->broken) spoil_empty_columns(table);
+    return status;
 }
 
 // ------------------------------------------------------------------ judging
