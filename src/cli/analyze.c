@@ -20,10 +20,11 @@
 struct asked {
     struct mt_analysis_settings analysis;
     struct cli_list data;
-    const char *out; // NULL: nowhere
+    const char *out; // folder of analysis.json, or file of the experts; NULL: nowhere
     const char *device;
-    const char *experts; // file for the experts that serve `share` of the slots; NULL: none
-    double share;
+    const char *select;                // name of the rule by which experts are chosen; NULL: none are
+    const struct mt_expert_rule *rule; // of that name
+    double threshold;                  // 0: the rule's own
     bool layers, json;
 };
 
@@ -122,22 +123,40 @@ static enum mt_status print_tables(const struct mt_analysis *run, bool layers)
 
 // ------------------------------------------------------------------ the run
 
-static enum mt_status check(const struct asked *asked, const struct cli_call *call)
+/* The rule experts are chosen by, and its threshold. */
+static enum mt_status check_rule(struct asked *asked, const struct cli_call *call)
+{
+    struct mt_context *ctx = call->ctx;
+    const struct cli_void needless[] = {{asked->select == NULL, "--threshold", "without --select-experts"}};
+    if (asked->select == NULL) return cli_refuse_void(call, needless, 1);
+    asked->rule = mt_expert_rule_named(asked->select);
+    if (asked->rule == NULL)
+        return mt_fail(ctx, MT_ERR_USAGE, "--select-experts is '%s', expected gate, token or sieve",
+                       asked->select);
+    if (!cli_is_given(call, "--threshold")) asked->threshold = asked->rule->threshold;
+    if (!(asked->threshold > 0.0 && asked->threshold <= 1.0))
+        return mt_fail(ctx, MT_ERR_USAGE, "--threshold is %g, expected more than 0 and at most 1",
+                       asked->threshold);
+    if (asked->out == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--out FILE for the experts is missing");
+    return MT_OK;
+}
+
+static enum mt_status check(struct asked *asked, const struct cli_call *call)
 {
     struct mt_context *ctx = call->ctx;
     const struct mt_analysis_settings *settings = &asked->analysis;
     if (settings->model == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--model DIR is missing");
     if (asked->data.count == 0) return mt_fail(ctx, MT_ERR_USAGE, "--data FILE is missing");
-    if (!(asked->share > 0.0 && asked->share <= 1.0))
-        return mt_fail(ctx, MT_ERR_USAGE, "--share is %g, expected more than 0 and at most 1", asked->share);
-    if (asked->out == NULL && !asked->json && asked->experts == NULL)
+    enum mt_status status = check_rule(asked, call);
+    if (status != MT_OK) return status;
+    if (asked->out == NULL && !asked->json)
         return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing; --json prints instead of writing");
     const struct cli_limit limits[] = {
         {"--tokens", settings->tokens, 1, INT64_C(1) << 40}, {"--length", settings->length, 2, 1 << 20},
         {"--sample", settings->sample, 1, 1 << 20},          {"--queries", settings->queries, 0, INT32_MAX},
         {"--neighbours", settings->neighbours, 1, 4096},     {"--seed", settings->seed, 0, INT64_MAX},
     };
-    enum mt_status status = cli_check_limits(ctx, limits, sizeof limits / sizeof limits[0]);
+    status = cli_check_limits(ctx, limits, sizeof limits / sizeof limits[0]);
     const struct cli_void rules[] = {{asked->json, "--layers", "with --json, which has every layer"}};
     return status == MT_OK ? cli_refuse_void(call, rules, 1) : status;
 }
@@ -145,10 +164,12 @@ static enum mt_status check(const struct asked *asked, const struct cli_call *ca
 static enum mt_status write_experts(const struct mt_analysis *run, const struct asked *asked)
 {
     int64_t chosen = 0;
-    enum mt_status status = mt_analysis_write_experts(run, asked->share, asked->experts, &chosen);
+    enum mt_status status = mt_folder_make_above(run->ctx, asked->out);
+    if (status == MT_OK)
+        status = mt_analysis_write_experts(run, asked->rule, asked->threshold, asked->out, &chosen);
     if (status == MT_OK && !asked->json)
-        printf("written: %s: %.3g of %d experts a layer, which serve %.3g %% of the slots or more\n",
-               asked->experts, (double)chosen / run->layers, run->experts, 100.0 * asked->share);
+        printf("written: %s: %.3g of %d experts a layer, %.3g %% %s or more\n", asked->out,
+               (double)chosen / run->layers, run->experts, 100.0 * asked->threshold, asked->rule->reached);
     return status;
 }
 
@@ -156,7 +177,7 @@ static enum mt_status hand_over(const struct mt_analysis *run, const struct aske
 {
     struct mt_json_text text;
     char *path = NULL;
-    const char *out = asked->out;
+    const char *out = asked->rule == NULL ? asked->out : NULL;
     mt_json_text_init(&text, run->ctx);
     enum mt_status status = mt_analysis_put_json(run, &text);
     if (status == MT_OK && out != NULL) status = mt_folder_make_all(run->ctx, out);
@@ -165,7 +186,7 @@ static enum mt_status hand_over(const struct mt_analysis *run, const struct aske
     if (status == MT_OK && asked->json) (void)fwrite(text.bytes, 1, text.length, stdout);
     if (status == MT_OK && !asked->json) status = print_tables(run, asked->layers);
     if (status == MT_OK && !asked->json && out != NULL) printf("written: %s\n", path);
-    if (status == MT_OK && asked->experts != NULL) status = write_experts(run, asked);
+    if (status == MT_OK && asked->rule != NULL) status = write_experts(run, asked);
     mt_path_release(run->ctx, path);
     mt_json_text_free(&text);
     return status;
@@ -220,8 +241,7 @@ static enum mt_status run_verb(struct cli_call *call)
                                        .length = 512,
                                        .sample = 2048,
                                        .neighbours = 10},
-                          .device = MT_DEVICE_AUTO,
-                          .share = 0.2};
+                          .device = MT_DEVICE_AUTO};
     const struct cli_option options[] = {
         {"--model", CLI_TEXT, &asked.analysis.model, "DIR", "a Hugging Face model folder"},
         {"--adapter", CLI_TEXT, &asked.analysis.adapter, "DIR",
@@ -229,10 +249,11 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--base", CLI_TEXT, &asked.analysis.base, "DIR", "another model folder: report the drift from it"},
         {"--data", CLI_LIST, &asked.data, "FILE[=DOMAIN]",
          "rows as training reads them, or text; may come several times"},
-        {"--out", CLI_TEXT, &asked.out, "DIR", "where analysis.json goes"},
-        {"--experts", CLI_TEXT, &asked.experts, "FILE",
-         "write the busiest experts of every layer, for train's key experts (ESFT)"},
-        {"--share", CLI_REAL, &asked.share, "P", "of the slots that these serve together (0.2)"},
+        {"--out", CLI_TEXT, &asked.out, "DIR", "where analysis.json goes; with --select-experts a file"},
+        {"--select-experts", CLI_TEXT, &asked.select, "RULE",
+         "write the experts of every layer for train's key experts: gate or token (ESFT), sieve"},
+        {"--threshold", CLI_REAL, &asked.threshold, "P",
+         "what they reach: of all weights (gate: 0.1), slots (token: 0.2), experts (sieve: 0.25)"},
         {"--tokens", CLI_INTEGER, &asked.analysis.tokens, "N", "of each domain (20000)"},
         {"--length", CLI_INTEGER, &asked.analysis.length, "N", "tokens of a sequence at the most (512)"},
         {"--template", CLI_TEXT, &asked.analysis.template_name, "NAME",
@@ -275,8 +296,8 @@ const struct cli_verb cli_verb_analyze = {
                 "      --out runs/first     # beside the run's log: metier report runs/first shows both\n"
                 "  metier analyze --model models/merged --base models/moe --data wiki.txt --out runs/merged "
                 "--layers\n"
-                "  metier analyze --model models/moe --data math.jsonl --experts experts.json   # for "
-                "train's experts=experts.json",
+                "  metier analyze --model models/moe --data math.jsonl --select-experts gate \\\n"
+                "      --threshold 0.1 --out experts.json     # for train's experts=experts.json",
     .ranks = CLI_RANKS_SHARE,
     .run = run_verb,
 };

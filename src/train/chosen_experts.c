@@ -45,10 +45,11 @@ static enum mt_status fail_missing(struct mt_context *ctx, const char *path)
 {
     char message[MT_MESSAGE_BYTES];
     (void)snprintf(message, sizeof message, "%s", ctx->message);
-    return mt_fail(
-        ctx, MT_ERR_IO,
-        "experts: %.700s; metier analyze --model MODEL --data DATA --experts '%.200s' makes the file",
-        message, path);
+    return mt_fail(ctx, MT_ERR_IO,
+                   "experts: %.600s; metier analyze --model MODEL --data DATA --select-experts token --out "
+                   "'%.200s' makes "
+                   "the file",
+                   message, path);
 }
 
 enum mt_status mt_chosen_experts_read(struct mt_context *ctx, const char *path,

@@ -73,7 +73,7 @@ result $? "only $count configs"
 
 # Without the file ESFT needs, how to make it is said; with it, the chosen experts learn, and they alone.
 mv data/experts.json aside.json
-expect 1 "metier analyze --model MODEL --data DATA --experts 'data/experts.json' makes the file" train share/configs/esft.yaml --dry-run
+expect 1 "metier analyze --model MODEL --data DATA --select-experts token --out 'data/experts.json' makes the file" train share/configs/esft.yaml --dry-run
 mv aside.json data/experts.json
 expect 0 "as trained, 2 steps" train share/configs/esft.yaml steps=2 optimizer.warmup=0 optimizer.lr=1e-2 batch.examples=4 --quiet
 python3 - models/DeepSeek-V2-Lite runs/esft/model data/experts.json <<'END'
@@ -97,26 +97,44 @@ sys.exit(0 if moved == chosen and len(chosen) > 0 else "moved %s, chosen %s" % (
 END
 result $? "other tensors than the chosen experts moved"
 
-# The busiest experts, until they serve the share asked for.
+# The highest experts by each rule's score, until they reach the threshold.
 analyze="--model models/DeepSeek-V2-Lite --data data/train.jsonl --sample 40 --queries 10"
-for share in 0.05 0.5 1; do
-    # shellcheck disable=SC2086 # words
-    expect 0 "written: $share.json" analyze $analyze --experts $share.json --share $share --out seen-$share
-    python3 - $share.json seen-$share/analysis.json $share <<'END'
+# shellcheck disable=SC2086 # words
+expect 0 "written: seen/analysis.json" analyze $analyze --out seen
+while read -r rule score threshold; do
+    asked=${threshold#usual-}
+    # shellcheck disable=SC2046,SC2086 # words
+    expect 0 "written: made/$rule.json" analyze $analyze --select-experts $rule --out made/$rule.json \
+        $([ "$asked" != "$threshold" ] || echo --threshold $threshold)
+    python3 - made/$rule.json seen/analysis.json $score $asked <<'END'
 import json, sys
-chosen, seen, share = json.load(open(sys.argv[1])), json.load(open(sys.argv[2])), float(sys.argv[3])
+chosen, seen, score, threshold = json.load(open(sys.argv[1])), json.load(open(sys.argv[2])), sys.argv[3], float(sys.argv[4])
 assert sorted(map(int, chosen)) == seen["layers"]
 for number, layer in zip(seen["layers"], seen["overall"]["layers"]):
-    load, taken = layer["load"], chosen[str(number)]
-    served = sum(load[j] for j in taken)
-    least = min(load[j] for j in taken)
-    assert served >= share * sum(load) - 1e-9 and served - least < share * sum(load), (number, taken, load)
-    assert all(load[j] <= least for j in range(len(load)) if j not in taken)
+    scores, taken = layer["load" if score == "count" else score], chosen[str(number)]
+    each = [1] * len(scores) if score == "count" else scores
+    least = min(taken, key=lambda j: scores[j])
+    reached, wanted = sum(each[j] for j in taken), threshold * sum(each)
+    assert reached >= wanted * (1 - 1e-6) and (len(taken) == 1 or reached - each[least] < wanted), (number, taken, scores)
+    assert all(scores[j] <= scores[least] for j in range(len(scores)) if j not in taken)
 END
-    result $? "share $share: not the busiest, or not as few as can be"
-done
+    result $? "$rule $threshold: not the highest, or not as few as can be"
+done <<'END'
+token load 0.05
+token load 0.5
+token load 1
+token load usual-0.2
+gate mean_weight 0.5
+gate mean_weight usual-0.1
+sieve count 0.6
+sieve count usual-0.25
+END
 # shellcheck disable=SC2086 # words
-expect 2 "--share is 0, expected more than 0 and at most 1" analyze $analyze --experts x.json --share 0
+expect 2 "--threshold is 0, expected more than 0 and at most 1" analyze $analyze --select-experts token --out x.json --threshold 0
+# shellcheck disable=SC2086 # words
+expect 2 "--select-experts is 'gates', expected gate, token or sieve" analyze $analyze --select-experts gates --out x.json
+# shellcheck disable=SC2086 # words
+expect 2 "--threshold means nothing without --select-experts" analyze $analyze --out seen --threshold 0.2
 
 printf '%d passed, %d failed\n' $passed $failed
 [ $failed -eq 0 ]

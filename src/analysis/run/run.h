@@ -96,11 +96,24 @@ void mt_analysis_mean_drift(const struct mt_analysis *analysis, int domain, stru
 /* analysis.json, as docs/analysis.md describes it. */
 enum mt_status mt_analysis_put_json(const struct mt_analysis *analysis, struct mt_json_text *text);
 
+/* How experts are chosen for a task: in every layer the highest by a score, until a threshold is reached. */
+struct mt_expert_rule {
+    const char *name;
+    const char *reached; // by the chosen together, after the threshold in percent
+    double threshold;    // of those who proposed the rule
+    bool by_weight;      // the score is the mean weight after top-k, else the load
+    bool counts;         // the threshold is a share of the experts, else of the score
+};
+
+/* NULL: there is none of that name. */
+const struct mt_expert_rule *mt_expert_rule_named(const char *name);
+
 /*
- * Writes the routed experts data goes to, as train's key `experts` reads them: in every layer the busiest,
- * until together they serve `share` of the slots. *chosen: how many, of all layers together.
+ * Writes the chosen routed experts as train's key `experts` reads them. *chosen: how many, of all layers
+ * together.
  */
-enum mt_status mt_analysis_write_experts(const struct mt_analysis *analysis, double share, const char *path,
-                                         int64_t *chosen);
+enum mt_status mt_analysis_write_experts(const struct mt_analysis *analysis,
+                                         const struct mt_expert_rule *rule, double threshold,
+                                         const char *path, int64_t *chosen);
 
 #endif
