@@ -215,8 +215,8 @@ static void stepped(void *self, uint64_t step, uint64_t steps)
 {
     struct bar *bar = self;
     show(bar, step, steps);
-    int64_t done = bar->each > 1 && step < (uint64_t)bar->each ? (int64_t)step : 0;
-    mt_progress_update(&bar->progress, bar->before + done);
+    int64_t done = step < (uint64_t)bar->each ? (int64_t)step : bar->each;
+    mt_progress_update(&bar->progress, bar->before + (bar->each > 1 ? done : 0));
 }
 
 /* A line that stays: what came out of a cell. */
