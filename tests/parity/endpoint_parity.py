@@ -9,6 +9,9 @@ answers must be equal. The server speaks in the ways real ones do:
     decoded    tokens decoded one by one, a token that begins texts among them, offsets by adding up lengths: vLLM's way
     pieces     tokens as the vocabulary spells them, true offsets
 
+Somebody else's server, `transformers serve` (package transformers[serving]), answers as well: greedy answers must be
+equal, and what it does not have, log-probabilities of a prompt, must be refused. Without it that part is skipped.
+
 Models: share/models, and random ones with the golden tokenizers, whose tokens are longer than a letter, or shorter. What
 the vocabulary of share/models lacks is left out there: decoded, such a token says nothing about the text.
 
@@ -20,10 +23,12 @@ import http.server
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 os.environ.update({"HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"})
 try:
@@ -212,6 +217,55 @@ def compare(options, place, name, directory):
     return failures, worst, compared
 
 
+def serve_by_transformers(directory, place):
+    """The process and its port; None where the command is not there."""
+    command = os.path.join(os.path.dirname(sys.executable), "transformers")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    if not os.path.exists(command):
+        return None, port
+    with open(os.path.join(place, "server.log"), "w", encoding="utf-8") as log:
+        process = subprocess.Popen([command, "serve", directory, "--device", "cpu", "--dtype", "float32", "--host",
+                                    "127.0.0.1", "--port", str(port)], stdout=log, stderr=log)
+    for _ in range(120):
+        with socket.socket() as trial:
+            if process.poll() is not None or trial.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(1)
+    return (process if process.poll() is None else None), port
+
+
+def compare_served(options, place, name, directory):
+    """Failures against transformers' own server, and how many answers were compared."""
+    local, out = os.path.join(place, name + "-local"), os.path.join(place, name + "-served")
+    choices, written = os.path.join(place, "choices.yaml"), os.path.join(place, "written.yaml")
+    process, port = serve_by_transformers(directory, place)
+    if process is None:
+        print(f"{name}: transformers serve is not there: skipped")
+        return [], 0
+    there = ("--template", "none", "--endpoint", f"http://127.0.0.1:{port}/v1", "--model", directory)
+    failures, compared = [], 0
+    try:
+        evaluate(options, place, out, (written,), *there)
+        try:
+            evaluate(options, place, out + "-choices", (choices,), *there)
+            failures.append(f"{name}, served: log-likelihoods were not refused")
+        except RuntimeError as error:
+            if "gives no log-probabilities of a prompt" not in str(error):
+                failures.append(str(error))
+    finally:
+        process.terminate()
+        process.wait()
+    for ours, theirs in zip(read_lines(local + "/samples_written.jsonl"), read_lines(out + "/samples_written.jsonl"),
+                            strict=True):
+        compared += 1
+        if ours["resps"] != theirs["resps"]:
+            failures.append(f"{name}, served, {ours['prompt']!r}: {ours['resps']}, {theirs['resps']}")
+    print(f"{name}: {compared} answers of transformers serve compared, {len(failures)} failed")
+    return failures, compared
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", default=os.path.join(ROOT, "build/release/bin/metier"))
@@ -240,6 +294,9 @@ def main():
             found, worst, compared = compare(options, place, name, directory)
             print(f"{name}: {compared} compared, largest difference {worst:.1e}, {len(found)} failed")
             failures, total = failures + found, total + compared
+            if made is None:  # the random ones' tokenizers do not say where a text ends
+                found, compared = compare_served(options, place, name, directory)
+                failures, total = failures + found, total + compared
     for failure in failures if options.verbose else failures[:10]:
         print(failure)
     print(f"endpoint_parity: {total} compared, {len(failures)} failed")
