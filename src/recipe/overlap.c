@@ -34,8 +34,11 @@ struct mt_overlap {
     struct question *questions;
     size_t question_count, question_capacity;
     struct run *runs; // [capacity]
+    uint8_t *seen;    // [capacity]: a bit for eight times as many values of hashes; most are not here
     size_t run_count, capacity;
     struct mt_words words; // of the text in hand
+    uint64_t *hashes;      // of these
+    size_t hash_capacity;
 };
 
 enum mt_status mt_overlap_create(struct mt_context *ctx, size_t words, struct mt_overlap **overlap)
@@ -66,6 +69,8 @@ void mt_overlap_free(struct mt_overlap *overlap)
     mt_arena_free(&overlap->arena);
     mt_release(ctx, overlap->questions, overlap->question_capacity * sizeof *overlap->questions);
     mt_release(ctx, overlap->runs, overlap->capacity * sizeof *overlap->runs);
+    mt_release(ctx, overlap->seen, overlap->capacity);
+    mt_release(ctx, overlap->hashes, overlap->hash_capacity * sizeof *overlap->hashes);
     mt_release(ctx, overlap, sizeof *overlap);
 }
 
@@ -76,22 +81,44 @@ static struct mt_text text_of(const struct mt_overlap *overlap, const struct run
     return (struct mt_text){.text = (const char *)overlap->text.data + run->at, .bytes = run->bytes};
 }
 
+/* The bit of a hash; its place in the table comes of the lower digits. */
+static uint8_t *seen_bit(const struct mt_overlap *overlap, uint64_t hash, uint8_t *bit)
+{
+    uint64_t place = (hash >> 32) & (8 * (uint64_t)overlap->capacity - 1);
+    *bit = (uint8_t)(1u << (place & 7));
+    return &overlap->seen[place >> 3];
+}
+
+static void place_run(struct mt_overlap *overlap, const struct run *run)
+{
+    uint8_t bit = 0;
+    uint8_t *seen = seen_bit(overlap, run->hash, &bit);
+    size_t at = (size_t)run->hash & (overlap->capacity - 1);
+    *seen |= bit;
+    while (overlap->runs[at].question != 0) at = (at + 1) & (overlap->capacity - 1);
+    overlap->runs[at] = *run;
+}
+
 static enum mt_status grow(struct mt_overlap *overlap)
 {
     size_t old_capacity = overlap->capacity;
     struct run *old = overlap->runs;
-    void *memory = NULL;
+    void *runs = NULL;
+    void *seen = NULL;
     if (2 * (overlap->run_count + 1) <= old_capacity) return MT_OK;
     size_t capacity = old_capacity > 0 ? 2 * old_capacity : FIRST_CAPACITY;
-    enum mt_status status = mt_allocate_array(overlap->ctx, capacity, sizeof *old, &memory);
-    if (status != MT_OK) return status;
-    overlap->runs = memory;
+    enum mt_status status = mt_allocate_array(overlap->ctx, capacity, sizeof *old, &runs);
+    if (status == MT_OK) status = mt_allocate_array(overlap->ctx, capacity, 1, &seen);
+    if (status != MT_OK) {
+        mt_release(overlap->ctx, runs, capacity * sizeof *old);
+        return status;
+    }
+    mt_release(overlap->ctx, overlap->seen, old_capacity);
+    overlap->runs = runs;
+    overlap->seen = seen;
     overlap->capacity = capacity;
     for (size_t i = 0; i < old_capacity; i++) {
-        if (old[i].question == 0) continue;
-        size_t at = (size_t)old[i].hash & (capacity - 1);
-        while (overlap->runs[at].question != 0) at = (at + 1) & (capacity - 1);
-        overlap->runs[at] = old[i];
+        if (old[i].question != 0) place_run(overlap, &old[i]);
     }
     mt_release(overlap->ctx, old, old_capacity * sizeof *old);
     return MT_OK;
@@ -123,20 +150,28 @@ static enum mt_status add_run(struct mt_overlap *overlap, uint64_t hash, bool wh
     }
     enum mt_status status = grow(overlap);
     if (status != MT_OK) return status;
-    slot = (size_t)hash & (overlap->capacity - 1);
-    while (overlap->runs[slot].question != 0) slot = (slot + 1) & (overlap->capacity - 1);
-    overlap->runs[slot] =
-        (struct run){.hash = hash, .at = at, .bytes = (uint32_t)bytes, .question = number, .whole = whole};
+    const struct run made = {
+        .hash = hash, .at = at, .bytes = (uint32_t)bytes, .question = number, .whole = whole};
+    place_run(overlap, &made);
     overlap->run_count++;
     return MT_OK;
 }
 
 // ------------------------------------------------------------------ runs of a text
 
-static uint64_t hash_word(const struct mt_words *words, size_t index)
+/* The words of a text, and their hashes. */
+static enum mt_status read_text(struct mt_overlap *overlap, struct mt_text text)
 {
-    const struct mt_word *word = &words->words[index];
-    return mt_digest_short(words->text.data + word->at, word->bytes, 0);
+    struct mt_words *words = &overlap->words;
+    void *memory = overlap->hashes;
+    enum mt_status status = mt_words_read(words, text);
+    if (status == MT_OK)
+        status = mt_list_reserve(overlap->ctx, &memory, &overlap->hash_capacity, sizeof *overlap->hashes,
+                                 words->count);
+    overlap->hashes = memory;
+    for (size_t i = 0; i < words->count && status == MT_OK; i++)
+        overlap->hashes[i] = mt_digest_short(words->text.data + words->words[i].at, words->words[i].bytes, 0);
+    return status;
 }
 
 /* A run that moves through a text, word by word. */
@@ -152,10 +187,10 @@ static bool roll(const struct mt_overlap *overlap, struct window *window, size_t
     const struct mt_words *words = &overlap->words;
     size_t length = overlap->length;
     if (last >= length) {
-        window->hash -= hash_word(words, last - length) * overlap->highest;
+        window->hash -= overlap->hashes[last - length] * overlap->highest;
         window->letters -= words->words[last - length].letters ? 1 : 0;
     }
-    window->hash = window->hash * MULTIPLIER + hash_word(words, last);
+    window->hash = window->hash * MULTIPLIER + overlap->hashes[last];
     window->letters += words->words[last].letters ? 1 : 0;
     window->first = last + 1 >= length ? last + 1 - length : 0;
     return last + 1 >= length && words->words[window->first].part == words->words[last].part &&
@@ -189,7 +224,7 @@ enum mt_status mt_overlap_add(struct mt_overlap *overlap, size_t group, const ch
     struct mt_words *words = &overlap->words;
     struct window window = {0};
     size_t base = overlap->text.count;
-    enum mt_status status = mt_words_read(words, question);
+    enum mt_status status = read_text(overlap, question);
     if (status != MT_OK || words->count == 0) return status;
     if (words->text.count > UINT32_MAX)
         return mt_fail(overlap->ctx, MT_ERR_FORMAT, "a question of %zu bytes", words->text.count);
@@ -213,6 +248,8 @@ static void look_up(const struct mt_overlap *overlap, uint64_t hash, bool whole,
                     struct mt_overlap_hit *hits, size_t groups, bool *any)
 {
     size_t slot = (size_t)hash;
+    uint8_t bit = 0;
+    if (overlap->capacity == 0 || (*seen_bit(overlap, hash, &bit) & bit) == 0) return;
     for (const struct run *run = next_run(overlap, hash, whole, words, &slot); run != NULL;
          run = next_run(overlap, hash, whole, words, &slot)) {
         const struct question *question = &overlap->questions[run->question - 1];
@@ -232,7 +269,7 @@ enum mt_status mt_overlap_find(struct mt_overlap *overlap, struct mt_text questi
     for (size_t i = 0; i < groups; i++) hits[i] = (struct mt_overlap_hit){0};
     for (int t = 0; t < 2; t++) {
         struct window window = {0};
-        enum mt_status status = mt_words_read(words, texts[t]);
+        enum mt_status status = read_text(overlap, texts[t]);
         if (status != MT_OK) return status;
         if (t == 0 && words->count > 0)
             look_up(overlap, hash_whole(mt_text_in(&words->text)), true, mt_text_in(&words->text), hits,

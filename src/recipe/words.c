@@ -35,20 +35,24 @@ struct mt_text mt_words_range(const struct mt_words *words, size_t first, size_t
                             .bytes = last->at + last->bytes - at};
 }
 
+/* Begins a word. */
+static enum mt_status begin_word(struct mt_words *words)
+{
+    void *memory = words->words;
+    enum mt_status status =
+        mt_list_reserve(words->text.ctx, &memory, &words->capacity, sizeof *words->words, words->count + 1);
+    words->words = memory;
+    if (status == MT_OK && words->count > 0) status = mt_byte_list_append(&words->text, " ", 1);
+    if (status == MT_OK)
+        words->words[words->count++] = (struct mt_word){.at = words->text.count, .part = words->part};
+    return status;
+}
+
 /* Appends a piece of a word; `open`: it goes on with the last one. */
 static enum mt_status put(struct mt_words *words, const void *bytes, size_t count, bool open, bool letter)
 {
-    enum mt_status status = MT_OK;
-    if (!open) {
-        void *memory = words->words;
-        status = mt_list_reserve(words->text.ctx, &memory, &words->capacity, sizeof *words->words,
-                                 words->count + 1);
-        words->words = memory;
-        if (status == MT_OK && words->count > 0) status = mt_byte_list_append(&words->text, " ", 1);
-        if (status != MT_OK) return status;
-        words->words[words->count++] = (struct mt_word){.at = words->text.count, .part = words->part};
-    }
-    status = mt_byte_list_append(&words->text, bytes, count);
+    enum mt_status status = open ? MT_OK : begin_word(words);
+    if (status == MT_OK) status = mt_byte_list_append(&words->text, bytes, count);
     if (status != MT_OK) return status;
     words->words[words->count - 1].bytes += (uint32_t)count;
     words->words[words->count - 1].letters |= letter;
@@ -72,10 +76,35 @@ static bool is_sign(struct mt_text text, size_t at)
     return left != text.text[at] && right != text.text[at] && (is_digit(left) || is_digit(right));
 }
 
-static enum part_kind kind_of_ascii(struct mt_text text, size_t at)
+static bool is_upper(char c)
+{
+    return c >= 'A' && c <= 'Z';
+}
+
+static bool is_plain(char c)
+{
+    return (c >= 'a' && c <= 'z') || is_upper(c) || is_digit(c);
+}
+
+/* Appends all letters and digits of ASCII that follow each other from *at on, which moves behind them. Most
+ * of most texts: at once. */
+static enum mt_status put_plain(struct mt_words *words, struct mt_text text, size_t *at, bool open)
+{
+    size_t end = *at;
+    bool letters = false;
+    while (end < text.bytes && is_plain(text.text[end])) letters |= !is_digit(text.text[end++]);
+    enum mt_status status = put(words, text.text + *at, end - *at, open, letters);
+    if (status != MT_OK) return status;
+    for (size_t i = words->text.count - (end - *at); i < words->text.count; i++) {
+        if (is_upper((char)words->text.data[i])) words->text.data[i] |= 0x20;
+    }
+    *at = end;
+    return MT_OK;
+}
+
+static enum part_kind kind_of_sign(struct mt_text text, size_t at)
 {
     char c = text.text[at];
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c)) return PART_LETTER;
     if (c == '+' || c == '=' || c == '<' || c == '>' || c == '^' || c == '%') return PART_WORD;
     bool sign = c == '-' || c == '*' || c == '/';
     return sign && is_sign(text, at) ? PART_WORD : PART_NONE;
@@ -146,14 +175,16 @@ enum mt_status mt_words_read(struct mt_words *words, struct mt_text text)
         const uint8_t *at = (const uint8_t *)text.text + i;
         size_t bad = 0;
         bool cut = false;
+        if (*at < 0x80 && is_plain((char)*at)) {
+            status = put_plain(words, text, &i, open);
+            open = true;
+            continue;
+        }
         if (*at < 0x80) {
-            enum part_kind kind = kind_of_ascii(text, i++);
-            char c = (char)*at;
-            if (c >= 'A' && c <= 'Z') c = (char)(c - 'A' + 'a');
-            bool letter = kind == PART_LETTER && !is_digit(c);
-            if (kind != PART_NONE) status = put(words, &c, 1, kind == PART_LETTER && open, letter);
-            open = kind == PART_LETTER;
-            words->part += c == MT_PROMPT_BREAK[0] ? 1 : 0;
+            if (kind_of_sign(text, i) == PART_WORD) status = put(words, at, 1, false, false);
+            words->part += *at == MT_PROMPT_BREAK[0] ? 1 : 0;
+            open = false;
+            i++;
             continue;
         }
         size_t length = mt_utf8_check(at, text.bytes - i, &bad, &cut);
