@@ -16,7 +16,7 @@ struct mt_source {
     const struct mt_recipe *recipe; // borrowed
     struct mt_source_file *files;   // [file_count], in the arena
     size_t file_count;
-    const char *task;             // the name of the recipe's task; "": it has none
+    const char *task; // the name of the recipe's task; "": it has none
 };
 
 /* Opens all files. Those that are not there are refused, or left out. Closed whatever it returned. */

@@ -125,7 +125,8 @@ static enum mt_status take_answers(struct teaching *teaching, const struct mt_ta
     for (size_t i = 0; i < making->count && status == MT_OK && right.count > 0; i++) {
         struct mt_recipe_entry *entry = &making->entries[i];
         const struct mt_source *source = &making->sources[entry->source];
-        if (entry->answer.text != NULL || source->files[entry->file].task.name != task->name) continue;
+        if (!mt_making_drew(making, i) || entry->answer.text != NULL) continue;
+        if (source->files[entry->file].task.name != task->name) continue;
         struct mt_digest_text sum;
         status = mt_source_read(source, entry->file, entry->index, &teaching->row);
         if (status == MT_OK) status = mt_sample_sum(making->ctx, &teaching->row.sample, &sum);
@@ -160,7 +161,8 @@ static enum mt_status pick(struct teaching *teaching, size_t source, size_t file
         count = 0;
         for (size_t i = 0; i < making->count && status == MT_OK; i++) {
             const struct mt_recipe_entry *entry = &making->entries[i];
-            if (entry->source != source || entry->file != file || entry->answer.text != NULL) continue;
+            if (entry->source != source || entry->file != file) continue;
+            if (!mt_making_drew(making, i) || entry->answer.text != NULL) continue;
             if (rows != NULL) rows[count] = mt_task_data_row(from->data, entry->index);
             count++;
         }
@@ -276,16 +278,44 @@ static enum mt_status claim(struct mt_context *ctx, const char *folder, const ch
                    folder);
 }
 
-static void keep_right(struct mt_making *making)
+static void count_right(const struct mt_making *making)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < making->report->source_count; i++) making->report->sources[i].right = 0;
+    struct mt_recipe_source_report *sources = making->report->sources;
+    for (size_t i = 0; i < making->report->source_count; i++) sources[i].right = 0;
     for (size_t i = 0; i < making->count; i++) {
-        if (making->entries[i].answer.text == NULL) continue;
-        making->report->sources[making->entries[i].source].right++;
-        making->entries[kept++] = making->entries[i];
+        bool right = mt_making_drew(making, i) && making->entries[i].answer.text != NULL;
+        sources[making->entries[i].source].right += right ? 1 : 0;
     }
-    making->count = kept;
+}
+
+/* Draws as many rows more as are missing of what was wanted; false: nothing is, or there are no more. */
+static bool draw_more(const struct mt_making *making, const int64_t *wanted)
+{
+    bool more = false;
+    for (size_t i = 0; i < making->report->source_count; i++) {
+        struct mt_recipe_source_report *source = &making->report->sources[i];
+        int64_t missing = wanted[i] - source->right;
+        int64_t left = source->available - source->drawn;
+        int64_t added = missing < left ? missing : left;
+        source->drawn += added;
+        more = more || added > 0;
+    }
+    return more;
+}
+
+/* Every question that is drawn, up to `samples` times. */
+static enum mt_status ask_rounds(struct teaching *teaching, const char *top)
+{
+    struct mt_making *making = teaching->making;
+    enum mt_status status = MT_OK;
+    for (int64_t i = 0; i < making->options->teacher->samples && status == MT_OK; i++) {
+        if (making->report->stopped) break;
+        teaching->round = (uint64_t)i;
+        making->report->unanswered = 0;
+        status = run_round(teaching, top);
+    }
+    count_right(making);
+    return status;
 }
 
 enum mt_status mt_making_ask_teacher(struct mt_making *making)
@@ -302,13 +332,14 @@ enum mt_status mt_making_ask_teacher(struct mt_making *making)
     if (status == MT_OK) status = mt_folder_lock(ctx, top, "asking a teacher", &teaching.lock);
     if (status == MT_OK) status = claim(ctx, top, teacher->settings);
     mt_source_row_init(ctx, &teaching.row);
-    for (int64_t i = 0; i < teacher->samples && status == MT_OK && !making->report->stopped; i++) {
-        teaching.round = (uint64_t)i;
-        making->report->unanswered = 0;
-        status = run_round(&teaching, top);
+    int64_t *wanted = mt_arena_array(making->arena, making->report->source_count, sizeof *wanted, &status);
+    for (size_t i = 0; i < making->report->source_count && status == MT_OK; i++)
+        wanted[i] = making->report->sources[i].drawn;
+    for (bool more = true; more && status == MT_OK;) {
+        status = ask_rounds(&teaching, top);
+        more = status == MT_OK && teacher->fill && !making->report->stopped && draw_more(making, wanted);
     }
     mt_source_row_free(&teaching.row);
     mt_folder_unlock(teaching.lock);
-    if (status == MT_OK && !making->report->stopped) keep_right(making);
     return status;
 }

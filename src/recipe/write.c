@@ -61,33 +61,44 @@ static enum mt_status find_wanted(struct mt_making *making, int64_t *numbers, in
     return status;
 }
 
-/* The rows of each source with the smallest keys; then all of them in the order of their keys. */
+/* Puts each source's rows into the order of their keys, and says how many of the first are drawn. */
 static enum mt_status draw(struct mt_making *making)
 {
     struct mt_recipe_report *report = making->report;
     enum mt_status status = MT_OK;
+    size_t first = 0;
     int64_t *numbers = mt_arena_array(making->arena, report->source_count, sizeof *numbers, &status);
     int64_t *taken = mt_arena_array(making->arena, report->source_count, sizeof *taken, &status);
+    making->starts = mt_arena_array(making->arena, report->source_count, sizeof *making->starts, &status);
     if (status == MT_OK) status = find_wanted(making, numbers, taken);
     for (size_t i = 0; i < report->source_count && status == MT_OK; i++)
         numbers[i] = report->sources[i].available;
     if (status == MT_OK)
         status = mt_recipe_share(making->ctx, making->recipe, making->options->count, numbers, taken);
-    if (status != MT_OK) return status;
-    size_t first = 0;
-    size_t kept = 0;
-    for (size_t i = 0; i < report->source_count; i++) {
+    for (size_t i = 0; i < report->source_count && status == MT_OK; i++) {
         size_t count = (size_t)report->sources[i].available;
         report->sources[i].drawn = taken[i];
         report->sources[i].right = taken[i];
+        making->starts[i] = first;
         if (count > 0) qsort(making->entries + first, count, sizeof *making->entries, by_key);
-        memmove(making->entries + kept, making->entries + first, (size_t)taken[i] * sizeof *making->entries);
         first += count;
-        kept += (size_t)taken[i];
+    }
+    return status;
+}
+
+/* Leaves the entries that are written, all of them in the order of their keys. */
+static void mix(struct mt_making *making)
+{
+    bool taught = making->options->teacher != NULL;
+    size_t kept = 0;
+    for (size_t i = 0; i < making->count; i++) {
+        const struct mt_recipe_entry *entry = &making->entries[i];
+        if (!mt_making_drew(making, i) || (taught && entry->answer.text == NULL)) continue;
+        making->entries[kept] = *entry;
+        kept++;
     }
     making->count = kept;
     if (kept > 0) qsort(making->entries, kept, sizeof *making->entries, by_key);
-    return MT_OK;
 }
 
 /* What is missing of what was asked for. */
@@ -184,14 +195,13 @@ static enum mt_status make(struct mt_making *making)
     if (status == MT_OK) status = draw(making);
     if (status != MT_OK) return status;
     tell_of_shortage(making);
-    if (making->count == 0)
-        return mt_fail(making->ctx, MT_ERR_USAGE, "recipe %s: no row is left to train on",
-                       making->recipe->name);
-    if (making->options->teacher != NULL) status = mt_making_ask_teacher(making);
+    if (making->options->teacher != NULL && making->count > 0) status = mt_making_ask_teacher(making);
     if (status != MT_OK || making->report->stopped) return status;
+    bool taught = making->options->teacher != NULL && making->count > 0;
+    mix(making);
     if (making->count == 0)
-        return mt_fail(making->ctx, MT_ERR_USAGE, "recipe %s: the teacher answered no question right",
-                       making->recipe->name);
+        return mt_fail(making->ctx, MT_ERR_USAGE, "recipe %s: %s", making->recipe->name,
+                       taught ? "the teacher answered no question right" : "no row is left to train on");
     return write_files(making);
 }
 

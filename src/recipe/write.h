@@ -24,6 +24,7 @@ struct mt_recipe_teacher {
     const char *settings;              // how it is asked, a line of JSON: other answers are other settings
     int64_t samples;                   // answers to a question at most, until one is right; at least 1
     int64_t max_tokens;                // 0: the task's
+    bool fill; // for answers that were wrong other questions are drawn, while there are
 };
 
 struct mt_recipe_options {

@@ -82,6 +82,23 @@ result $? "tries are drawn by seeds of their own"
 anew
 teach good 0 --samples 3
 asked 6
+# Wrong answers make way for other questions, while there are some.
+anew
+seed=0
+while seed=$((seed + 1)) && [ $seed -lt 20 ]; do # one that draws the question the teacher gets wrong
+    rows recipes/gsm8k.yaml --data lesson --count 3 --seed $seed && grep -q 'five nuts' rows.jsonl && break
+done
+teach good 0 --count 3 --seed $seed
+[ "$(count taught.jsonl)" -eq 2 ]
+result $? "one of three is wrong: $(cat text)"
+teach good 0 --count 3 --seed $seed --fill
+asked 1
+has '4      3'
+[ "$(count taught.jsonl)" -eq 3 ]
+result $? "--fill: $(cat text)"
+anew
+teach good 0 --fill
+asked 4
 # Trouble: one question's own is counted and asked again; the server's ends the run, and what is there is kept.
 anew
 teach picky 1

@@ -203,7 +203,8 @@ static enum mt_status check(struct cli_call *call, struct recipe_arguments *argu
          "--teacher-model",
          arguments->list ? "with --list" : "with --keys"},
         {arguments->endpoint.url == NULL,
-         "--teacher-model --key-env --samples --temperature --top-p --max-new --slots --timeout --retries "
+         "--teacher-model --key-env --samples --fill --temperature --top-p --max-new --slots --timeout "
+         "--retries "
          "--backoff --insecure-http --without-sandbox",
          "without --teacher"},
         {arguments->words == 0, "--against --overlap-out", "with --words 0"},
@@ -269,6 +270,8 @@ static enum mt_status run_verb(struct cli_call *call)
          "an OpenAI-compatible server that writes the answers; those that are right are kept"},
         {"--teacher-model", CLI_TEXT, &arguments.model, "NAME", "the teacher, as the server calls it"},
         {"--samples", CLI_INTEGER, &arguments.samples, "N", "answers to a question, until one is right (1)"},
+        {"--fill", CLI_FLAG, &arguments.fill, NULL,
+         "draw other questions for those that were answered wrong, until there are --count rows"},
         {"--temperature", CLI_REAL, &arguments.temperature, "T", "of the answers (0; with --samples 0.8)"},
         {"--top-p", CLI_REAL, &arguments.top_p, "P", "of the answers (1)"},
         {"--max-new", CLI_INTEGER, &arguments.max_new, "N", "tokens of an answer; 0: as the task says (0)"},

@@ -18,7 +18,7 @@ struct recipe_arguments {
     const char *model;
     double temperature, top_p;
     int64_t samples, slots, max_new;
-    bool without_sandbox;
+    bool fill, without_sandbox;
 };
 
 /* A teacher behind an endpoint, and what judges its programs. */

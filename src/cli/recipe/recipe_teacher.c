@@ -90,6 +90,7 @@ enum mt_status recipe_teacher_open(struct mt_context *ctx, const struct recipe_a
     teacher->teacher.settings = teacher->settings;
     teacher->teacher.samples = arguments->samples;
     teacher->teacher.max_tokens = arguments->max_new;
+    teacher->teacher.fill = arguments->fill;
     (void)fprintf(stderr, "questions go to %s, the teacher is %s\n",
                   mt_endpoint_place(teacher->endpoint, false), arguments->model);
     return MT_OK;
