@@ -93,7 +93,7 @@ enum mt_status mt_recipe_leaves(const struct mt_recipe *recipe, struct mt_arena 
                                 const struct mt_recipe *const **leaves, size_t *count)
 {
     enum mt_status status = MT_OK;
-    const struct mt_recipe **made = mt_arena_array(arena, MOST_LEAVES, sizeof *made, &status);
+    const struct mt_recipe **made = mt_arena_array(arena, MOST_LEAVES, sizeof(void *), &status);
     *leaves = made;
     *count = 0;
     return status == MT_OK ? collect(recipe, arena, made, count) : status;

@@ -105,8 +105,10 @@ static void mix(struct mt_making *making)
 static void tell_of_shortage(const struct mt_making *making)
 {
     const struct mt_recipe_report *report = making->report;
+    int64_t drawn = 0;
     for (size_t i = 0; i < report->source_count; i++) {
         const struct mt_recipe_source_report *source = &report->sources[i];
+        drawn += source->drawn;
         if (source->drawn < source->wanted)
             mt_log_warning(making->options->log, "%s has %s, %lld were asked for", source->recipe->name,
                            mt_counted((uint64_t)source->available, "row", "rows").text,
@@ -121,6 +123,9 @@ static void tell_of_shortage(const struct mt_making *making)
                                .text,
                            source->problem);
     }
+    if (report->source_count > 1 && drawn < report->wanted)
+        mt_log_warning(making->options->log, "%s has %s in all, %lld were asked for", making->recipe->name,
+                       mt_counted((uint64_t)drawn, "row", "rows").text, (long long)report->wanted);
     for (size_t i = 0; i < report->test_count; i++) {
         if (report->tests[i].missing > 0)
             mt_log_warning(making->options->log,

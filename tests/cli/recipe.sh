@@ -135,6 +135,7 @@ result $? "75 pears, mixed"
 sed 's/weight: 1/count: 60/' mixed.yaml >counted.yaml
 rows ./counted.yaml --data data --count 90 && [ "$(grep -c '"source": "pears"' rows.jsonl)" -eq 30 ]
 result $? "a count, then the rest: $(cat text)"
+rows ./mixed.yaml --data data --count 5000 && has 'warning: mixed has 1006 rows in all, 5000 were asked for'
 refused() { # WORDS ARGUMENT...: exit status 2, the words, no file
     rm -f rows.jsonl rows.jsonl.json
     words=$1

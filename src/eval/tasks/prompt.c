@@ -194,7 +194,7 @@ static struct mt_text cut(struct mt_text span, const char *filter)
 }
 
 /* Pairs of bytes become one: "\\n", as it is written in a table without quotes, or the line end of DOS. */
-static void join_pairs(struct mt_byte_list *out, size_t start, char first, char second)
+static void join_pairs(struct mt_byte_list *out, size_t start, uint8_t first, uint8_t second)
 {
     size_t kept = start;
     for (size_t i = start; i < out->count; i++) {
