@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An endpoint with moods, for judge.sh and endpoint.sh: the first part of the path says how it answers. Standard
+"""An endpoint with moods, for judge.sh, endpoint.sh and recipe.sh: the first part of the path says how it answers. Standard
 library only.
 
 It judges answers, answers the questions of share/samples, and gives log-probabilities of prompts: a token is a word
@@ -135,6 +135,10 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
         elif mood == "good":
             time.sleep(0.05)
             self.say(good)
+        elif mood == "second":  # wrong at first, whatever the seed
+            with lock:
+                seen[prompt] = seen.get(prompt, 0) + 1
+            self.say(good if seen[prompt] > 1 else "#### 7654321")
         elif mood == "slow":
             time.sleep(1.5)
             self.say(good)

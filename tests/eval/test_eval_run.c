@@ -602,7 +602,7 @@ static void test_broken_programs(void **state)
     set_up(&setup, place, names);
     setup.answerer.batch = 8;
     setup.answerer.generate = broken_generate;
-    setup.list.tasks[0].rows = NULL; // also the one that is for examples
+    setup.list.tasks[0].rows = "task_id 1-510"; // also the one that is for examples
     setup.options.judge = &judge;
     assert_int_equal(mt_eval_run(&setup.ctx, &setup.options, &result), MT_ERR_IO);
     assert_string_equal(setup.ctx.message, "nobody is there");

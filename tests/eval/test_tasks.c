@@ -101,6 +101,7 @@ static void test_refusals(void **state)
         {"title: x\ndomain: math\nmetrics: [bleu]\n", "unknown metric 'bleu'"},
         {"title: x\ndomain: math\nmax_tokens: -1\n", "t:3: max_tokens is -1, expected WHOLE NUMBER"},
         {"title: x\ndomain: math\ndata: d\nprompt: p\nanswer: a\nrows: id 5\n", "'FIELD LOW-HIGH'"},
+        {TASK "fields: a\n", "t:6: fields is not of the form 'name=name in the file,...'"},
         {TASK "continuation: c\n", "t:6: continuation means nothing without kind: choose"},
         {TASK "program: p\n", "t:6: program means nothing without compare: code"},
         {TASK "pass_k: 1\n", "t:6: pass_k means nothing without the metric pass"},
@@ -425,12 +426,90 @@ static void test_public_data(void **state)
     assert_int_equal(ctx.live_bytes, 0);
 }
 
+static void render(struct mt_context *ctx, const char *template, const struct mt_row *row, bool values,
+                   const char *wanted)
+{
+    static const struct mt_text choices[] = {{"red", 3}, {"blue", 4}};
+    const struct mt_prompt_names names = {
+        .choices = choices, .choice_count = 2, .subtask = "sub", .choice = values ? -1 : 1};
+    struct mt_byte_list out = {.ctx = ctx};
+    enum mt_status status = values ? mt_prompt_values(template, row, &names, &out)
+                                   : mt_prompt_render(template, row, &names, &out);
+    if (status != MT_OK) print_message("%s\n", ctx->message);
+    assert_int_equal(status, MT_OK);
+    assert_true(mt_text_is(mt_text_in(&out), wanted));
+    mt_byte_list_free(&out);
+}
+
+/* Filters for line ends; and what of a prompt is the row's own. */
+static void test_values(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"a\": \"one\\\\ntwo\\\\\", \"b\": \"x\\r\\ny\\rz\"}\n";
+    const struct mt_dataset_options options = {.format = MT_DATASET_JSONL};
+    struct mt_context ctx;
+    struct mt_dataset *dataset = NULL;
+    struct mt_row row;
+    mt_context_init(&ctx, NULL);
+    mt_row_init(&ctx, &row);
+    assert_int_equal(mt_dataset_open_memory(&ctx, "m", text, strlen(text), &options, &dataset), MT_OK);
+    assert_int_equal(mt_dataset_read(dataset, 0, &row), MT_OK);
+    render(&ctx, "<{a}>", &row, false, "<one\\ntwo\\>");
+    render(&ctx, "<{a|unescape}>", &row, false, "<one\ntwo\\>");
+    render(&ctx, "{b|unix}", &row, false, "x\ny\rz");
+    render(&ctx, "{letter} {choice}", &row, false, "B blue");
+    render(&ctx, "About {subtask}: {a|unescape|upper}\n{choices}\nPick {letters}. {{}}", &row, true,
+           "ONE\nTWO\\" MT_PROMPT_BREAK "red" MT_PROMPT_BREAK "blue" MT_PROMPT_BREAK);
+    mt_row_free(&row);
+    mt_dataset_close(dataset);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
+/* Rows that somebody picked are the samples, in that order, by the numbers they have in the file. */
+static void test_picked(void **state)
+{
+    (void)state;
+    static const uint64_t picked[] = {2, 0};
+    char folder[4096];
+    struct mt_context ctx;
+    struct mt_arena arena;
+    struct mt_task_list list = {0};
+    struct mt_task_data *data = NULL;
+    struct mt_task_sample sample;
+    mt_context_init(&ctx, NULL);
+    mt_arena_init(&arena, &ctx, ARENA_BYTES);
+    mt_sample_init(&ctx, &sample);
+    (void)snprintf(folder, sizeof folder, "%s/../samples", tasks_folder());
+    assert_int_equal(mt_task_resolve(&ctx, tasks_folder(), "gsm8k", &arena, &list), MT_OK);
+    list.tasks[0].picked = picked;
+    list.tasks[0].picked_count = 2;
+    assert_int_equal(mt_task_data_open(&ctx, &list.tasks[0], folder, &data), MT_OK);
+    assert_int_equal(mt_task_data_count(data), 2);
+    assert_int_equal(mt_task_data_row(data, 0), 2);
+    assert_int_equal(mt_task_data_sample(data, 0, &sample), MT_OK);
+    assert_string_equal(sample.id, "2");
+    assert_int_equal(mt_task_data_sample(data, 1, &sample), MT_OK);
+    assert_string_equal(sample.id, "0");
+    mt_task_data_close(data);
+    list.tasks[0].data = "gsm8k/train.jsonl"; // of two rows
+    assert_int_equal(mt_task_data_open(&ctx, &list.tasks[0], folder, &data), MT_ERR_FORMAT);
+    assert_non_null(strstr(ctx.message, "has become shorter"));
+    mt_sample_free(&sample);
+    mt_arena_free(&arena);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_file),        cmocka_unit_test(test_resolve),
-        cmocka_unit_test(test_refusals),          cmocka_unit_test(test_description_and_first_examples),
-        cmocka_unit_test(test_examples_of_tasks), cmocka_unit_test(test_public_data),
+        cmocka_unit_test(test_every_file),
+        cmocka_unit_test(test_resolve),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_description_and_first_examples),
+        cmocka_unit_test(test_examples_of_tasks),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_picked),
+        cmocka_unit_test(test_public_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -437,6 +438,64 @@ static void memory(void **state)
     assert_every_allocation_may_fail(read_memory, "a\tb\n1\t2\n3\tfour\n", 5);
 }
 
+/* Fields by other names than the file's, in JSON and in tables. */
+static void renamed_fields(void **state)
+{
+    struct opened o;
+    const char *text = NULL;
+    size_t bytes = 0;
+    struct mt_json_node node;
+    const struct mt_dataset_options options = {.fields = "question=q,list=l"};
+    open_file(&o, state, "renamed.jsonl", "{\"q\": \"why\", \"l\": [\"a\", \"b\"], \"x\": \"y\"}\n",
+              &options);
+    expect_rows(&o, 1);
+    expect_field(&o, 0, "question", "why");
+    expect_field(&o, 0, "q", "why");
+    expect_field(&o, 0, "x", "y");
+    assert_int_equal(mt_row_items(&o.row, "list"), 2);
+    assert_true(mt_row_item(&o.row, "list", 1, &text, &bytes));
+    assert_true(mt_row_value(&o.row, "list", &node));
+    assert_null(mt_row_field(&o.row, "quest"));
+    close_file(&o);
+    open_file(&o, state, "renamed.tsv", "q\tl\n1\t2\n", &options);
+    expect_field(&o, 0, "question", "1");
+    expect_field(&o, 0, "list", "2");
+    close_file(&o);
+    assert_true(mt_dataset_fields_valid("a=b"));
+    assert_true(mt_dataset_fields_valid("a=b,c=d e"));
+    assert_false(mt_dataset_fields_valid(""));
+    assert_false(mt_dataset_fields_valid("a"));
+    assert_false(mt_dataset_fields_valid("a=b,c"));
+    assert_false(mt_dataset_fields_valid("=b"));
+    assert_false(mt_dataset_fields_valid("a="));
+}
+
+/* A folder, where that is wanted: a .json file is a row, in the order of names; packed text has the same sum.
+ */
+static void folder_of_files(void **state)
+{
+    struct opened o;
+    char path[300];
+    const struct mt_dataset_options options = {.folders = true};
+    workplace_path(*state, "tree", path, sizeof path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    open_file(&o, state, "tree", NULL, &options);
+    assert_int_equal(o.status, MT_ERR_FORMAT);
+    assert_non_null(strstr(o.ctx.message, "a folder without .json files"));
+    close_file(&o);
+    assert_int_equal(workplace_write(*state, "tree/b.json", "{\n \"q\": \"2\"\r\n}\n", 15), 0);
+    assert_int_equal(workplace_write(*state, "tree/a.json", "{\"q\": \"1\"}", 10), 0);
+    assert_int_equal(workplace_write(*state, "tree/c.txt", "{\"q\": \"3\"}", 10), 0);
+    open_file(&o, state, "tree", NULL, &options);
+    expect_rows(&o, 2);
+    expect_field(&o, 0, "q", "1");
+    expect_field(&o, 1, "q", "2");
+    assert_int_equal(strlen(mt_dataset_sum(o.dataset).digits), MT_DIGEST_DIGITS);
+    close_file(&o);
+    expect_refused(state, "tree", NULL, "tree");
+    workplace_remove_folder(*state, "tree");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -450,6 +509,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(texts, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(limits, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(gzip, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(renamed_fields, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(folder_of_files, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(noise, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(out_of_memory, workplace_open, workplace_close),
         cmocka_unit_test(memory),

@@ -2,7 +2,6 @@
 #define _DEFAULT_SOURCE // realpath
 #include "cli/eval/eval.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -25,14 +24,8 @@
 #define MOST_NEW     1000000
 #define MOST_SLOTS   4096
 #define MOST_SAMPLES 1000
-#define MOST_FILES   1024
 
 // ------------------------------------------------------------------ lists
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
 
 static enum mt_status print_task(struct mt_context *ctx, const char *folder, const char *file,
                                  struct mt_arena *arena)
@@ -56,21 +49,9 @@ static enum mt_status print_task(struct mt_context *ctx, const char *folder, con
 
 static enum mt_status print_list(struct mt_context *ctx, const char *folder, struct mt_arena *arena)
 {
-    const char *names[MOST_FILES];
+    const char *const *names = NULL;
     size_t count = 0;
-    enum mt_status status = MT_OK;
-    DIR *directory = opendir(folder);
-    if (directory == NULL) return mt_fail(ctx, MT_ERR_IO, "%s: cannot read it: %s", folder, strerror(errno));
-    for (struct dirent *entry = readdir(directory); entry != NULL && status == MT_OK && count < MOST_FILES;
-         entry = readdir(directory)) {
-        size_t length = strlen(entry->d_name);
-        char *copy = NULL;
-        if (length < 6 || strcmp(entry->d_name + length - 5, ".yaml") != 0) continue;
-        status = mt_arena_copy_text(arena, entry->d_name, length, &copy);
-        names[count++] = copy;
-    }
-    (void)closedir(directory);
-    if (status == MT_OK) qsort(names, count, sizeof names[0], by_text);
+    enum mt_status status = cli_list_yaml(arena, folder, &names, &count);
     for (size_t i = 0; i < count && status == MT_OK; i++) status = print_task(ctx, folder, names[i], arena);
     return status;
 }

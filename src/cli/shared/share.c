@@ -1,4 +1,6 @@
 /* Where the program's own files are: told by the environment, beside the program, or in its source tree. */
+#include <dirent.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +16,7 @@
 
 #define PATH_BYTES  4096
 #define BLOCK_BYTES 4096
+#define MOST_FILES  1024
 
 /* "BIN/../share/metier" of the running program; "" where that cannot be known. */
 static void beside_program(char *path, size_t bytes)
@@ -89,5 +92,33 @@ enum mt_status cli_save_html(const struct mt_page *page, const char *charts, con
     if (status == MT_OK)
         status = mt_save_html(page, folder, charts != NULL ? charts : MT_CHARTS_FILE, path, bytes);
     mt_arena_free(&arena);
+    return status;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+enum mt_status cli_list_yaml(struct mt_arena *arena, const char *folder, const char *const **names,
+                             size_t *count)
+{
+    enum mt_status status = MT_OK;
+    const char **made = mt_arena_array(arena, MOST_FILES, sizeof *made, &status);
+    *names = made;
+    *count = 0;
+    DIR *directory = status == MT_OK ? opendir(folder) : NULL;
+    if (status == MT_OK && directory == NULL)
+        return mt_fail(arena->ctx, MT_ERR_IO, "%s: cannot read it: %s", folder, strerror(errno));
+    for (struct dirent *entry = directory != NULL ? readdir(directory) : NULL;
+         entry != NULL && status == MT_OK && *count < MOST_FILES; entry = readdir(directory)) {
+        size_t length = strlen(entry->d_name);
+        char *copy = NULL;
+        if (length < 6 || strcmp(entry->d_name + length - 5, ".yaml") != 0) continue;
+        status = mt_arena_copy_text(arena, entry->d_name, length, &copy);
+        made[(*count)++] = copy;
+    }
+    if (directory != NULL) (void)closedir(directory);
+    if (status == MT_OK) qsort(made, *count, sizeof made[0], by_text);
     return status;
 }

@@ -13,6 +13,10 @@
 enum mt_status cli_find_share(struct mt_arena *arena, const char *part, const char *what,
                               const char **folder);
 
+/* The names of a folder's .yaml files, in order; [*count], in the arena. */
+enum mt_status cli_list_yaml(struct mt_arena *arena, const char *folder, const char *const **names,
+                             size_t *count);
+
 /* Writes a page as HTML with the parts that come along. charts: Chart.js; NULL: where Debian puts it. */
 enum mt_status cli_save_html(const struct mt_page *page, const char *charts, const char *path, size_t *bytes);
 

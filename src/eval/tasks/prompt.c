@@ -18,8 +18,8 @@ struct prompt_field {
     int count;
 };
 
-static const char *const filters[] = {"trim", "lower", "upper",  "words",   "boxed",
-                                      "join", "paren", "after:", "before:", "option:"};
+static const char *const filters[] = {"trim", "lower", "upper", "words",  "boxed",   "unescape",
+                                      "unix", "join",  "paren", "after:", "before:", "option:"};
 
 static bool is_filter(const char *part)
 {
@@ -193,13 +193,30 @@ static struct mt_text cut(struct mt_text span, const char *filter)
     return mt_text_from(span, from);
 }
 
+/* Pairs of bytes become one: "\\n", as it is written in a table without quotes, or the line end of DOS. */
+static void join_pairs(struct mt_byte_list *out, size_t start, uint8_t first, uint8_t second)
+{
+    size_t kept = start;
+    for (size_t i = start; i < out->count; i++) {
+        bool pair = out->data[i] == first && i + 1 < out->count && out->data[i + 1] == second;
+        if (pair) i++;
+        out->data[kept++] = pair ? '\n' : out->data[i];
+    }
+    out->count = kept;
+}
+
 /* Applies a filter to what was appended from `start` on; it only shrinks. */
 static void apply(struct mt_byte_list *out, size_t start, const char *filter)
 {
-    for (size_t i = start; i < out->count; i++) {
-        if (strcmp(filter, "lower") == 0) out->data[i] = (uint8_t)tolower(out->data[i]);
-        if (strcmp(filter, "upper") == 0) out->data[i] = (uint8_t)toupper(out->data[i]);
-        if (strcmp(filter, "words") == 0 && out->data[i] == '_') out->data[i] = ' ';
+    if (strcmp(filter, "unescape") == 0) join_pairs(out, start, '\\', 'n');
+    if (strcmp(filter, "unix") == 0) join_pairs(out, start, '\r', '\n');
+    bool lower = strcmp(filter, "lower") == 0;
+    bool upper = strcmp(filter, "upper") == 0;
+    bool words = strcmp(filter, "words") == 0;
+    for (size_t i = start; (lower || upper || words) && i < out->count; i++) {
+        if (lower) out->data[i] = (uint8_t)tolower(out->data[i]);
+        if (upper) out->data[i] = (uint8_t)toupper(out->data[i]);
+        if (words && out->data[i] == '_') out->data[i] = ' ';
     }
     if (out->count == start) return;
     struct mt_text span = {.text = (const char *)out->data + start, .bytes = out->count - start};
@@ -234,6 +251,56 @@ static enum mt_status complete_option(const struct mt_row *row, const char *fiel
     return MT_OK;
 }
 
+/* True for what a template names of the row itself. */
+static bool is_of_row(const struct prompt_field *field, const struct mt_prompt_names *names)
+{
+    const char *name = field->parts[0];
+    return strcmp(name, "letters") != 0 && (names->subtask == NULL || strcmp(name, "subtask") != 0);
+}
+
+/* The choices without their letters. */
+static enum mt_status append_choice_values(const struct mt_prompt_names *names, struct mt_byte_list *out)
+{
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < names->choice_count && status == MT_OK; i++) {
+        status = mt_byte_list_append(out, names->choices[i].text, names->choices[i].bytes);
+        if (status == MT_OK) status = mt_byte_list_append_text(out, MT_PROMPT_BREAK);
+    }
+    return status;
+}
+
+static enum mt_status append_filtered(const struct prompt_field *field, const struct mt_row *row,
+                                      const struct mt_prompt_names *names, struct mt_byte_list *out)
+{
+    size_t start = out->count;
+    enum mt_status status = append_value(field, row, names, out);
+    for (int i = 1; i < field->count && status == MT_OK; i++) {
+        bool option = strncmp(field->parts[i], "option:", 7) == 0;
+        if (option) status = complete_option(row, field->parts[i] + 7, start, out);
+        if (!option) apply(out, start, field->parts[i]);
+    }
+    return status;
+}
+
+enum mt_status mt_prompt_values(const char *template, const struct mt_row *row,
+                                const struct mt_prompt_names *names, struct mt_byte_list *out)
+{
+    const char *at = template;
+    enum mt_status status = MT_OK;
+    while (*at != '\0' && status == MT_OK) {
+        struct mt_text plain;
+        struct prompt_field field;
+        const char *problem = NULL;
+        at = next_piece(at, &plain, &field, &problem);
+        if (at == NULL) return mt_fail(out->ctx, MT_ERR_USAGE, "a template is wrong: %s", problem);
+        if (field.count == 0 || !is_of_row(&field, names)) continue;
+        bool choices = names->choices != NULL && strcmp(field.parts[0], "choices") == 0;
+        status = choices ? append_choice_values(names, out) : append_filtered(&field, row, names, out);
+        if (status == MT_OK && !choices) status = mt_byte_list_append_text(out, MT_PROMPT_BREAK);
+    }
+    return status;
+}
+
 enum mt_status mt_prompt_render(const char *template, const struct mt_row *row,
                                 const struct mt_prompt_names *names, struct mt_byte_list *out)
 {
@@ -246,14 +313,7 @@ enum mt_status mt_prompt_render(const char *template, const struct mt_row *row,
         at = next_piece(at, &plain, &field, &problem);
         if (at == NULL) return mt_fail(out->ctx, MT_ERR_USAGE, "a template is wrong: %s", problem);
         status = mt_byte_list_append(out, plain.text, plain.bytes);
-        if (status != MT_OK || field.count == 0) continue;
-        size_t start = out->count;
-        status = append_value(&field, row, names, out);
-        for (int i = 1; i < field.count && status == MT_OK; i++) {
-            bool option = strncmp(field.parts[i], "option:", 7) == 0;
-            if (option) status = complete_option(row, field.parts[i] + 7, start, out);
-            if (!option) apply(out, start, field.parts[i]);
-        }
+        if (status == MT_OK && field.count > 0) status = append_filtered(&field, row, names, out);
     }
     return status;
 }

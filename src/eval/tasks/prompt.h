@@ -8,8 +8,9 @@
  *     {{ and }}             braces
  *
  * Filters: trim, lower, upper, words (underscores become spaces), after:TEXT and before:TEXT (of the last and
- * the first TEXT; without it all), boxed (what the last \boxed{} holds; without one nothing), join, paren
- * (choices as "(A) text").
+ * the first TEXT; without it all), boxed (what the last \boxed{} holds; without one nothing), unescape (a
+ * backslash and an n become a line end), unix (line ends of DOS become those of Unix), join, paren (choices
+ * as "(A) text"), option:FIELD.
  *
  * Names every template knows: choices ("A. text" lines), letters ("A, B, C or D"), subtask; in a continuation
  * also letter and choice, in a program completion.
@@ -34,6 +35,15 @@ enum mt_status mt_prompt_check(struct mt_context *ctx, const char *template);
 
 /* Appends the template filled in. A field the row has not is "FILE:LINE: ...". */
 enum mt_status mt_prompt_render(const char *template, const struct mt_row *row,
+                                const struct mt_prompt_names *names, struct mt_byte_list *out);
+
+#define MT_PROMPT_BREAK "\x1F" // between the values; a separator of ASCII
+
+/*
+ * Appends what the row has in the template: the values of its fields and the choices, a break behind each.
+ * That is what makes a question this one, without what the template says of all.
+ */
+enum mt_status mt_prompt_values(const char *template, const struct mt_row *row,
                                 const struct mt_prompt_names *names, struct mt_byte_list *out);
 
 #endif

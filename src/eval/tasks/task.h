@@ -64,7 +64,11 @@ struct mt_task {
     const char *data;            // below the folder of data
     enum mt_dataset_format format;
     const char *columns;
-    const char *rows;        // only rows whose field is so: "FIELD LOW-HIGH", or "FIELD is TEXT"
+    const char *fields; // "a=x,b=y": the file calls the field a x; NULL: as templates do
+    const char *rows;   // only rows whose field is so: "FIELD LOW-HIGH", or "FIELD is TEXT"
+    const uint64_t
+        *picked; // [picked_count] rows of the file, instead of a rule; NULL: none are picked. No key
+    size_t picked_count;
     const char *id;          // the field that names a row; NULL: its number
     const char *description; // a template before examples and prompt; NULL: none
     const char *prompt;
@@ -138,5 +142,14 @@ const char *mt_domain_name(enum mt_task_domain domain);
 
 /* Every key of task files. */
 extern const struct mt_keys mt_task_keys;
+
+// For other files with such keys (recipe/recipe.h).
+
+/* A key's `.set` for a template: refuses what is none. */
+enum mt_status mt_task_set_template(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                    void *target);
+
+/* True when a text is what `rows` may be; NULL is. */
+bool mt_task_is_rule(const char *rule);
 
 #endif

@@ -27,6 +27,7 @@ struct mt_task_data {
     size_t capacity;
     size_t left_out;              // rows without a right answer
     struct mt_byte_list examples; // the few-shot part of every prompt
+    bool all;                     // rows that make no sense are samples, too
 };
 
 // ------------------------------------------------------------------ files
@@ -61,7 +62,8 @@ static enum mt_status open_file(struct mt_context *ctx, const struct mt_task *ta
                                 const char *data, struct mt_dataset **dataset)
 {
     char path[PATH_BYTES];
-    struct mt_dataset_options options = {.format = task->format, .columns = task->columns};
+    struct mt_dataset_options options = {
+        .format = task->format, .columns = task->columns, .fields = task->fields, .folders = true};
     if (!path_of(task, folder, data, path)) {
         return mt_fail(ctx, MT_ERR_USAGE,
                        "task %s: %s (or .gz) is not there; docs/evaluation.md says where data comes from",
@@ -106,9 +108,10 @@ static bool selected(const struct mt_task *task, const char *rule, const struct 
     return number >= low && number <= high;
 }
 
-/* Lists the rows a rule lets through. Without one nothing needs to be read. */
+/* Lists the rows a rule lets through, with `all` those that make no sense. Without one nothing needs to be
+ * read. */
 static enum mt_status list_rows(struct mt_context *ctx, const struct mt_task *task,
-                                const struct mt_dataset *dataset, const char *rule, uint64_t **rows,
+                                const struct mt_dataset *dataset, const char *rule, bool all, uint64_t **rows,
                                 size_t *count, size_t *capacity)
 {
     struct mt_row row;
@@ -116,7 +119,9 @@ static enum mt_status list_rows(struct mt_context *ctx, const struct mt_task *ta
     mt_row_init(ctx, &row);
     for (uint64_t i = 0; i < mt_dataset_rows(dataset) && status == MT_OK; i++) {
         if (rule != NULL) status = mt_dataset_read(dataset, i, &row);
-        if (status != MT_OK || !selected(task, rule, &row)) continue;
+        bool senseless = all && status == MT_ERR_FORMAT;
+        if (senseless) status = MT_OK;
+        if (status != MT_OK || (!senseless && !selected(task, rule, &row))) continue;
         void *memory = *rows;
         status = mt_list_reserve(ctx, &memory, capacity, sizeof **rows, *count + 1);
         *rows = memory;
@@ -124,6 +129,25 @@ static enum mt_status list_rows(struct mt_context *ctx, const struct mt_task *ta
     }
     mt_row_free(&row);
     return status;
+}
+
+/* Takes over the rows somebody picked. */
+static enum mt_status take_picked(struct mt_task_data *data)
+{
+    const struct mt_task *task = data->task;
+    void *memory = NULL;
+    for (size_t i = 0; i < task->picked_count; i++) {
+        if (task->picked[i] >= mt_dataset_rows(data->dataset))
+            return mt_fail(data->ctx, MT_ERR_FORMAT, "task %s: %s has become shorter", task->name,
+                           mt_dataset_path(data->dataset));
+    }
+    enum mt_status status =
+        mt_list_reserve(data->ctx, &memory, &data->capacity, sizeof *data->rows, task->picked_count);
+    if (status != MT_OK) return status;
+    data->rows = memory;
+    data->count = task->picked_count;
+    if (data->count > 0) memcpy(data->rows, task->picked, data->count * sizeof *data->rows);
+    return MT_OK;
 }
 
 // ------------------------------------------------------------------ samples
@@ -315,6 +339,12 @@ static bool is_blank(struct mt_text text)
     return true;
 }
 
+bool mt_sample_answered(const struct mt_task *task, const struct mt_task_sample *sample)
+{
+    if (task->compare != MT_COMPARE_MATH || task->kind == MT_TASK_CHOOSE) return true;
+    return !is_blank(mt_text_in(&sample->answer));
+}
+
 /* No answer can be right where the data has none: a solution without a box, an empty field. */
 static enum mt_status leave_out_unanswered(struct mt_task_data *data)
 {
@@ -322,10 +352,11 @@ static enum mt_status leave_out_unanswered(struct mt_task_data *data)
     enum mt_status status = MT_OK;
     size_t kept = 0;
     if (data->task->compare != MT_COMPARE_MATH || data->task->kind == MT_TASK_CHOOSE) return MT_OK;
+    if (data->all || data->task->picked != NULL) return MT_OK;
     mt_sample_init(data->ctx, &sample);
     for (size_t i = 0; i < data->count && status == MT_OK; i++) {
         status = read_sample(data->task, data->dataset, data->rows[i], &sample);
-        if (status == MT_OK && !is_blank(mt_text_in(&sample.answer))) data->rows[kept++] = data->rows[i];
+        if (status == MT_OK && mt_sample_answered(data->task, &sample)) data->rows[kept++] = data->rows[i];
     }
     data->left_out = data->count - kept;
     data->count = kept;
@@ -407,7 +438,7 @@ static enum mt_status pick_examples(struct mt_task_data *data, const char *folde
     mt_sample_init(data->ctx, &sample);
     enum mt_status status = open_file(data->ctx, task, folder, task->few_shot_data, &dataset);
     if (status == MT_OK)
-        status = list_rows(data->ctx, task, dataset, task->few_shot_rows, &rows, &count, &capacity);
+        status = list_rows(data->ctx, task, dataset, task->few_shot_rows, false, &rows, &count, &capacity);
     if (status == MT_OK && (uint64_t)task->few_shot > count) {
         status = mt_fail(data->ctx, MT_ERR_USAGE, "task %s: %s wanted, %s has %s", task->name,
                          mt_counted((uint64_t)task->few_shot, "example is", "examples are").text,
@@ -429,8 +460,8 @@ static enum mt_status pick_examples(struct mt_task_data *data, const char *folde
     return status;
 }
 
-enum mt_status mt_task_data_open(struct mt_context *ctx, const struct mt_task *task, const char *folder,
-                                 struct mt_task_data **data)
+static enum mt_status open_data(struct mt_context *ctx, const struct mt_task *task, const char *folder,
+                                bool all, struct mt_task_data **data)
 {
     void *memory = NULL;
     *data = NULL;
@@ -439,12 +470,17 @@ enum mt_status mt_task_data_open(struct mt_context *ctx, const struct mt_task *t
     struct mt_task_data *made = memory;
     made->ctx = ctx;
     made->task = task;
+    made->all = all;
     made->examples.ctx = ctx;
     status = open_file(ctx, task, folder, task->data, &made->dataset);
-    if (status == MT_OK)
-        status = list_rows(ctx, task, made->dataset, task->rows, &made->rows, &made->count, &made->capacity);
+    if (status == MT_OK && task->picked != NULL) {
+        status = take_picked(made);
+    } else if (status == MT_OK) {
+        status =
+            list_rows(ctx, task, made->dataset, task->rows, all, &made->rows, &made->count, &made->capacity);
+    }
     if (status == MT_OK) status = leave_out_unanswered(made);
-    if (status == MT_OK && made->count == 0)
+    if (status == MT_OK && made->count == 0 && !all)
         status = mt_fail(ctx, MT_ERR_FORMAT, "task %s: %s has no rows for it", task->name,
                          mt_dataset_path(made->dataset));
     if (status == MT_OK) status = pick_examples(made, folder);
@@ -454,6 +490,18 @@ enum mt_status mt_task_data_open(struct mt_context *ctx, const struct mt_task *t
     }
     *data = made;
     return MT_OK;
+}
+
+enum mt_status mt_task_data_open(struct mt_context *ctx, const struct mt_task *task, const char *folder,
+                                 struct mt_task_data **data)
+{
+    return open_data(ctx, task, folder, false, data);
+}
+
+enum mt_status mt_task_data_open_all(struct mt_context *ctx, const struct mt_task *task, const char *folder,
+                                     struct mt_task_data **data)
+{
+    return open_data(ctx, task, folder, true, data);
 }
 
 void mt_task_data_close(struct mt_task_data *data)
@@ -468,6 +516,16 @@ void mt_task_data_close(struct mt_task_data *data)
 size_t mt_task_data_count(const struct mt_task_data *data)
 {
     return data->count;
+}
+
+uint64_t mt_task_data_row(const struct mt_task_data *data, size_t index)
+{
+    return data->rows[index];
+}
+
+struct mt_digest_text mt_task_data_sum(const struct mt_task_data *data)
+{
+    return mt_dataset_sum(data->dataset);
 }
 
 size_t mt_task_data_left_out(const struct mt_task_data *data)

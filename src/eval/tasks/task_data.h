@@ -30,9 +30,19 @@ bool mt_task_data_exists(const struct mt_task *task, const char *folder);
  */
 enum mt_status mt_task_data_open(struct mt_context *ctx, const struct mt_task *task, const char *folder,
                                  struct mt_task_data **data);
+
+/* The same for somebody who looks at every row: those that make no sense, or have no right answer, are
+ * samples, too, and reading one of the former fails (MT_ERR_FORMAT). */
+enum mt_status mt_task_data_open_all(struct mt_context *ctx, const struct mt_task *task, const char *folder,
+                                     struct mt_task_data **data);
+
 void mt_task_data_close(struct mt_task_data *data); // NULL is allowed
 
 size_t mt_task_data_count(const struct mt_task_data *data);
+
+/* The row of the file that a sample is, from 0; and a checksum of the file's text. */
+uint64_t mt_task_data_row(const struct mt_task_data *data, size_t index);
+struct mt_digest_text mt_task_data_sum(const struct mt_task_data *data);
 
 /* Rows of a mathematical task that have no right answer: they are no samples. */
 size_t mt_task_data_left_out(const struct mt_task_data *data);
@@ -43,6 +53,9 @@ void mt_sample_free(struct mt_task_sample *sample);
 /* Makes sample `index`; what it holds lasts until the next call. */
 enum mt_status mt_task_data_sample(const struct mt_task_data *data, size_t index,
                                    struct mt_task_sample *sample);
+
+/* False for a mathematical sample without a right answer. */
+bool mt_sample_answered(const struct mt_task *task, const struct mt_task_sample *sample);
 
 /* A checksum of all that a sample is made of and judged by: its row, the right answer, the choices in their
  * order. */

@@ -15,8 +15,8 @@ const char *mt_domain_name(enum mt_task_domain domain)
 
 // ------------------------------------------------------------------ values
 
-static enum mt_status set_template(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
-                                   void *target)
+enum mt_status mt_task_set_template(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                    void *target)
 {
     const struct mt_yaml_node *node = entry->node;
     if (node->kind != MT_YAML_SCALAR) return mt_key_refuse(reader, entry);
@@ -143,18 +143,20 @@ static const struct mt_key_row rows[] = {
     {"subtasks", MT_KEY_TEXTS, AT(subtasks), "LIST OF NAMES", "none",
      .meaning = "of a family: one task each, {subtask} in data and templates"},
     {"data", MT_KEY_OWN, AT(data), "PATH", "required",
-     .meaning = "the file below the folder of data; .gz may follow", .set = set_template},
+     .meaning = "the file below the folder of data; .gz may follow", .set = mt_task_set_template},
     {"format", MT_KEY_CHOICE, AT(format), "by-name|jsonl|json|csv|tsv", "by-name", .meaning = "of that file"},
     {"columns", MT_KEY_TEXT, AT(columns), "a,b,c", "none", .meaning = "of a table without a line of names"},
+    {"fields", MT_KEY_TEXT, AT(fields), "a=x,b=y", "none",
+     .meaning = "what the file calls the fields: a is its x"},
     {"rows", MT_KEY_TEXT, AT(rows), "FIELD LOW-HIGH", "all",
      .meaning = "only rows whose field is a whole number between; or FIELD is TEXT, {subtask} for its words"},
     {"id", MT_KEY_TEXT, AT(id), "FIELD", "row number", .meaning = "what names a row"},
     {"description", MT_KEY_OWN, AT(description), "TEMPLATE", "none",
-     .meaning = "what stands before examples and question", .set = set_template},
+     .meaning = "what stands before examples and question", .set = mt_task_set_template},
     {"prompt", MT_KEY_OWN, AT(prompt), "TEMPLATE", "required", .meaning = "the question as the model gets it",
-     .set = set_template},
+     .set = mt_task_set_template},
     {"answer", MT_KEY_OWN, AT(answer), "TEMPLATE", "required", .meaning = "the right answer",
-     .set = set_template},
+     .set = mt_task_set_template},
     {"choices", MT_KEY_TEXTS, AT(choices), "LIST OF TEXTS", "none",
      .meaning = "the same choices for every row"},
     {"choice_fields", MT_KEY_TEXTS, AT(choice_fields), "LIST OF FIELDS", "none",
@@ -170,7 +172,7 @@ static const struct mt_key_row rows[] = {
     {"kind", MT_KEY_CHOICE, AT(kind), "generate|choose", "generate",
      .meaning = "the model writes, or choices get log-likelihoods"},
     {"continuation", MT_KEY_OWN, AT(continuation), "TEMPLATE", "\" {letter}\"",
-     .meaning = "of choose: what is scored", .set = set_template},
+     .meaning = "of choose: what is scored", .set = mt_task_set_template},
     {"max_tokens", MT_KEY_WHOLE, AT(max_tokens), "WHOLE NUMBER", "512", .meaning = "new tokens at most",
      .most = 1e12},
     {"stop", MT_KEY_TEXTS, AT(stop), "LIST OF TEXTS", "none", .meaning = "what ends an answer"},
@@ -185,28 +187,29 @@ static const struct mt_key_row rows[] = {
      .meaning = "when an answer is right"},
     {"program", MT_KEY_OWN, AT(program), "TEMPLATE", "none",
      .meaning = "of compare: code; the answer as a program, whose functions the tests call",
-     .set = set_template},
+     .set = mt_task_set_template},
     {"tests", MT_KEY_OWN, AT(tests), "TEMPLATE", "none",
-     .meaning = "of compare: code; what must run through, in an interpreter of its own", .set = set_template},
+     .meaning = "of compare: code; what must run through, in an interpreter of its own",
+     .set = mt_task_set_template},
     {"given", MT_KEY_OWN, AT(given), "TEMPLATE", "none",
      .meaning = "of compare: code; runs before the tests: the task's own solution, helpers, imports",
-     .set = set_template},
+     .set = mt_task_set_template},
     {"calls", MT_KEY_OWN, AT(calls), "TEMPLATE", "see docs/sandbox.md",
      .meaning = "of compare: code; names the tests take from the answer: name=name_in_answer ...",
-     .set = set_template},
+     .set = mt_task_set_template},
     {"metrics", MT_KEY_EACH, 0, "LIST OF acc|exact_match|score|f1|macro_f1|mcc|pearson|spearman|pass", "acc",
      .meaning = "figures to report", .set = add_metric},
     {"pass_k", MT_KEY_WHOLE, AT(pass_k), "WHOLE NUMBER", "1", .meaning = "k of pass@k", .most = 1e12},
     {"few_shot", MT_KEY_WHOLE, AT(few_shot), "WHOLE NUMBER", "0", .meaning = "examples before the question",
      .most = 1e12},
     {"few_shot_data", MT_KEY_OWN, AT(few_shot_data), "PATH", "none", .meaning = "the file they come from",
-     .set = set_template},
+     .set = mt_task_set_template},
     {"few_shot_rows", MT_KEY_TEXT, AT(few_shot_rows), "FIELD LOW-HIGH", "all",
      .meaning = "as rows, of that file"},
     {"few_shot_text", MT_KEY_OWN, AT(few_shot_text), "PATH", "none",
-     .meaning = "or a text of worked examples, each beginning with \"Q: \"", .set = set_template},
+     .meaning = "or a text of worked examples, each beginning with \"Q: \"", .set = mt_task_set_template},
     {"few_shot_example", MT_KEY_OWN, AT(few_shot_example), "TEMPLATE", "prompt and answer",
-     .meaning = "one example, with its answer", .set = set_template},
+     .meaning = "one example, with its answer", .set = mt_task_set_template},
     {"few_shot_pick", MT_KEY_CHOICE, AT(few_shot_pick), "drawn|first", "drawn",
      .meaning = "examples drawn by the seed, or the first rows in order"},
     {"seed", MT_KEY_SEED, AT(seed), "WHOLE NUMBER", "1234",
@@ -220,7 +223,7 @@ const struct mt_keys mt_task_keys = {.parts = parts, .loose = true};
 // ------------------------------------------------------------------ a file
 
 /* "FIELD LOW-HIGH", "FIELD is TEXT", or none. */
-static bool is_rule(const char *rule)
+bool mt_task_is_rule(const char *rule)
 {
     if (rule == NULL) return true;
     size_t field = strcspn(rule, " ");
@@ -301,8 +304,10 @@ static enum mt_status check(const struct mt_keys_reader *reader)
         {code && task->program == NULL, "", "the key 'program' is missing, which compare: code runs"},
         {code && task->tests == NULL, "",
          "the key 'tests' is missing, which call the program's functions from an interpreter of their own"},
-        {!is_rule(task->rows) || !is_rule(task->few_shot_rows), "",
+        {!mt_task_is_rule(task->rows) || !mt_task_is_rule(task->few_shot_rows), "",
          "rows and few_shot_rows are 'FIELD LOW-HIGH' or 'FIELD is TEXT', as in 'task_id 11-510'"},
+        {task->fields != NULL && !mt_dataset_fields_valid(task->fields), "fields",
+         "fields is not of the form 'name=name in the file,...'"},
         {task->few_shot > 0 && task->few_shot_data == NULL && task->few_shot_text == NULL, "",
          "the key 'few_shot_data' is missing, where the examples come from"},
         {task->few_shot_data != NULL && task->few_shot_text != NULL, "",

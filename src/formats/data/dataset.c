@@ -84,8 +84,54 @@ enum mt_status mt_row_add_field(struct mt_row *row, const char *name, struct mt_
     return MT_OK;
 }
 
+/* One "a=x" of fields; *rest moves behind its comma. False: there is none, or it is malformed. */
+static bool next_name(const char **rest, const char **name, size_t *name_bytes, const char **other,
+                      size_t *other_bytes)
+{
+    const char *at = *rest;
+    size_t bytes = strcspn(at, ",");
+    const char *equals = memchr(at, '=', bytes);
+    if (equals == NULL) return false;
+    *name = at;
+    *name_bytes = (size_t)(equals - at);
+    *other = equals + 1;
+    *other_bytes = bytes - *name_bytes - 1;
+    *rest = at + bytes + (at[bytes] == ',' ? 1 : 0);
+    return *name_bytes > 0 && *other_bytes > 0 && *other_bytes < MT_FIELD_NAME_BYTES;
+}
+
+bool mt_dataset_fields_valid(const char *fields)
+{
+    const char *name = NULL;
+    const char *other = NULL;
+    size_t name_bytes = 0;
+    size_t other_bytes = 0;
+    do {
+        if (!next_name(&fields, &name, &name_bytes, &other, &other_bytes)) return false;
+    } while (*fields != '\0');
+    return true;
+}
+
+const char *mt_row_name(const struct mt_row *row, const char *name, char text[MT_FIELD_NAME_BYTES])
+{
+    const char *rest = row->renamed;
+    const char *known = NULL;
+    const char *other = NULL;
+    size_t known_bytes = 0;
+    size_t other_bytes = 0;
+    while (rest != NULL && *rest != '\0' && next_name(&rest, &known, &known_bytes, &other, &other_bytes)) {
+        if (strlen(name) != known_bytes || memcmp(name, known, known_bytes) != 0) continue;
+        memcpy(text, other, other_bytes);
+        text[other_bytes] = '\0';
+        return text;
+    }
+    return name;
+}
+
 const struct mt_row_field *mt_row_field(const struct mt_row *row, const char *name)
 {
+    char other[MT_FIELD_NAME_BYTES];
+    name = mt_row_name(row, name, other);
     for (size_t i = 0; i < row->field_count; i++) {
         if (strcmp(row->fields[i].name, name) == 0) return &row->fields[i];
     }
@@ -101,6 +147,7 @@ enum mt_status mt_dataset_read(const struct mt_dataset *dataset, uint64_t index,
     row->field_count = 0;
     row->file = dataset->path;
     row->line = place->line;
+    row->renamed = dataset->fields;
     struct mt_row_walk walk = {.text = dataset->mapping.data,
                                .bytes = dataset->mapping.bytes,
                                .at = (size_t)place->offset,
@@ -173,7 +220,11 @@ static enum mt_status create(struct mt_context *ctx, const char *path,
     if (status != MT_OK) return status;
     struct mt_dataset *made = memory;
     *made = (struct mt_dataset){.ctx = ctx, .options = resolved, .column_text = {.ctx = ctx}};
+    made->gathered.ctx = ctx;
     status = mt_path_join(ctx, "", path, &made->path);
+    if (status == MT_OK && resolved.fields != NULL)
+        status = mt_path_join(ctx, "", resolved.fields, &made->fields);
+    made->options.fields = NULL;
     if (status != MT_OK) mt_dataset_close(made);
     if (status == MT_OK) *dataset = made;
     return status;
@@ -195,9 +246,13 @@ enum mt_status mt_dataset_open(struct mt_context *ctx, const char *path,
                                const struct mt_dataset_options *options, struct mt_dataset **dataset)
 {
     bool packed = ends_in(path, strlen(path), ".gz");
-    enum mt_status status = create(ctx, path, options, dataset);
+    bool folder = options->folders && mt_dataset_is_folder(path);
+    struct mt_dataset_options wanted = *options;
+    if (folder) wanted.format = MT_DATASET_JSONL;
+    enum mt_status status = create(ctx, path, &wanted, dataset);
     if (status != MT_OK) return status;
-    status = mt_dataset_map(ctx, path, packed, &(*dataset)->options, &(*dataset)->mapping);
+    status = folder ? mt_dataset_gather(*dataset)
+                    : mt_dataset_map(ctx, path, packed, &(*dataset)->options, &(*dataset)->mapping);
     if (status == MT_OK) return finish_opening(dataset);
     mt_dataset_close(*dataset);
     *dataset = NULL;
@@ -221,6 +276,8 @@ void mt_dataset_close(struct mt_dataset *dataset)
     struct mt_context *ctx = dataset->ctx;
     if (!dataset->borrowed) mt_file_unmap(&dataset->mapping);
     mt_path_release(ctx, dataset->path);
+    mt_path_release(ctx, dataset->fields);
+    mt_byte_list_free(&dataset->gathered);
     mt_byte_list_free(&dataset->column_text);
     mt_release(ctx, dataset->places, dataset->place_capacity * sizeof *dataset->places);
     mt_release(ctx, dataset->columns, dataset->column_capacity * sizeof *dataset->columns);
@@ -245,6 +302,11 @@ uint64_t mt_dataset_rows(const struct mt_dataset *dataset)
 uint64_t mt_dataset_bytes(const struct mt_dataset *dataset)
 {
     return dataset->mapping.bytes;
+}
+
+struct mt_digest_text mt_dataset_sum(const struct mt_dataset *dataset)
+{
+    return mt_digest_of(dataset->mapping.data, dataset->mapping.bytes);
 }
 
 // ------------------------------------------------------------------ lines and plain text

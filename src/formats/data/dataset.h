@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/files/digest.h"
 #include "formats/text/json.h"
 #include "formats/text/lists.h"
 
@@ -39,6 +40,8 @@ enum mt_text_rows {
 struct mt_dataset_options {
     enum mt_dataset_format format;
     const char *columns; // CSV and TSV: "a,b,c", and every line is a row. NULL: the first line names them
+    const char *fields;  // "a=x,b=y": whoever asks for the field a gets x; NULL: fields have their own names
+    bool folders;        // a path may be a folder: every .json file below it is a row, in the order of paths
     enum mt_text_rows text_rows;
     size_t piece_bytes;       // of MT_TEXT_PIECES; 0: 8 KiB
     size_t max_row_bytes;     // 0: 16 MiB
@@ -63,6 +66,7 @@ struct mt_row {
     struct mt_context *ctx; // borrowed
     const char *file;       // borrowed from the dataset
     uint64_t line;          // where it begins, from 1
+    const char *renamed;    // as options.fields; borrowed from the dataset
     const char *source;     // the row as it is in the file; borrowed from the dataset
     size_t source_bytes;
     struct mt_row_field *fields;
@@ -89,6 +93,12 @@ const char *mt_dataset_path(const struct mt_dataset *dataset);
 enum mt_dataset_format mt_dataset_format(const struct mt_dataset *dataset);
 uint64_t mt_dataset_rows(const struct mt_dataset *dataset);
 uint64_t mt_dataset_bytes(const struct mt_dataset *dataset); // of the text, unpacked
+
+/* A checksum of the text, unpacked. */
+struct mt_digest_text mt_dataset_sum(const struct mt_dataset *dataset);
+
+/* True when a text is what options.fields may be. */
+bool mt_dataset_fields_valid(const char *fields);
 
 /* "jsonl", ...; what a configuration calls a format. */
 const char *mt_dataset_format_name(enum mt_dataset_format format);

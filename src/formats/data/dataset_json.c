@@ -230,6 +230,8 @@ const struct mt_dataset_reader mt_dataset_json = {.name = "json",
 
 static const json_t *list_in(const struct mt_row *row, const char *name)
 {
+    char other[MT_FIELD_NAME_BYTES];
+    name = mt_row_name(row, name, other);
     const json_t *list = row->json.root != NULL ? json_object_get(row->json.root, name) : NULL;
     return json_is_array(list) ? list : NULL;
 }
@@ -250,7 +252,8 @@ bool mt_row_item(const struct mt_row *row, const char *name, size_t index, const
 
 bool mt_row_value(const struct mt_row *row, const char *name, struct mt_json_node *node)
 {
-    const json_t *value = json_object_get(row->json.root, name);
+    char other[MT_FIELD_NAME_BYTES];
+    const json_t *value = json_object_get(row->json.root, mt_row_name(row, name, other));
     if (value == NULL) return false;
     *node = (struct mt_json_node){.ctx = row->ctx, .file = row->file, .key = name, .value = value};
     return true;

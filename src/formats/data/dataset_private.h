@@ -34,8 +34,10 @@ struct mt_dataset {
     char *path;             // owned
     struct mt_dataset_options options;
     struct mt_file_mapping mapping;
-    bool borrowed;               // the bytes are the caller's, not mapped
-    struct mt_row_place *places; // [rows]
+    bool borrowed;                // the bytes are the caller's or `gathered`, not mapped
+    struct mt_byte_list gathered; // of a folder: its files, a line each
+    char *fields;                 // owned; options.fields, or NULL
+    struct mt_row_place *places;  // [rows]
     size_t rows;
     size_t place_capacity;
     struct mt_byte_list column_text; // names, each with its NUL
@@ -62,6 +64,15 @@ struct mt_dataset_reader {
 /* Maps a file's bytes, unpacking a .gz (`packed`) first. The caller unmaps. */
 enum mt_status mt_dataset_map(struct mt_context *ctx, const char *path, bool packed,
                               const struct mt_dataset_options *options, struct mt_file_mapping *mapping);
+
+bool mt_dataset_is_folder(const char *path);
+
+/* The files of a folder, in place of a mapping. */
+enum mt_status mt_dataset_gather(struct mt_dataset *dataset);
+
+/* What the file calls a field: the name itself, or another of that many bytes, in the caller's buffer. */
+#define MT_FIELD_NAME_BYTES 128
+const char *mt_row_name(const struct mt_row *row, const char *name, char other[MT_FIELD_NAME_BYTES]);
 
 /* Moves the walk by one byte, counting lines. */
 static inline void mt_walk_step(struct mt_row_walk *walk)

@@ -1,0 +1,193 @@
+/* Recipe files: a table of keys, and what cannot be beside what. */
+#include <stddef.h>
+#include <string.h>
+
+#include "recipe/recipe.h"
+
+#define AT(field)   offsetof(struct mt_recipe, field)
+#define PART(field) offsetof(struct mt_recipe_part, field)
+#define MOST_ROWS   1e12
+
+// ------------------------------------------------------------------ parts of a mixture
+
+static const struct mt_key_row part_rows[] = {
+    {"recipe", MT_KEY_NAME, PART(name), "NAME", "required", .meaning = "another recipe",
+     .also = "name|source|path"},
+    {"count", MT_KEY_WHOLE, PART(count), "WHOLE NUMBER >= 0", "0", .meaning = "its rows; 0: by its weight",
+     .most = MOST_ROWS, .also = "limit|max_samples"},
+    {"weight", MT_KEY_NUMBER, PART(weight), "NUMBER > 0", "1",
+     .meaning = "its share of what the counts leave", .most = 1e6, .instead = "count"},
+    {0},
+};
+
+static const struct mt_key_part part_parts[] = {{.rows = part_rows}, {0}};
+static const struct mt_keys part_keys = {.parts = part_parts, .what = "a source has"};
+
+/* A name, or a map of a part's keys. */
+static enum mt_status read_part(const struct mt_keys_reader *reader, const struct mt_key_entry *list,
+                                const struct mt_yaml_node *node, struct mt_recipe_part *part)
+{
+    static const struct mt_yaml_node no_keys = {.kind = MT_YAML_MAP};
+    const struct mt_key_entry name = {.name = "recipe", .row = part_rows, .node = node, .word = list->word};
+    struct mt_keys_reader members = mt_keys_reader_within(reader, &part_keys, part);
+    if (node->kind == MT_YAML_LIST || mt_yaml_is_nothing(node))
+        return mt_key_fail(reader, list, node, "sources holds %s, expected a name or a map with a recipe",
+                           mt_yaml_kind_text(node));
+    bool map = node->kind == MT_YAML_MAP;
+    enum mt_status status = mt_keys_read_map(&members, map ? node : &no_keys, list->word);
+    if (status == MT_OK && !map) status = mt_key_store(&members, &name, part);
+    if (status == MT_OK && part->name == NULL)
+        status = mt_key_fail(reader, list, node, "a source has no recipe");
+    return status;
+}
+
+static enum mt_status set_sources(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                  void *target)
+{
+    struct mt_recipe *recipe = target;
+    const struct mt_yaml_node *node = entry->node;
+    enum mt_status status = MT_OK;
+    if (node->kind != MT_YAML_LIST || node->count == 0)
+        return mt_key_fail(reader, entry, NULL, "sources is %s, expected a list of recipes",
+                           node->kind == MT_YAML_LIST ? "empty" : mt_yaml_kind_text(node));
+    recipe->source_count = node->count;
+    recipe->sources = mt_arena_array(reader->arena, node->count, sizeof *recipe->sources, &status);
+    const struct mt_yaml_node *item = node->first;
+    for (size_t i = 0; i < node->count && status == MT_OK; i++, item = item->next)
+        status = read_part(reader, entry, item, &recipe->sources[i]);
+    return status;
+}
+
+// ------------------------------------------------------------------ the table
+
+static const struct mt_key_row rows[] = {
+    {"title", MT_KEY_NAME, AT(title), "TEXT", "required", .meaning = "what it is, in a line"},
+    {"count", MT_KEY_WHOLE, AT(count), "WHOLE NUMBER >= 0", "0",
+     .meaning = "rows at most, drawn by the seed; 0: all", .most = MOST_ROWS, .also = "limit|max_samples"},
+    {"against", MT_KEY_LIST, AT(against), "LIST OF TASKS", "the tasks of its sources",
+     .meaning = "further tasks whose test questions may not be in the rows"},
+    {"sources", MT_KEY_OWN, 0, "LIST", "none",
+     .meaning = "of a mixture: other recipes, as names or maps of recipe, count, weight", .set = set_sources,
+     .also = "recipes|mixture|members"},
+    {"task", MT_KEY_TEXT, AT(task), "NAME", "none",
+     .meaning = "of a source: the task whose prompt, choices and judge it has"},
+    {"data", MT_KEY_LIST, AT(data), "PATH", "required",
+     .meaning = "of a source: the training file below the folder of data, {subtask} in it for each; .gz may "
+                "follow; of several the first that is there; a folder: each .json file below it is a row"},
+    {"format", MT_KEY_CHOICE, AT(format), "by-name|jsonl|json|csv|tsv", "by-name", .meaning = "of that file"},
+    {"columns", MT_KEY_TEXT, AT(columns), "a,b,c", "none", .meaning = "of a table without a line of names"},
+    {"fields", MT_KEY_TEXT, AT(fields), "a=x,b=y", "none",
+     .meaning = "what the file calls the fields: a is its x"},
+    {"rows", MT_KEY_TEXT, AT(rows), "FIELD LOW-HIGH", "all",
+     .meaning = "only rows whose field is a whole number between; or FIELD is TEXT, {subtask} for its words"},
+    {"id", MT_KEY_TEXT, AT(id), "FIELD", "row number", .meaning = "what names a row"},
+    {"subtasks", MT_KEY_TEXTS, AT(subtasks), "LIST OF NAMES", "the task's",
+     .meaning = "one file each, {subtask} in data and templates"},
+    {"prompt", MT_KEY_OWN, AT(prompt), "TEMPLATE", "the task's",
+     .meaning = "the question as it is trained on", .set = mt_task_set_template},
+    {"answer", MT_KEY_OWN, AT(answer), "TEMPLATE", "the task's", .meaning = "the right answer, for the judge",
+     .set = mt_task_set_template},
+    {"response", MT_KEY_OWN, AT(response), "TEMPLATE", "required",
+     .meaning = "what the model is to write; {choice} and {letter} are the right choice's",
+     .set = mt_task_set_template, .also = "completion|output|target"},
+    {"domain", MT_KEY_CHOICE, AT(domain), "language|reasoning|science|math|code", "required",
+     .meaning = "of a source without a task"},
+    {0},
+};
+
+static const struct mt_key_part parts[] = {
+    {.rows = rows}, {.rows = part_rows, .prefix = "sources[].", .of_elements = true}, {0}};
+const struct mt_keys mt_recipe_keys = {.parts = parts, .loose = true};
+
+// ------------------------------------------------------------------ a file
+
+/* Keys that belong to the other kind of recipe. */
+static enum mt_status check_kind(const struct mt_keys_reader *reader)
+{
+    const struct mt_recipe *recipe = reader->target;
+    for (const struct mt_key_entry *entry = reader->entries; entry != NULL; entry = entry->next) {
+        bool of_both = mt_key_place_of_word("title|count|against|sources", entry->name) >= 0;
+        if (recipe->sources != NULL && !of_both)
+            return mt_key_fail(reader, entry, NULL, "a mixture has no key '%s': its sources do", entry->name);
+        if (recipe->task != NULL && strcmp(entry->name, "domain") == 0)
+            return mt_key_fail(reader, entry, NULL, "domain means nothing beside task, which has its own");
+        if (recipe->task == NULL && strcmp(entry->name, "answer") == 0)
+            return mt_key_fail(reader, entry, NULL, "answer means nothing without task, which judges");
+    }
+    return MT_OK;
+}
+
+static enum mt_status check_required(const struct mt_keys_reader *reader)
+{
+    const struct mt_recipe *recipe = reader->target;
+    const struct {
+        const char *name;
+        bool now;
+    } names[] = {{"title", true},
+                 {"data", recipe->sources == NULL},
+                 {"response", recipe->sources == NULL},
+                 {"prompt", recipe->sources == NULL && recipe->task == NULL},
+                 {"domain", recipe->sources == NULL && recipe->task == NULL}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (names[i].now && mt_keys_given(reader, names[i].name) == NULL)
+            return mt_key_fail(reader, NULL, NULL, "the key '%s' is missing%s", names[i].name,
+                               i == 1 ? " (or 'sources', of a mixture)" : "");
+    }
+    return MT_OK;
+}
+
+static enum mt_status check(const struct mt_keys_reader *reader)
+{
+    const struct mt_recipe *recipe = reader->target;
+    enum mt_status status = check_kind(reader);
+    if (status == MT_OK) status = check_required(reader);
+    if (status != MT_OK) return status;
+    int64_t counted = 0;
+    for (size_t i = 0; i < recipe->source_count; i++) counted += recipe->sources[i].count;
+    const struct mt_key_check checks[] = {
+        {recipe->count > 0 && counted > recipe->count, "count",
+         "count is less than its sources' counts are in all"},
+        {!mt_task_is_rule(recipe->rows), "rows",
+         "rows is 'FIELD LOW-HIGH' or 'FIELD is TEXT', as in 'task_id 601-974'"},
+        {recipe->fields != NULL && !mt_dataset_fields_valid(recipe->fields), "fields",
+         "fields is not of the form 'name=name in the file,...'"},
+    };
+    return mt_keys_check(reader, checks, sizeof checks / sizeof checks[0]);
+}
+
+/* Without a text the reader's file. */
+static enum mt_status read_recipe(struct mt_keys_reader *reader, const char *text, size_t bytes,
+                                  const char *base, size_t length)
+{
+    struct mt_recipe *recipe = reader->target;
+    char *name = NULL;
+    *recipe = (struct mt_recipe){0};
+    enum mt_status status = mt_arena_copy_text(reader->arena, base, length, &name);
+    recipe->name = name;
+    if (status == MT_OK) status = mt_keys_read(reader, text, bytes, NULL, 0);
+    return status == MT_OK ? check(reader) : status;
+}
+
+enum mt_status mt_recipe_parse(struct mt_context *ctx, const char *name, const char *text, size_t bytes,
+                               struct mt_arena *arena, struct mt_recipe *recipe)
+{
+    struct mt_keys_reader reader = {
+        .ctx = ctx, .arena = arena, .file = name, .keys = &mt_recipe_keys, .target = recipe};
+    return read_recipe(&reader, text, bytes, name, strlen(name));
+}
+
+enum mt_status mt_recipe_read(struct mt_context *ctx, const char *path, struct mt_arena *arena,
+                              struct mt_recipe *recipe)
+{
+    struct mt_keys_reader reader = {
+        .ctx = ctx, .arena = arena, .file = path, .keys = &mt_recipe_keys, .target = recipe};
+    const char *slash = strrchr(path, '/');
+    const char *base = slash != NULL ? slash + 1 : path;
+    size_t length = strlen(base);
+    char *file = NULL;
+    if (length > 5 && strcmp(base + length - 5, ".yaml") == 0) length -= 5;
+    enum mt_status status = mt_arena_copy_text(arena, path, strlen(path), &file);
+    if (status == MT_OK) status = read_recipe(&reader, NULL, 0, base, length);
+    if (status == MT_OK) recipe->file = file;
+    return status;
+}
