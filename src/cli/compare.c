@@ -4,21 +4,15 @@
 
 #include "base/amount.h"
 #include "cli/cli.h"
+#include "cli/shared/page_files.h"
 #include "cli/shared/share.h"
 #include "cli/shared/table.h"
 #include "compare/page.h"
-#include "report/render.h"
 
 #define ARENA_BLOCK_BYTES 65536
 #define PATH_BYTES        4096
 
 // ------------------------------------------------------------------ the table
-
-struct outputs {
-    const char *markdown; // NULL: none
-    const char *png;      // folder of pictures beside it; NULL: none
-    const char *chart_js; // NULL: where Debian puts it
-};
 
 static enum mt_status print_table(const struct mt_comparison *comparison)
 {
@@ -81,12 +75,11 @@ static enum mt_status print_comparison(const struct mt_comparison *comparison)
 
 // ------------------------------------------------------------------ files
 
-/* OUT/compare.json, OUT/report.html and what `outputs` asks for. */
-static enum mt_status write_comparison(const struct mt_comparison *comparison, const struct outputs *outputs)
+/* OUT/compare.json, OUT/report.html and what `files` asks for. */
+static enum mt_status write_comparison(const struct mt_comparison *comparison, struct cli_page_files files)
 {
     char json[PATH_BYTES], html[PATH_BYTES];
     struct mt_page page = {0};
-    size_t bytes = 0;
     const char *out = comparison->settings->out;
     int length = snprintf(json, sizeof json, "%s/compare.json", out);
     if (length < 0 || (size_t)length >= sizeof json)
@@ -96,21 +89,18 @@ static enum mt_status write_comparison(const struct mt_comparison *comparison, c
     if (status != MT_OK) return status;
     mt_page_init(&page, comparison->ctx, "Comparison");
     status = mt_comparison_page(comparison, &page);
-    if (status == MT_OK) status = cli_save_html(&page, outputs->chart_js, html, &bytes);
-    if (status == MT_OK && outputs->markdown != NULL && outputs->png != NULL)
-        status = mt_save_pictures(&page, outputs->png);
-    if (status == MT_OK && outputs->markdown != NULL)
-        status = mt_save_markdown(&page, outputs->png, outputs->markdown, &bytes);
+    files.html = html;
+    if (status == MT_OK) {
+        printf("\nwritten: %s\n", json);
+        status = cli_save_page(&page, &files, "         ");
+    }
     mt_page_free(&page);
-    if (status != MT_OK) return status;
-    printf("\nwritten: %s\n         %s\n", json, html);
-    if (outputs->markdown != NULL) printf("         %s\n", outputs->markdown);
-    return MT_OK;
+    return status;
 }
 
 struct arguments {
     bool quiet, keys, tables;
-    struct outputs outputs;
+    struct cli_page_files files;
     const char *config;
     const char *const *words; // borrowed from argv
     size_t word_count;
@@ -144,7 +134,7 @@ static enum mt_status run(struct mt_context *ctx, const struct arguments *argume
         status = mt_comparison_run(&comparison, &options, &interrupted, &signal);
     if (status == MT_OK && interrupted) *exit_status = report_interruption(arguments, signal);
     if (status == MT_OK && !interrupted) status = print_comparison(&comparison);
-    if (status == MT_OK && !interrupted) status = write_comparison(&comparison, &arguments->outputs);
+    if (status == MT_OK && !interrupted) status = write_comparison(&comparison, arguments->files);
     if (status == MT_OK && !interrupted && comparison.failed > 0) *exit_status = 1;
     mt_comparison_close(&comparison);
     return status;
@@ -156,9 +146,14 @@ static enum mt_status run_verb(struct cli_call *call)
     const struct cli_option options[] = {
         {"--keys", CLI_FLAG, &arguments.keys, NULL, "list every key of the file, its values and default"},
         {"--tables", CLI_FLAG, &arguments.tables, NULL, "train nothing: show the cells that are there"},
-        {"--markdown", CLI_TEXT, &arguments.outputs.markdown, "FILE", "the report as Markdown, too"},
-        {"--png", CLI_TEXT, &arguments.outputs.png, "DIR", "its pictures, which the Markdown links"},
-        {"--chart-js", CLI_TEXT, &arguments.outputs.chart_js, "FILE",
+        {"--markdown", CLI_TEXT, &arguments.files.markdown, "FILE",
+         "the report as Markdown, too; with --png it links the pictures"},
+        {"--latex", CLI_TEXT, &arguments.files.latex, "FILE",
+         "its tables for \\input (booktabs); with --png it includes the pictures"},
+        {"--csv", CLI_TEXT, &arguments.files.csv, "DIR", "its tables, a CSV file each"},
+        {"--png", CLI_TEXT, &arguments.files.png, "DIR", "its pictures"},
+        {"--svg", CLI_TEXT, &arguments.files.svg, "DIR", "the same as SVG"},
+        {"--chart-js", CLI_TEXT, &arguments.files.chart_js, "FILE",
          "Chart.js 3, when it is not where Debian puts it"},
         {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress on the terminal"},
         {0},
@@ -167,7 +162,7 @@ static enum mt_status run_verb(struct cli_call *call)
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
     const struct cli_void rules[] = {
-        {arguments.keys, "--tables --markdown --png --chart-js --quiet", "with --keys"},
+        {arguments.keys, "--tables --markdown --latex --csv --png --svg --chart-js --quiet", "with --keys"},
         {arguments.tables, "--quiet", "with --tables: nothing is trained"},
     };
     status = cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
@@ -198,8 +193,10 @@ const struct cli_verb cli_verb_compare = {
         "after a stop of any kind, unless model or data hold something else than when a cell was made.\n"
         "A cell that fails is named and the others go on; the exit status is then 1.\n"
         "--keys lists the keys of the file; docs/compare.md explains them.",
-    .examples = "  metier compare share/configs/compare-demo.yaml\n"
-                "  metier compare share/configs/compare-paper.yaml --markdown tables.md\n"
-                "  metier compare share/configs/compare-demo.yaml out=again seeds=[1,2,3] training.steps=50",
+    .examples =
+        "  metier compare share/configs/compare-demo.yaml\n"
+        "  metier compare share/configs/compare-paper.yaml --markdown tables.md\n"
+        "  metier compare share/configs/compare-paper.yaml --tables --latex tables.tex --csv csv --svg svg\n"
+        "  metier compare share/configs/compare-demo.yaml out=again seeds=[1,2,3] training.steps=50",
     .run = run_verb,
 };
