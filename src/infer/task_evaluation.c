@@ -50,8 +50,8 @@ void mt_task_evaluation_close(struct mt_task_evaluation *evaluation)
     *evaluation = (struct mt_task_evaluation){0};
 }
 
-static void warn_of_cut_prompts(const struct mt_task_evaluation *e, const struct mt_session_answerer *answerer,
-                                int64_t context)
+static void warn_of_cut_prompts(const struct mt_task_evaluation *e,
+                                const struct mt_session_answerer *answerer, int64_t context)
 {
     int64_t cut = mt_session_answerer_cut(answerer);
     mt_comm_sum_i64(e->options.comm, &cut, 1);

@@ -1,7 +1,7 @@
 /*
- * Tasks put to a session's model, or to any other answerer, with all that belongs to it: the folder of results
- * is held and says whose answers it has (infer/answers_folder.h), programs go to the judge, routing is watched.
- * `metier eval` and `metier compare` both do it this way.
+ * Tasks put to a session's model, or to any other answerer, with all that belongs to it: the folder of
+ * results is held and says whose answers it has (infer/answers_folder.h), programs go to the judge, routing
+ * is watched. `metier eval` and `metier compare` both do it this way.
  *
  *     mt_task_evaluation_open     device and folder, before a model is opened
  *     mt_task_evaluation_run      questions, figures

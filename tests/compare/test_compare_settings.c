@@ -1,5 +1,5 @@
 /* Settings of a comparison: what is read, what is refused and how. */
-#include "compare/settings.h"
+#include "compare/settings/settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static void everything_is_read(void **state)
     mt_context_init(&ctx, NULL);
     mt_arena_init(&arena, &ctx, 4096);
     if (parse(&ctx, &arena, whole, words, 3, &settings) != MT_OK) fail_msg("%s", ctx.message);
-    assert_string_equal(settings.model, "m");
+    assert_string_equal(settings.model[0].path, "m");
     assert_string_equal(settings.out, "p");
     assert_int_equal(mt_compare_reference(&settings), 1);
     assert_int_equal(settings.methods, 5);

@@ -57,8 +57,8 @@ static enum mt_status print_results(const struct evaluation *e)
     for (size_t i = 0; i < e->list->count; i++) {
         struct mt_metric_result mean;
         if (!mt_eval_group(e->tasks.results, e->list->count, i, &mean) || mean.samples == 0) continue;
-        cli_table_add(&table, "%s\t%zu\tmean\t%.4f\t%.4f to %.4f\t", e->tasks.results[i].task->asked, mean.samples,
-                      mean.value, mean.low, mean.high);
+        cli_table_add(&table, "%s\t%zu\tmean\t%.4f\t%.4f to %.4f\t", e->tasks.results[i].task->asked,
+                      mean.samples, mean.value, mean.low, mean.high);
     }
     return cli_table_print(&table, stdout);
 }
@@ -231,19 +231,18 @@ static enum mt_status run(struct evaluation *e)
     const struct eval_arguments *arguments = e->arguments;
     struct mt_answerer answerer = {0};
     bool talks = mt_comm_rank(e->comm) == 0;
-    const struct mt_task_evaluation_options options = {
-        .list = e->list,
-        .data = arguments->data,
-        .source = source_of(arguments),
-        .device = arguments->infer.device,
-        .judge = &e->judge,
-        .comm = e->comm,
-        .log = talks ? &e->log : NULL,
-        .terminal = arguments->quiet || !talks ? NULL : stderr,
-        .limit = arguments->limit,
-        .skip_missing = arguments->skip_missing,
-        .stop = told_to_stop,
-        .self = e};
+    const struct mt_task_evaluation_options options = {.list = e->list,
+                                                       .data = arguments->data,
+                                                       .source = source_of(arguments),
+                                                       .device = arguments->infer.device,
+                                                       .judge = &e->judge,
+                                                       .comm = e->comm,
+                                                       .log = talks ? &e->log : NULL,
+                                                       .terminal = arguments->quiet || !talks ? NULL : stderr,
+                                                       .limit = arguments->limit,
+                                                       .skip_missing = arguments->skip_missing,
+                                                       .stop = told_to_stop,
+                                                       .self = e};
     enum mt_status status = mt_task_judge_open(e->ctx, e->list, arguments->without_sandbox, &e->judge);
     status = mt_comm_agree(e->comm, e->ctx, status);
     if (status == MT_OK) status = mt_task_evaluation_open(e->ctx, &options, &e->tasks);

@@ -116,8 +116,8 @@ static bool beat(struct task_run *run, bool finished, bool failed)
                                                 .work = (double)(run->tokens + run->latest),
                                                 .finished = finished,
                                                 .failed = failed,
-                                                .stop = options->stop != NULL &&
-                                                        options->stop(options->self)};
+                                                .stop =
+                                                    options->stop != NULL && options->stop(options->self)};
     bool over = mt_rank_progress_update(run->ranks, &mine);
     show(run);
     return !over;

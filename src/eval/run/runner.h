@@ -56,10 +56,10 @@ struct mt_eval_options {
     bool (*stop)(void *self);              // asked often; true: stop. NULL: never
     // Told as often: how many of the task's samples are done. NULL: nobody is
     void (*progressed)(void *self, size_t done, size_t count);
-    void *self;                            // borrowed; handed to both
-    FILE *terminal;                        // progress; NULL: none
-    const struct mt_log *log;              // NULL: silent
-    struct mt_comm *comm;                  // the ranks that share the samples; NULL: alone
+    void *self;               // borrowed; handed to both
+    FILE *terminal;           // progress; NULL: none
+    const struct mt_log *log; // NULL: silent
+    struct mt_comm *comm;     // the ranks that share the samples; NULL: alone
 };
 
 /*
