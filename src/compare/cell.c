@@ -60,7 +60,9 @@ enum mt_status mt_cell_name(const struct mt_cell_job *job, struct mt_cell *cell)
 enum mt_status mt_cell_data(const struct mt_cell_job *job, const struct mt_compare_domain *domain, bool test,
                             const char **path)
 {
-    *path = test ? domain->test : domain->train;
+    // A file without a test file is divided: both parts lie in OUT/data.
+    bool divided = domain->trained && domain->train != NULL && domain->test == NULL;
+    *path = divided ? NULL : test ? domain->test : domain->train;
     if (*path != NULL) return MT_OK;
     return put_path(job, path, "%s/data/%s-%s.jsonl", job->settings->out, test ? "test" : "train",
                     domain->name);

@@ -120,7 +120,8 @@ enum mt_status mt_cell_evaluate(const struct mt_cell_job *job, struct mt_cell *c
                                 const struct mt_train_settings *training, const char *identity,
                                 bool *interrupted, int *signal);
 
-/* Where a domain's problems lie: OUT/data for built-in ones. The one place that decides it. */
+/* Where a domain's problems lie: OUT/data for built-in ones, and for the parts of a file that is divided into
+ * training and test. The one place that decides it. */
 enum mt_status mt_cell_data(const struct mt_cell_job *job, const struct mt_compare_domain *domain, bool test,
                             const char **path);
 

@@ -7,8 +7,11 @@
 
 #include "base/files/file.h"
 #include "base/files/folder.h"
+#include "formats/data/dataset.h"
 #include "ops/choose.h"
 #include "synth/synth.h"
+
+#define HELD_OUT_ONE_IN 10
 
 // ------------------------------------------------------------------ files of built-in problems
 
@@ -36,6 +39,68 @@ static enum mt_status write_problems(const struct mt_cell_job *job, const struct
     return status;
 }
 
+// ------------------------------------------------------------------ a file that is divided
+
+/*
+ * Rows for the test: one in HELD_OUT_ONE_IN, spread evenly over the file, and no more than problems.test; the
+ * others are trained on.
+ */
+static bool is_held_out(uint64_t row, uint64_t rows, int64_t most)
+{
+    uint64_t count = rows / HELD_OUT_ONE_IN;
+    if (count > (uint64_t)most) count = (uint64_t)most;
+    if (count == 0 || rows == 0) return false;
+    // The first row of every one of `count` equal stretches.
+    return row == 0 || row * count / rows != (row - 1) * count / rows;
+}
+
+static enum mt_status write_part(const struct mt_cell_job *job, const struct mt_compare_domain *domain,
+                                 const struct mt_dataset *rows, bool test)
+{
+    struct mt_file_writer writer = {0};
+    struct mt_row row;
+    const char *path = NULL;
+    uint64_t count = mt_dataset_rows(rows);
+    enum mt_status status = mt_cell_data(job, domain, test, &path);
+    if (status != MT_OK || access(path, F_OK) == 0) return status;
+    mt_row_init(job->ctx, &row);
+    status = mt_file_writer_open(job->ctx, path, &writer);
+    for (uint64_t i = 0; i < count && status == MT_OK; i++) {
+        if (is_held_out(i, count, job->settings->test_problems) != test) continue;
+        status = mt_dataset_read(rows, i, &row);
+        if (status == MT_ERR_FORMAT) { // the row's own failure
+            mt_log_warning(job->log, "%s; left out", job->ctx->message);
+            status = MT_OK;
+            continue;
+        }
+        if (status == MT_OK) status = mt_file_writer_write(&writer, row.source, row.source_bytes);
+        if (status == MT_OK) status = mt_file_writer_write(&writer, "\n", 1);
+    }
+    if (status == MT_OK) status = mt_file_writer_commit(&writer);
+    mt_file_writer_abandon(&writer);
+    mt_row_free(&row);
+    return status;
+}
+
+static enum mt_status divide(const struct mt_cell_job *job, const struct mt_compare_domain *domain)
+{
+    struct mt_dataset *rows = NULL;
+    const struct mt_dataset_options options = {0};
+    enum mt_status status = mt_dataset_open(job->ctx, domain->train, &options, &rows);
+    if (status == MT_OK && mt_dataset_format(rows) != MT_DATASET_JSONL)
+        status = mt_fail(job->ctx, MT_ERR_USAGE,
+                         "%s: only a JSONL file can be divided into training and test; give the domain %s a "
+                         "test: FILE",
+                         domain->train, domain->name);
+    if (status == MT_OK && mt_dataset_rows(rows) < HELD_OUT_ONE_IN)
+        status = mt_fail(job->ctx, MT_ERR_USAGE, "%s: has fewer than %d rows, too few to hold some out",
+                         domain->train, HELD_OUT_ONE_IN);
+    if (status == MT_OK) status = write_part(job, domain, rows, true);
+    if (status == MT_OK) status = write_part(job, domain, rows, false);
+    mt_dataset_close(rows);
+    return status;
+}
+
 enum mt_status mt_comparison_write_problems(const struct mt_cell_job *job)
 {
     const struct mt_compare_settings *settings = job->settings;
@@ -46,6 +111,10 @@ enum mt_status mt_comparison_write_problems(const struct mt_cell_job *job)
     enum mt_status status = mt_folder_make(job->ctx, folder);
     for (size_t d = 0; d < settings->domains && status == MT_OK; d++) {
         const struct mt_compare_domain *domain = &settings->domain[d];
+        if (domain->train != NULL && domain->test == NULL) {
+            status = divide(job, domain);
+            continue;
+        }
         if (domain->trained && domain->train == NULL) status = write_problems(job, domain, false);
         if (status == MT_OK && domain->test == NULL) status = write_problems(job, domain, true);
     }

@@ -46,7 +46,7 @@ struct mt_compare_method {
 struct mt_compare_domain {
     const char *name;  // fit for a file name
     const char *train; // NULL: built-in problems
-    const char *test;  // NULL: built-in problems
+    const char *test;  // NULL: built-in problems, or where `train` is a file a share of it (mt_cell_data)
     bool trained;      // else only measured
 };
 

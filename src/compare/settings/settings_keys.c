@@ -130,7 +130,8 @@ static enum mt_status add_method(const struct mt_keys_reader *reader, const stru
 static const struct mt_key_row domain_rows[] = {
     {"name", MT_KEY_NAME, DOMAIN(name), "NAME", "required", .meaning = "fit for a file name"},
     {"train", MT_KEY_NAME, DOMAIN(train), "FILE", "required", .meaning = "examples to train on"},
-    {"test", MT_KEY_NAME, DOMAIN(test), "FILE", "required", .meaning = "examples to measure with"},
+    {"test", MT_KEY_NAME, DOMAIN(test), "FILE", "required",
+     .meaning = "examples to measure with; default a share of train, which is then not trained on"},
     {0},
 };
 
@@ -141,14 +142,14 @@ static enum mt_status read_domain_map(const struct mt_keys_reader *reader, const
                                       struct mt_compare_domain *domain)
 {
     struct mt_keys_reader members = mt_keys_reader_within(reader, &domain_keys, domain);
-    const char *train = domain->trained ? "train, " : "";
     enum mt_status status = mt_keys_read_map(&members, entry->node, entry->word);
     if (status != MT_OK) return status;
     if (!domain->trained && domain->train != NULL)
         return mt_key_fail(reader, mt_keys_given(&members, "train"), NULL,
                            "a domain of others has no key 'train'; expected name, test");
-    if (domain->name == NULL || domain->test == NULL || (domain->train == NULL && domain->trained))
-        return mt_key_fail(reader, entry, NULL, "a domain of files needs name, %stest", train);
+    if (domain->name == NULL || (domain->trained ? domain->train : domain->test) == NULL)
+        return mt_key_fail(reader, entry, NULL, "a domain of files needs name, %s",
+                           domain->trained ? "train" : "test");
     return mt_compare_check_name(reader, mt_keys_given(&members, "name"), "name", domain->name);
 }
 
@@ -161,8 +162,8 @@ static enum mt_status read_domain(const struct mt_keys_reader *reader, const str
     if (status != MT_OK || mt_synth_domain(domain->name, &known)) return status;
     return mt_key_fail(reader, entry, NULL,
                        "there is no built-in domain '%s': language, reasoning, science, math, "
-                       "code; or give {name: N, %stest: FILE}",
-                       domain->name, domain->trained ? "train: FILE, " : "");
+                       "code; or give {name: N, %s: FILE}",
+                       domain->name, domain->trained ? "train" : "test");
 }
 
 static enum mt_status add_domain(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
@@ -261,8 +262,9 @@ static const struct mt_key_row rows[] = {
     {"seeds", MT_KEY_EACH, 0, "NUMBERS", "[1]", .meaning = "each method is trained once with each",
      .also = "seed", .set = add_seed},
     {"domains", MT_KEY_EACH, 0, "NAMES", "required",
-     .meaning =
-         "what is trained on: built-in domains (metier synth), or maps {name: N, train: FILE, test: FILE}",
+     .meaning = "what is trained on: built-in domains (metier synth), or maps {name: N, train: FILE, test: "
+                "FILE}; without "
+                "test a tenth of train is held out",
      .set = add_domain},
     {"others", MT_KEY_EACH, 0, "NAMES", "none",
      .meaning = "domains that are measured as well: built-in, or maps {name: N, test: FILE}",
