@@ -1,6 +1,8 @@
 /* metier compare: methods on domains with seeds. */
-#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/amount.h"
 #include "cli/cli.h"
@@ -14,7 +16,78 @@
 
 // ------------------------------------------------------------------ the table
 
-static enum mt_status print_table(const struct mt_comparison *comparison)
+/* A column of every method as texts, and what the base has. */
+struct column_text {
+    char base[MT_COMPARE_TEXT_BYTES];
+    char method[MT_COMPARE_MOST_METHODS][MT_COMPARE_TEXT_BYTES];
+};
+
+static void fill_task(const struct mt_comparison *comparison, size_t model, size_t task,
+                      struct column_text *text)
+{
+    struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
+    int mark[MT_COMPARE_MOST_METHODS];
+    size_t column = mt_compare_task_column(task);
+    const struct mt_compare_figure_row *row = mt_compare_column_row(comparison, column);
+    const struct mt_cell_task *base = mt_compare_base(comparison, model, task);
+    const struct mt_moments of_base = {.mean = base != NULL ? base->value : (double)NAN,
+                                       .deviation = (double)NAN};
+    mt_compare_summarize(comparison, model, column, MT_ALL_DOMAINS, summary);
+    mt_compare_marks(comparison, summary, column, mark);
+    (void)mt_compare_mean_text(text->base, row, &of_base);
+    for (size_t m = 0; m < comparison->settings->methods; m++) {
+        char *at = text->method[m];
+        (void)mt_compare_mean_text(at, row, &summary[m].moments);
+        size_t length = strlen(at);
+        const char *marked = mark[m] == 1 ? " *" : mark[m] == 2 ? " +" : "  ";
+        (void)snprintf(at + length, MT_COMPARE_TEXT_BYTES - length, "%s", marked);
+    }
+}
+
+static void fill_ranks(const struct mt_comparison *comparison, size_t model, struct column_text *text)
+{
+    double rank[MT_COMPARE_MOST_METHODS];
+    mt_compare_ranks(comparison, model, MT_ALL_DOMAINS, rank);
+    (void)snprintf(text->base, sizeof text->base, "–");
+    for (size_t m = 0; m < comparison->settings->methods; m++)
+        (void)snprintf(text->method[m], sizeof text->method[m], isnan(rank[m]) ? "–" : "%.2f", rank[m]);
+}
+
+/* Methods and benchmarks of one model: mean ± deviation over seeds; and the mean of a method's places. */
+static enum mt_status print_tasks(const struct mt_comparison *comparison, size_t model)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    struct cli_column columns[MT_COMPARE_MOST_TASKS + 2] = {{"method", false}};
+    const char *cells[MT_COMPARE_MOST_TASKS + 2] = {"base"};
+    size_t count = comparison->tasks.count + 1; // and the rank
+    struct cli_table table;
+    void *memory = NULL;
+    enum mt_status status = mt_allocate_array(comparison->ctx, count, sizeof(struct column_text), &memory);
+    if (status != MT_OK) return status;
+    struct column_text *text = memory;
+    for (size_t t = 0; t < count; t++) {
+        bool last = t + 1 == count;
+        columns[t + 1] = (struct cli_column){last ? "rank" : comparison->task_row[t].title, true};
+        if (last)
+            fill_ranks(comparison, model, &text[t]);
+        else
+            fill_task(comparison, model, t, &text[t]);
+        cells[t + 1] = text[t].base;
+    }
+    cli_table_init(&table, comparison->ctx, columns, (int)count + 1);
+    cli_table_row(&table, cells);
+    for (size_t m = 0; m < settings->methods; m++) {
+        cells[0] = settings->method[m].name;
+        for (size_t t = 0; t < count; t++) cells[t + 1] = text[t].method[m];
+        cli_table_row(&table, cells);
+    }
+    status = cli_table_print(&table, stdout);
+    mt_release(comparison->ctx, memory, count * sizeof(struct column_text));
+    return status;
+}
+
+/* Fixed figures of one model. */
+static enum mt_status print_figures(const struct mt_comparison *comparison, size_t model)
 {
     static const enum mt_compare_figure shown[] = {
         MT_COMPARE_ACCURACY, MT_COMPARE_ACCURACY_OTHERS, MT_COMPARE_LOSS,
@@ -32,12 +105,28 @@ static enum mt_status print_table(const struct mt_comparison *comparison)
     for (size_t m = 0; m < settings->methods; m++) {
         const char *cells[SHOWN + 1] = {settings->method[m].name};
         for (int i = 0; i < SHOWN; i++) {
-            mt_compare_summarize(comparison, shown[i], MT_ALL_DOMAINS, summary);
-            cells[i + 1] = mt_compare_mean_text(text[i], shown[i], &summary[m].moments);
+            mt_compare_summarize(comparison, model, shown[i], MT_ALL_DOMAINS, summary);
+            cells[i + 1] =
+                mt_compare_mean_text(text[i], mt_compare_figure_row(shown[i]), &summary[m].moments);
         }
         cli_table_row(&table, cells);
     }
     return cli_table_print(&table, stdout);
+}
+
+static enum mt_status print_tables(const struct mt_comparison *comparison)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < settings->models && status == MT_OK; i++) {
+        if (settings->models > 1) printf("%s%s\n", i == 0 ? "" : "\n", settings->model[i].name);
+        if (comparison->tasks.count > 0) {
+            status = print_tasks(comparison, i);
+            if (status == MT_OK) printf("\n");
+        }
+        if (status == MT_OK) status = print_figures(comparison, i);
+    }
+    return status;
 }
 
 /* What the numbers are of, and what they cannot say. */
@@ -56,18 +145,21 @@ static void print_notes(const struct mt_comparison *comparison)
         printf("mean ± standard deviation over %zu seeds\n", settings->seeds);
     else
         printf("one seed: differences may be chance\n");
+    if (comparison->tasks.count > 0)
+        printf("benchmarks: each task's own metric; * best, + second; rank: mean of the places over them\n"
+               "exact: whole answers to built-in or held-out problems, token by token\n");
+    size_t jobs = mt_comparison_jobs(comparison);
     if (comparison->kept > 0)
-        printf("of %s, %zu trained and measured now, %zu before\n",
-               mt_counted(comparison->cells, "cell", "cells").text,
-               comparison->cells - comparison->kept - comparison->failed, comparison->kept);
+        printf("of %s, %zu trained and measured now, %zu before\n", mt_counted(jobs, "cell", "cells").text,
+               jobs - comparison->kept - comparison->failed, comparison->kept);
 }
 
 static enum mt_status print_comparison(const struct mt_comparison *comparison)
 {
-    enum mt_status status = print_table(comparison);
+    enum mt_status status = print_tables(comparison);
     if (status == MT_OK) print_notes(comparison);
-    for (size_t i = 0; i < comparison->cells; i++) {
-        const struct mt_cell *cell = &comparison->cell[i];
+    for (size_t i = 0; i < mt_comparison_jobs(comparison); i++) {
+        const struct mt_cell *cell = mt_comparison_job(comparison, i);
         if (cell->failure != NULL) printf("failed: %s: %s\n", cell->name, cell->failure);
     }
     return status;
@@ -124,11 +216,15 @@ static enum mt_status run(struct mt_context *ctx, const struct arguments *argume
     bool interrupted = false;
     int signal = 0;
     mt_log_init(&log, stderr, MT_LOG_WARNING);
-    struct mt_comparison_options options = {
-        .log = &log, .terminal = arguments->quiet ? NULL : stderr, .signals = true};
+    struct mt_comparison_options options = {.log = &log,
+                                            .terminal = arguments->quiet ? NULL : stderr,
+                                            .signals = true,
+                                            .data = getenv("METIER_DATA")};
     enum mt_status status = mt_compare_settings_read(ctx, arguments->config, arguments->words,
                                                      arguments->word_count, arena, &settings);
     if (status == MT_OK) status = cli_find_templates(arena, "plain", &options.templates);
+    if (status == MT_OK && settings.entries > 0)
+        status = cli_find_share(arena, "tasks", "tasks", &options.tasks);
     if (status == MT_OK) status = mt_comparison_open(ctx, &settings, &options, &comparison);
     if (status == MT_OK && !arguments->tables)
         status = mt_comparison_run(&comparison, &options, &interrupted, &signal);

@@ -11,10 +11,9 @@
 #define SIGNIFICANT 0.05
 #define MOST_PAIRS  (MT_COMPARE_MOST_SEEDS * MT_COMPARE_MOST_DOMAINS)
 
-const char *mt_compare_mean_text(char text[MT_COMPARE_TEXT_BYTES], enum mt_compare_figure figure,
+const char *mt_compare_mean_text(char text[MT_COMPARE_TEXT_BYTES], const struct mt_compare_figure_row *row,
                                  const struct mt_moments *moments)
 {
-    const struct mt_compare_figure_row *row = mt_compare_figure_row(figure);
     int length = 0;
     if (isnan(moments->mean)) {
         (void)snprintf(text, MT_COMPARE_TEXT_BYTES, "–");
@@ -87,19 +86,21 @@ static void add_accuracy(const struct mt_comparison *comparison, struct mt_page 
                        "(same seed, same domain) to the reference; p: two-sided paired t-test, from three "
                        "pairs on; p (Holm): corrected for the number of methods; * below 0.05"});
     add_accuracy_columns(settings, table);
-    mt_compare_summarize(comparison, MT_COMPARE_ACCURACY, MT_ALL_DOMAINS, own);
-    mt_compare_summarize(comparison, MT_COMPARE_ACCURACY_OTHERS, MT_ALL_DOMAINS, others);
+    mt_compare_summarize(comparison, 0, MT_COMPARE_ACCURACY, MT_ALL_DOMAINS, own);
+    mt_compare_summarize(comparison, 0, MT_COMPARE_ACCURACY_OTHERS, MT_ALL_DOMAINS, others);
     for (size_t m = 0; m < methods; m++) {
         bool base = m == mt_compare_reference(settings);
         mt_figure_text(table, settings->method[m].name);
         for (size_t d = 0; d < settings->trained; d++) {
-            mt_compare_summarize(comparison, MT_COMPARE_ACCURACY, d, domain);
-            mt_figure_text(table, mt_compare_mean_text(text, MT_COMPARE_ACCURACY, &domain[m].moments));
+            mt_compare_summarize(comparison, 0, MT_COMPARE_ACCURACY, d, domain);
+            mt_figure_text(table, mt_compare_mean_text(text, mt_compare_figure_row(MT_COMPARE_ACCURACY),
+                                                       &domain[m].moments));
         }
         mt_figure_text(table, base ? "–" : difference_text(text, MT_COMPARE_ACCURACY, &own[m]));
         mt_figure_number(table, base ? (double)NAN : own[m].paired.p);
         mt_figure_number(table, own[m].holm);
-        mt_figure_text(table, mt_compare_mean_text(text, MT_COMPARE_ACCURACY_OTHERS, &others[m].moments));
+        mt_figure_text(table, mt_compare_mean_text(text, mt_compare_figure_row(MT_COMPARE_ACCURACY_OTHERS),
+                                                   &others[m].moments));
         mt_figure_text(table, base ? "–" : difference_text(text, MT_COMPARE_ACCURACY_OTHERS, &others[m]));
         mt_figure_number(table, others[m].holm);
     }
@@ -137,9 +138,10 @@ static void add_table(const struct mt_comparison *comparison, struct mt_page *pa
         if (differences && m == mt_compare_reference(settings)) continue;
         mt_figure_text(table, settings->method[m].name);
         for (int i = 0; i < SHOWN; i++) {
-            mt_compare_summarize(comparison, shown[i], MT_ALL_DOMAINS, summary);
+            mt_compare_summarize(comparison, 0, shown[i], MT_ALL_DOMAINS, summary);
             mt_figure_text(table, differences ? difference_text(text, shown[i], &summary[m])
-                                              : mt_compare_mean_text(text, shown[i], &summary[m].moments));
+                                              : mt_compare_mean_text(text, mt_compare_figure_row(shown[i]),
+                                                                     &summary[m].moments));
         }
     }
 }
@@ -177,7 +179,7 @@ static void add_head(const struct mt_comparison *comparison, struct mt_page *pag
     mt_page_text(page,
                  "Model: %.300s. Every method is trained on every domain with every seed, and measured on "
                  "held-out problems.",
-                 settings->model);
+                 settings->model[0].path);
     if (known < comparison->cells)
         mt_page_text(page, "Of %s %zu missing; what is shown is of the others.",
                      mt_counted(comparison->cells, "cell", "cells").text, comparison->cells - known);
@@ -233,7 +235,7 @@ static double plain_mean(const struct mt_comparison *comparison, size_t method, 
     size_t count = 0;
     for (size_t i = 0; i < settings->seeds * settings->trained; i++) {
         double value =
-            mt_compare_value(comparison, method, i % settings->trained, i / settings->trained, figure);
+            mt_compare_value(comparison, 0, method, i % settings->trained, i / settings->trained, figure);
         sum += isnan(value) ? 0.0 : value;
         count += isnan(value) ? 0 : 1;
     }
@@ -279,7 +281,7 @@ static void add_claims(const struct mt_comparison *comparison, struct mt_page *p
         size_t method = method_named(settings, claims[i].method);
         size_t other = method_named(settings, claims[i].other);
         if (method == settings->methods || other == settings->methods) return; // not that comparison
-        paired[i] = mt_compare_pair(comparison, method, other, claims[i].figure);
+        paired[i] = mt_compare_pair(comparison, 0, method, other, claims[i].figure);
         p[i] = paired[i].p;
     }
     mt_holm(p, CLAIMS, adjusted);
@@ -325,7 +327,7 @@ static void add_bars(const struct mt_comparison *comparison, struct mt_page *pag
                                                                                .y = row->title,
                                                                                .band = settings->seeds > 1});
         for (size_t d = 0; d < settings->trained; d++) {
-            mt_compare_summarize(comparison, shown[i], d, summary);
+            mt_compare_summarize(comparison, 0, shown[i], d, summary);
             for (size_t m = 0; m < plain_methods(settings); m++) {
                 double mean = summary[m].moments.mean;
                 double away = summary[m].moments.deviation;
@@ -356,9 +358,9 @@ static void add_rmse(const struct mt_comparison *comparison, struct mt_page *pag
             .y = "method",
             .value = "RMSE"});
     for (size_t m = 0; m < plain_methods(settings); m++) {
-        size_t a_steps = mt_compare_curve(comparison, m, MT_ALL_DOMAINS, a, most);
+        size_t a_steps = mt_compare_curve(comparison, 0, m, MT_ALL_DOMAINS, a, most);
         for (size_t k = 0; k < plain_methods(settings); k++) {
-            size_t b_steps = mt_compare_curve(comparison, k, MT_ALL_DOMAINS, b, most);
+            size_t b_steps = mt_compare_curve(comparison, 0, k, MT_ALL_DOMAINS, b, most);
             mt_figure_cell(grid, settings->method[m].name, settings->method[k].name,
                            mt_compare_rmse(a, a_steps, b, b_steps));
         }
@@ -387,7 +389,7 @@ static void add_curves(const struct mt_comparison *comparison, struct mt_page *p
                       .x = "step",
                       .y = "MaxVio"});
         for (size_t m = 0; m < plain_methods(settings); m++) {
-            size_t steps = mt_compare_curve(comparison, m, d, curve, most);
+            size_t steps = mt_compare_curve(comparison, 0, m, d, curve, most);
             for (size_t i = 0; i < steps; i++)
                 mt_figure_point(lines, settings->method[m].name, (double)(i + 1), curve[i]);
         }
@@ -450,7 +452,7 @@ static void add_radar(const struct mt_comparison *comparison, struct mt_page *pa
             .y = "place"});
     for (size_t i = 0; i < sizeof axes / sizeof axes[0]; i++) {
         const struct mt_compare_figure_row *row = mt_compare_figure_row(axes[i]);
-        mt_compare_summarize(comparison, axes[i], MT_ALL_DOMAINS, summary);
+        mt_compare_summarize(comparison, 0, axes[i], MT_ALL_DOMAINS, summary);
         scale(settings, summary, row->better, scaled);
         for (size_t m = 0; m < plain_methods(settings); m++) {
             if (is_on_radar(settings, m))
@@ -473,7 +475,7 @@ static void add_tokens(const struct mt_comparison *comparison, struct mt_page *p
 {
     const struct mt_compare_settings *settings = comparison->settings;
     for (size_t m = 0; m < plain_methods(settings); m++) {
-        const struct mt_cell *cell = mt_comparison_cell(comparison, m, 0, 0);
+        const struct mt_cell *cell = mt_comparison_cell(comparison, 0, m, 0, 0);
         char title[160], meaning[256];
         if (!is_pictured(settings, m) || !cell->result.known) continue;
         (void)snprintf(title, sizeof title, "Tokens under %.80s", settings->method[m].name);
@@ -521,7 +523,7 @@ static void add_plane(const struct mt_comparison *comparison, struct mt_page *pa
                                                       .y = "β (L_o)",
                                                       .value = row->title,
                                                       .scale = row->title});
-    mt_compare_summarize(comparison, figure, MT_ALL_DOMAINS, summary);
+    mt_compare_summarize(comparison, 0, figure, MT_ALL_DOMAINS, summary);
     for (size_t m = 0; m < settings->methods; m++) {
         const struct mt_compare_method *method = &settings->method[m];
         if (!method->in_grid || method->alpha != alpha) continue;
@@ -559,8 +561,8 @@ static struct mt_moments relative(const struct mt_comparison *comparison, size_t
     size_t base = mt_compare_reference(settings);
     for (size_t s = 0; s < settings->seeds; s++) {
         for (size_t d = 0; d < settings->trained; d++)
-            ratio[count++] = mt_compare_value(comparison, method, d, s, figure) /
-                             mt_compare_value(comparison, base, d, s, figure);
+            ratio[count++] = mt_compare_value(comparison, 0, method, d, s, figure) /
+                             mt_compare_value(comparison, 0, base, d, s, figure);
     }
     return mt_moments(ratio, count);
 }
