@@ -114,9 +114,19 @@
         }, extra);
     }
 
-    /* Axes of numbers end at a tick; steps begin at 0 or 1, not at -1. */
+    /* Steps fill the axis from the first to the last; its ticks are multiples of 1, 2 or 5 times a power of ten. */
     function stepAxis(data) {
-        return axis(data, data.x, '', { type: 'linear', bounds: 'data' });
+        return axis(data, data.x, '', {
+            type: 'linear', bounds: 'data',
+            afterBuildTicks: (scale) => {
+                const apart = (scale.max - scale.min) / (data.small ? 4 : 7);
+                const power = 10 ** Math.floor(Math.log10(apart));
+                const step = [1, 2, 5, 10].map((digit) => digit * power).find((size) => size >= apart * 0.999);
+                if (!(step > 0)) return;
+                scale.ticks = [];
+                for (let i = Math.ceil(scale.min / step); i * step <= scale.max; i++) scale.ticks.push({ value: i * step });
+            },
+        });
     }
 
     function baseOptions(data) {

@@ -429,22 +429,26 @@ static enum mt_status open_trainer(const struct mt_cell_job *job, const struct m
     return status == MT_OK ? mt_trainer_open(job->ctx, &options, trainer) : status;
 }
 
-/* The curve and the time of training, out of its log. */
+/* The curves and the time of training, out of its log. */
 static enum mt_status read_log(const struct mt_cell_job *job, const char *folder,
                                struct mt_cell_result *result)
 {
     struct mt_run run = {0};
     void *memory = NULL;
+    void *losses = NULL;
     void *seconds = NULL;
     enum mt_status status = mt_run_read(job->ctx, folder, &run);
     size_t steps = status == MT_OK ? run.log.steps : 0;
     if (status == MT_OK)
         status = mt_arena_allocate(job->arena, (steps + 1) * sizeof *result->maxvio, &memory);
+    if (status == MT_OK) status = mt_arena_allocate(job->arena, (steps + 1) * sizeof(double), &losses);
     if (status == MT_OK) status = mt_allocate_array(job->ctx, steps + 1, sizeof(double), &seconds);
     if (status == MT_OK) {
         result->steps = steps;
         result->maxvio = memory;
+        result->training_loss = losses;
         for (size_t i = 0; i < steps; i++) result->maxvio[i] = mt_run_at(&run, i, MT_RUN_MAX_VIOLATION);
+        for (size_t i = 0; i < steps; i++) result->training_loss[i] = mt_run_at(&run, i, MT_RUN_TASK);
         double *took = seconds;
         for (size_t i = 1; i < steps; i++)
             took[i - 1] = mt_run_at(&run, i, MT_RUN_SECONDS) - mt_run_at(&run, i - 1, MT_RUN_SECONDS);

@@ -41,7 +41,10 @@ struct mt_cell_result {
     double accuracy[MT_COMPARE_MOST_DOMAINS]; // of each domain, as settings number them
     double loss[MT_COMPARE_MOST_DOMAINS];
     size_t steps;
-    double *maxvio; // [steps], in the arena: mean over layers, while training
+    double *maxvio;        // [steps], in the arena: mean over layers, while training
+    double *training_loss; // [steps], in the arena: L_h of each step
+    size_t experts;
+    double *share; // [domains, experts], in the arena: of a domain's slots in the last MoE layer, an expert's
     size_t points;
     struct mt_cell_point *point; // [points], in the arena
     int64_t point_layer;         // the layer whose inputs these are

@@ -74,6 +74,15 @@ static void put_points(struct mt_json_text *text, const struct mt_cell_result *r
     mt_json_text_format(text, "]}\n}\n");
 }
 
+/* Domain by domain, in one row. */
+static void put_shares(struct mt_json_text *text, const struct mt_cell_result *result,
+                       const struct mt_compare_settings *settings)
+{
+    if (result->experts == 0) return;
+    mt_json_text_format(text, ",\n \"share\": ");
+    mt_json_text_numbers(text, result->share, (int)(settings->domains * result->experts));
+}
+
 static void put_result(struct mt_json_text *text, const struct mt_cell_job *job, const struct mt_cell *cell,
                        const char *identity)
 {
@@ -91,6 +100,9 @@ static void put_result(struct mt_json_text *text, const struct mt_cell_job *job,
     if (job->tasks->count > 0) put_tasks(text, job->tasks, result);
     mt_json_text_format(text, ",\n \"maxvio\": ");
     mt_json_text_numbers(text, result->maxvio, (int)result->steps);
+    mt_json_text_format(text, ",\n \"training_loss\": ");
+    mt_json_text_numbers(text, result->training_loss, (int)result->steps);
+    put_shares(text, result, job->settings);
     put_points(text, result);
 }
 
@@ -137,21 +149,48 @@ static enum mt_status read_domains(const struct mt_json_node *root, const char *
     return status;
 }
 
-static enum mt_status read_curve(const struct mt_cell_job *job, const struct mt_json_node *root,
-                                 struct mt_cell_result *result)
+/* Numbers of an array as doubles in the arena. */
+static enum mt_status read_numbers(const struct mt_cell_job *job, const struct mt_json_node *array,
+                                   double **numbers)
+{
+    void *memory = NULL;
+    size_t count = mt_json_count(array);
+    enum mt_status status = mt_arena_allocate(job->arena, (count + 1) * sizeof(double), &memory);
+    *numbers = memory;
+    for (size_t i = 0; i < count && status == MT_OK; i++) {
+        struct mt_json_node element = mt_json_element(array, i);
+        status = read_number(&element, &(*numbers)[i]);
+    }
+    return status;
+}
+
+static enum mt_status read_curves(const struct mt_cell_job *job, const struct mt_json_node *root,
+                                  struct mt_cell_result *result)
 {
     struct mt_json_node array;
-    void *memory = NULL;
+    bool present = false;
     enum mt_status status = mt_json_get_array(root, "maxvio", &array);
     if (status != MT_OK) return status;
     result->steps = mt_json_count(&array);
-    status = mt_arena_allocate(job->arena, (result->steps + 1) * sizeof(double), &memory);
-    result->maxvio = memory;
-    for (size_t i = 0; i < result->steps && status == MT_OK; i++) {
-        struct mt_json_node element = mt_json_element(&array, i);
-        status = read_number(&element, &result->maxvio[i]);
-    }
-    return status;
+    status = read_numbers(job, &array, &result->maxvio);
+    if (status == MT_OK) status = mt_json_optional_array(root, "training_loss", &array, &present);
+    if (status != MT_OK || !present) return status; // files of older versions have none
+    if (mt_json_count(&array) != result->steps) return mt_json_fail(&array, "is not as long as maxvio");
+    return read_numbers(job, &array, &result->training_loss);
+}
+
+/* Shares of the experts, [domains, experts]; files of older versions have none. */
+static enum mt_status read_shares(const struct mt_cell_job *job, const struct mt_json_node *root,
+                                  struct mt_cell_result *result)
+{
+    struct mt_json_node array;
+    bool present = false;
+    size_t domains = job->settings->domains;
+    enum mt_status status = mt_json_optional_array(root, "share", &array, &present);
+    if (status != MT_OK || !present) return status;
+    if (mt_json_count(&array) % domains != 0) return mt_json_fail(&array, "has not as many for each domain");
+    result->experts = mt_json_count(&array) / domains;
+    return read_numbers(job, &array, &result->share);
 }
 
 static enum mt_status read_point(const struct mt_json_node *node, struct mt_cell_point *point)
@@ -246,7 +285,8 @@ static enum mt_status read_result(const struct mt_cell_job *job, const struct mt
     if (status == MT_OK) status = read_figures(root, result->figure);
     if (status == MT_OK) status = read_domains(root, "accuracy", result->accuracy, job->settings);
     if (status == MT_OK) status = read_domains(root, "loss", result->loss, job->settings);
-    if (status == MT_OK) status = read_curve(job, root, result);
+    if (status == MT_OK) status = read_curves(job, root, result);
+    if (status == MT_OK) status = read_shares(job, root, result);
     if (status == MT_OK) status = read_points(job, root, result);
     if (status == MT_OK) status = read_tasks(job, root, result);
     result->known = status == MT_OK;

@@ -160,8 +160,8 @@ size_t mt_compare_most_steps(const struct mt_comparison *comparison)
     return most;
 }
 
-size_t mt_compare_curve(const struct mt_comparison *comparison, size_t model, size_t method, size_t domain,
-                        double *curve, size_t most)
+size_t mt_compare_curve(const struct mt_comparison *comparison, enum mt_compare_curve kind, size_t model,
+                        size_t method, size_t domain, double *curve, size_t most)
 {
     const struct mt_compare_settings *settings = comparison->settings;
     size_t steps = most;
@@ -171,9 +171,10 @@ size_t mt_compare_curve(const struct mt_comparison *comparison, size_t model, si
         for (size_t d = 0; d < settings->trained; d++) {
             const struct mt_cell_result *result =
                 &mt_comparison_cell(comparison, model, method, d, s)->result;
-            if ((domain != MT_ALL_DOMAINS && d != domain) || !result->known) continue;
+            const double *one = kind == MT_CURVE_LOSS ? result->training_loss : result->maxvio;
+            if ((domain != MT_ALL_DOMAINS && d != domain) || !result->known || one == NULL) continue;
             if (result->steps < steps) steps = result->steps;
-            for (size_t i = 0; i < steps; i++) curve[i] += result->maxvio[i];
+            for (size_t i = 0; i < steps; i++) curve[i] += one[i];
             cells++;
         }
     }

@@ -58,12 +58,15 @@ void mt_compare_marks(const struct mt_comparison *comparison, const struct mt_co
  * none. */
 void mt_compare_ranks(const struct mt_comparison *comparison, size_t model, size_t domain, double *rank);
 
+enum mt_compare_curve { MT_CURVE_MAXVIO, MT_CURVE_LOSS };
+
 /*
- * MaxVio while training, the mean over seeds of a domain, or over all; steps that not all cells have are left
- * out, and so are cells that are not known. curve: room for `most` steps. Returns how many there are.
+ * MaxVio or L_h while training, the mean over seeds of a domain, or over all; steps that not all cells have
+ * are left out, and so are cells that are not known. curve: room for `most` steps. Returns how many there
+ * are.
  */
-size_t mt_compare_curve(const struct mt_comparison *comparison, size_t model, size_t method, size_t domain,
-                        double *curve, size_t most);
+size_t mt_compare_curve(const struct mt_comparison *comparison, enum mt_compare_curve kind, size_t model,
+                        size_t method, size_t domain, double *curve, size_t most);
 
 /* sqrt(mean (a - b)²) over the steps both have; NaN without any. */
 double mt_compare_rmse(const double *a, size_t a_steps, const double *b, size_t b_steps);

@@ -86,6 +86,9 @@ static void put_cell(struct mt_json_text *text, const struct mt_comparison *comp
     put_tasks(text, comparison, result);
     mt_json_text_format(text, ",\n   \"maxvio\": ");
     mt_json_text_numbers(text, result->maxvio, (int)result->steps);
+    if (result->training_loss == NULL) return;
+    mt_json_text_format(text, ",\n   \"training_loss\": ");
+    mt_json_text_numbers(text, result->training_loss, (int)result->steps);
 }
 
 static void put_cells(struct mt_json_text *text, const struct mt_comparison *comparison)

@@ -198,8 +198,8 @@ void mt_report_training(struct mt_page *page, const struct mt_run *runs, size_t 
     }
     add_loss(page, runs, count);
     add_evaluations(page, runs, count);
-    add_course(page, runs, count);
     add_speed(page, runs, count);
+    add_course(page, runs, count);
     mt_page_section(page, "Terms of the objective");
     bool terms = false;
     for (int term = 0; term < MT_TERM_COUNT; term++) terms |= any_known(runs, count, MT_RUN_TERM + term);

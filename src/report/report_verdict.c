@@ -13,25 +13,36 @@
 #include "report/report_figures.h"
 
 #define TENTH       0.1
-#define SEEN        0.01 // a change of the loss below this share of it is none
+#define LEAST       5
+#define SEEN        0.01 // a change below this share is none
 #define EVEN        0.5  // MaxVio up to which routing is called balanced
 #define WORTH       1e-6 // of the whole gradient: a term below that does nothing
 #define FEW_OVERLAP 0.5  // of what chance gives
 #define DEVIATIONS  1.96
 
-/* The mean over the first tenth of the steps. */
-static double early_mean(const struct mt_run *run, int value)
+/* Numbers of the first or the last steps: a tenth of them, but five at least. */
+struct stretch {
+    double mean, error; // standard error of the mean; NaN: not known
+};
+
+static struct stretch stretch_of(const struct mt_run *run, int value, bool late)
 {
+    size_t steps = run->log.steps;
+    size_t wanted = (size_t)(TENTH * (double)steps);
     double sum = 0;
+    double squares = 0;
     double count = 0;
-    for (size_t i = 0; i < run->log.steps && (count == 0 || (double)i < TENTH * (double)run->log.steps);
-         i++) {
-        double one = mt_run_at(run, i, value);
+    if (wanted < LEAST) wanted = steps < 2 * LEAST ? steps / 2 : LEAST;
+    for (size_t i = 0; i < wanted; i++) {
+        double one = mt_run_at(run, late ? steps - 1 - i : i, value);
         if (isnan(one)) continue;
         sum += one;
+        squares += one * one;
         count++;
     }
-    return count > 0 ? sum / count : (double)NAN;
+    double mean = count > 0 ? sum / count : (double)NAN;
+    double variance = count > 1 ? fmax(0, squares - count * mean * mean) / (count - 1) : (double)NAN;
+    return (struct stretch){mean, sqrt(variance / count)};
 }
 
 /* "RUN: " where there are several. */
@@ -70,15 +81,18 @@ static void judge_evaluations(struct mt_page *page, const struct mt_run *run, co
 static void judge_loss(struct mt_page *page, const struct mt_run *run, size_t count)
 {
     char who[MT_REPORT_NAME_BYTES];
-    double early = early_mean(run, MT_RUN_TASK);
-    double late = mt_run_late_mean(run, MT_RUN_TASK);
-    bool fell = late < early * (1 - SEEN);
-    bool rose = late > early * (1 + SEEN);
-    if (!run->has_log || isnan(early) || isnan(late)) return;
-    mt_page_finding(page, fell ? MT_TONE_GOOD : (rose ? MT_TONE_BAD : MT_TONE_OPEN),
-                    fell ? "The loss fell." : (rose ? "The loss rose." : "The loss did not move."),
-                    "%s$L_h$ went from %.4g in the first tenth of the steps to %.4g in the last (%+.1f %%).",
-                    of_run(who, run, count), early, late, 100 * (late / early - 1));
+    struct stretch early = stretch_of(run, MT_RUN_TASK, false);
+    struct stretch late = stretch_of(run, MT_RUN_TASK, true);
+    // Batches differ: what two standard errors hide is no change.
+    bool moved = fabs(late.mean - early.mean) > 2 * hypot(early.error, late.error);
+    bool fell = moved && late.mean < early.mean;
+    if (!run->has_log || isnan(early.mean) || isnan(late.mean)) return;
+    mt_page_finding(page, !moved ? MT_TONE_OPEN : (fell ? MT_TONE_GOOD : MT_TONE_BAD),
+                    !moved ? "The loss did not move beyond its noise."
+                           : (fell ? "The loss fell." : "The loss rose."),
+                    "%s$L_h$ went from %.4g ± %.2g in the first steps to %.4g ± %.2g in the last (%+.1f %%).",
+                    of_run(who, run, count), early.mean, early.error, late.mean, late.error,
+                    100 * (late.mean / early.mean - 1));
     judge_evaluations(page, run, who);
 }
 
@@ -95,7 +109,7 @@ static size_t idle_experts(const struct mt_run *run)
 static void judge_balance(struct mt_page *page, const struct mt_run *run, size_t count)
 {
     char who[MT_REPORT_NAME_BYTES];
-    double early = early_mean(run, MT_RUN_MAX_VIOLATION);
+    double early = stretch_of(run, MT_RUN_MAX_VIOLATION, false).mean;
     double late = mt_run_late_mean(run, MT_RUN_MAX_VIOLATION);
     size_t idle = run->log.load != NULL ? idle_experts(run) : 0;
     if (!run->has_log || isnan(late)) return;
