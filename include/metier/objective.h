@@ -150,7 +150,7 @@ struct mt_term_word {
 /* What a term is, for whoever writes about it. All of it lives forever. */
 struct mt_term_info {
     const char *name;    // "o"
-    const char *formula; // a line for readers of a report
+    const char *formula; // a line for readers of a report, TeX between dollar signs
     const char *off;     // "L_o is off: beta is 0"
     enum mt_term_path path;
     struct mt_term_word shown[MT_TERM_WORDS];

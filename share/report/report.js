@@ -21,7 +21,8 @@
 
     const root = document.documentElement;
     const media = window.matchMedia('(prefers-color-scheme: dark)');
-    const isDark = () => root.dataset.theme ? root.dataset.theme === 'dark' : media.matches;
+    let printing = false; // paper is white, whatever the screen is
+    const isDark = () => !printing && (root.dataset.theme ? root.dataset.theme === 'dark' : media.matches);
     const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
     const colour = (i) => { const p = palettes[isDark() ? 'dark' : 'light']; return p[i % p.length]; };
     // Series of the same colour, or of one like it, have different marks.
@@ -35,6 +36,29 @@
         if (size < 1e7 && Number.isInteger(v)) return String(v);
         if (size < 1e-3 || size >= 1e7) return v.toExponential(3).replace('e+', 'e');
         return v.toFixed(Math.max(0, 3 - Math.floor(Math.log10(size))));
+    }
+
+    // Powers of a thousand, the largest first; the unit of y says which.
+    const scales = {
+        s: [[1, ' s'], [1e-3, ' ms'], [1e-6, ' µs']],
+        B: [[2 ** 30, ' GiB'], [2 ** 20, ' MiB'], [2 ** 10, ' KiB'], [1, ' B']],
+        '': [[1e9, 'G'], [1e6, 'M'], [1e4, 'k', 1e3]],
+    };
+
+    /* Ticks of an axis, all in the same unit: 20k, 40k, 60k; 50 ms, 100 ms (draw_axes.c has the same rule). */
+    function tickText(unit) {
+        return function (value, index, ticks) {
+            const most = ticks.reduce((a, t) => Math.max(a, Math.abs(t.value)), 0);
+            const known = scales[unit] || scales[''];
+            const scale = known.find(([from]) => most >= from) || (unit === 's' ? [1e-6, ' µs'] : [1, '']);
+            const divisor = scale[2] || scale[0];
+            const step = ticks.length > 1 ? Math.abs(ticks[1].value - ticks[0].value) / divisor : 1;
+            if (value !== 0 && step > 0 && (step < 1e-4 || step >= 1e6)) return show(value);
+            const decimals = step > 0 && step < 1 ? Math.min(6, Math.ceil(-Math.log10(step) - 1e-9)) : 0;
+            const digits = this.type === 'logarithmic' ? String(Number((value / divisor).toPrecision(4)))
+                : (value / divisor).toFixed(decimals);
+            return digits.replace('-', '−') + (value === 0 && scale[1][0] !== ' ' ? '' : scale[1]);
+        };
     }
 
     const cell = (column, row) => column.codes ? column.levels[column.codes[row]] : column.values[row];
@@ -52,7 +76,7 @@
     function toCsv(data) {
         const lines = [data.columns.map((c) => csvField(c.name)).join(',')];
         for (let r = 0; r < data.rows; r++) lines.push(data.columns.map((c) => csvField(cell(c, r))).join(','));
-        return lines.join('\n') + '\n';
+        return lines.join('\r\n') + '\r\n';
     }
 
     function toJson(data) {
@@ -79,12 +103,30 @@
         return all;
     }
 
-    function axis(title, extra) {
+    /* unit: of numbers; null: the axis has labels. */
+    function axis(data, title, unit, extra) {
+        const ticks = { color: css('--soft'), maxRotation: 60, autoSkipPadding: 12, maxTicksLimit: data.small ? 6 : 9 };
+        if (unit !== null) ticks.callback = tickText(unit);
+        if (unit === null) delete ticks.maxTicksLimit;
         return Object.assign({
-            title: { display: title !== '', text: title, color: css('--soft') },
-            ticks: { color: css('--soft'), maxRotation: 60, autoSkipPadding: 12 },
-            grid: { color: css('--line'), drawBorder: false },
+            title: { display: title !== '' && !data.small, text: title, color: css('--soft') },
+            ticks, grid: { color: css('--line'), drawBorder: false },
         }, extra);
+    }
+
+    /* Steps fill the axis from the first to the last; its ticks are multiples of 1, 2 or 5 times a power of ten. */
+    function stepAxis(data) {
+        return axis(data, data.x, '', {
+            type: 'linear', bounds: 'data',
+            afterBuildTicks: (scale) => {
+                const apart = (scale.max - scale.min) / (data.small ? 4 : 7);
+                const power = 10 ** Math.floor(Math.log10(apart));
+                const step = [1, 2, 5, 10].map((digit) => digit * power).find((size) => size >= apart * 0.999);
+                if (!(step > 0)) return;
+                scale.ticks = [];
+                for (let i = Math.ceil(scale.min / step); i * step <= scale.max; i++) scale.ticks.push({ value: i * step });
+            },
+        });
     }
 
     function baseOptions(data) {
@@ -93,7 +135,7 @@
             interaction: { mode: 'nearest', axis: 'x', intersect: false },
             plugins: {
                 legend: {
-                    display: data.kindred > 1, position: 'bottom',
+                    display: data.kindred > 1 && !data.small, position: 'bottom',
                     labels: {
                         color: css('--ink'), usePointStyle: true, boxWidth: 10, boxHeight: 7,
                         filter: (item, all) => !all.datasets[item.datasetIndex].hidden_in_legend,
@@ -128,8 +170,8 @@
         const options = baseOptions(data);
         const positive = ys.values.every((v) => v === null || v > 0);
         options.scales = {
-            x: axis(data.x, { type: 'linear' }),
-            y: axis(data.y, { type: data.log && positive ? 'logarithmic' : 'linear' }),
+            x: stepAxis(data),
+            y: axis(data, data.y, data.unit, { type: data.log && positive ? 'logarithmic' : 'linear' }),
         };
         options.plugins.tooltip.callbacks = {
             title: (items) => items.length ? data.x + ' ' + show(items[0].parsed.x) : '',
@@ -187,8 +229,8 @@
         const most = data.columns[data.band ? 4 : 2].values.reduce((a, v) => v === null ? a : Math.max(a, v), 0);
         options.interaction = { mode: 'index', intersect: false };
         options.scales = {
-            x: axis(data.x, { type: 'category' }),
-            y: axis(data.y, { beginAtZero: true, suggestedMax: most }),
+            x: axis(data, data.x, null, { type: 'category' }),
+            y: axis(data, data.y, data.unit, { beginAtZero: true, suggestedMax: most }),
         };
         options.plugins.tooltip.callbacks = {
             title: (items) => items.length ? data.x + ' ' + items[0].label : '',
@@ -211,7 +253,7 @@
         }));
         const options = baseOptions(data);
         options.interaction = { mode: 'nearest', intersect: true };
-        options.scales = { x: axis(data.x, { type: 'linear' }), y: axis(data.y, {}) };
+        options.scales = { x: axis(data, data.x, '', { type: 'linear' }), y: axis(data, data.y, data.unit, {}) };
         options.plugins.tooltip.callbacks = {
             label: (item) => ' ' + item.dataset.label + ' (' + show(item.parsed.x) + ', ' + show(item.parsed.y) + ')',
         };
@@ -272,6 +314,17 @@
     /* Labels along an axis, as many as fit. */
     function everyNth(count, room, each) {
         return Math.max(1, Math.ceil(count * each / Math.max(1, room)));
+    }
+
+    /* Every so-manyth label; of whole numbers those that a step of 1, 2 or 5 times a power of ten falls on. */
+    function isShown(labels, i, step) {
+        if (step === 1 || labels.some((label) => !/^[0-9]+$/.test(label))) return i % step === 0;
+        const apart = step * (Number(labels[labels.length - 1]) - Number(labels[0])) / Math.max(1, labels.length - 1);
+        const power = 10 ** Math.floor(Math.log10(Math.max(1, apart)));
+        const round = [1, 2, 5, 10].map((digit) => digit * power).find((size) => size >= apart);
+        // The first label at or past a multiple stands for it.
+        const before = i > 0 ? Math.floor(Number(labels[i - 1]) / round) : -1;
+        return Math.floor(Number(labels[i]) / round) > before && (i > 0 || Number(labels[0]) % round === 0);
     }
 
     function drawLegend(pen, scale, box) {
@@ -339,7 +392,7 @@
         const widest = widestOf(pen, across.levels);
         const step = everyNth(across.levels.length, box.width, widest + 10);
         across.levels.forEach((label, i) => {
-            if (i % step === 0) pen.fillText(label, box.left + (i + 0.5) * wide, box.top + box.height + 5);
+            if (isShown(across.levels, i, step)) pen.fillText(label, box.left + (i + 0.5) * wide, box.top + box.height + 5);
         });
         pen.fillText(data.x, box.left + box.width / 2, box.top + box.height + 22);
         pen.save();
@@ -374,13 +427,58 @@
         });
     }
 
+    // ------------------------------------------------------------------ small multiples
+
+    /* The figure's numbers, panel by panel; each with all labels, so that panels can be held side by side. */
+    function panelsOf(data) {
+        const last = data.columns[data.columns.length - 1];
+        return last.levels.map((name, i) => {
+            const rows = last.codes.map((code, row) => [code, row]).filter(([code]) => code === i).map(([, row]) => row);
+            const columns = data.columns.slice(0, -1).map((column) => column.codes
+                ? Object.assign({}, column, { codes: rows.map((r) => column.codes[r]) })
+                : Object.assign({}, column, { values: rows.map((r) => column.values[r]) }));
+            return Object.assign({}, data, { columns, rows: rows.length, small: true });
+        });
+    }
+
+    /* One legend for all panels. */
+    function addLegend(element, data) {
+        if (data.kindred < 2) return;
+        const legend = document.createElement('p');
+        legend.className = 'legend';
+        data.columns[0].levels.forEach((name, i) => {
+            const key = document.createElement('span');
+            key.dataset.hue = data.colours[i];
+            key.textContent = name;
+            legend.append(key);
+        });
+        element.querySelector('.panels').after(legend);
+    }
+
+    function paintLegends() {
+        document.querySelectorAll('.legend span').forEach((key) => key.style.setProperty('--key', colour(+key.dataset.hue)));
+    }
+
+    // ------------------------------------------------------------------ tables
+
+    /* Says that a table goes on at a side, as long as it does. */
+    function watchTable(box) {
+        const tell = () => {
+            const more = box.scrollWidth - box.clientWidth - box.scrollLeft;
+            box.parentElement.classList.toggle('more', more > 2);
+            box.parentElement.classList.toggle('before', box.scrollLeft > 2);
+        };
+        box.addEventListener('scroll', tell, { passive: true });
+        new ResizeObserver(tell).observe(box);
+        tell();
+    }
+
     // ------------------------------------------------------------------ all of them
 
     const figures = [];
 
     function draw(figure) {
         if (figure.chart) figure.chart.destroy();
-        if (!figure.canvas) return;
         if (configs[figure.data.kind]) {
             figure.chart = new Chart(figure.canvas, configs[figure.data.kind](figure.data));
         } else {
@@ -388,19 +486,35 @@
         }
     }
 
+    function drawAll() {
+        figures.forEach(draw);
+        paintLegends();
+    }
+
     function open(element) {
         const data = JSON.parse(element.querySelector('script[type="application/json"]').textContent);
-        const figure = { data, canvas: element.querySelector('canvas'), chart: null, drawn: null };
         element.querySelectorAll('button[data-get]').forEach((button) => button.addEventListener('click', () => {
             if (button.dataset.get === 'csv') download(data.id + '.csv', 'text/csv', toCsv(data));
             else download(data.id + '.json', 'application/json', toJson(data));
         }));
-        figures.push(figure);
-        draw(figure);
-        const map = figure.canvas && !configs[data.kind];
-        if (map) addHover(figure.canvas, data, figure);
-        if (map) new ResizeObserver(() => { figure.drawn = drawHeatmap(figure.canvas, data); }).observe(
-            figure.canvas.parentElement);
+        const canvases = [...element.querySelectorAll('canvas')];
+        const many = element.classList.contains('many');
+        const parts = many ? panelsOf(data) : [data];
+        if (many && canvases.length) addLegend(element, data);
+        canvases.forEach((canvas, i) => {
+            const figure = { data: parts[i], canvas, chart: null, drawn: null };
+            figures.push(figure);
+            draw(figure);
+            if (configs[data.kind]) return;
+            addHover(canvas, data, figure);
+            new ResizeObserver(() => { figure.drawn = drawHeatmap(canvas, data); }).observe(canvas.parentElement);
+        });
+    }
+
+    function print(on) {
+        printing = on;
+        root.classList.toggle('printing', on);
+        drawAll();
     }
 
     /* Marks the section being read in the contents. */
@@ -416,11 +530,15 @@
     }
 
     document.querySelectorAll('figure[data-figure]').forEach(open);
+    document.querySelectorAll('.scroll').forEach(watchTable);
+    paintLegends();
     watchContents();
     document.getElementById('theme').addEventListener('click', () => {
         root.dataset.theme = isDark() ? 'light' : 'dark';
-        figures.forEach(draw);
+        drawAll();
     });
-    media.addEventListener('change', () => figures.forEach(draw));
-    root.dataset.drawn = String(figures.filter((f) => f.canvas).length);
+    media.addEventListener('change', drawAll);
+    window.addEventListener('beforeprint', () => print(true));
+    window.addEventListener('afterprint', () => print(false));
+    root.dataset.drawn = String(figures.length);
 })();

@@ -86,10 +86,10 @@ static void fill_fields(const struct mt_progress *p, double now, bool final, str
     } else {
         (void)snprintf(text, sizeof text, "%" PRId64, p->done);
     }
-    set_field(line, FIELD_COUNT, text, p->utf8);
+    if (!p->options.only_share) set_field(line, FIELD_COUNT, text, p->utf8);
     double rate = final ? overall_rate(p, now) : p->rate;
     mt_amount_rate(text, sizeof text, p->rate_told ? p->shown_rate : rate, p->options.unit);
-    set_field(line, FIELD_RATE, text, p->utf8);
+    if (!p->options.only_share) set_field(line, FIELD_RATE, text, p->utf8);
     if (final || !known) {
         mt_amount_duration(duration, sizeof duration, now - p->start);
         (void)snprintf(text, sizeof text, "%s%s", final ? "in " : "", duration);
@@ -210,7 +210,8 @@ static void print_plain(const struct mt_progress *p, double now, bool final)
     char percent[16] = "";
     const char *percent_text = line.text[FIELD_PERCENT];
     if (percent_text[0] != '\0') {
-        (void)snprintf(percent, sizeof percent, " (%.8s)", percent_text + strspn(percent_text, " "));
+        const char *form = line.columns[FIELD_COUNT] > 0 ? " (%.8s)" : "%.8s";
+        (void)snprintf(percent, sizeof percent, form, percent_text + strspn(percent_text, " "));
     }
     int length =
         snprintf(out, sizeof out - 1, "%s%s%s%s%s%s, %s%s%s", line.text[FIELD_LABEL],

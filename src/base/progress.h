@@ -21,6 +21,7 @@ struct mt_progress_options {
     const char *unit;            // of the rate: "tok" gives "12.3k tok/s"; NULL: "12.3k/s"; borrowed
     int64_t total;               // items to do, as far as is known: it grows when it is passed; 0: unknown
     int64_t done;                // items done before the start (a resumed run); they count in no rate
+    bool only_share;             // items mean nothing to people: neither their count nor a rate is shown
     bool lines;                  // plain lines on a terminal, too: somebody else writes there
     double line_seconds;         // off a terminal: at most one line in so many seconds; 0: 10
     double (*clock)(void *self); // seconds; NULL: the monotonic clock

@@ -1,26 +1,93 @@
 /* metier compare: methods on domains with seeds. */
-#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/amount.h"
 #include "cli/cli.h"
+#include "cli/shared/page_files.h"
 #include "cli/shared/share.h"
 #include "cli/shared/table.h"
 #include "compare/page.h"
-#include "report/render.h"
 
 #define ARENA_BLOCK_BYTES 65536
 #define PATH_BYTES        4096
 
 // ------------------------------------------------------------------ the table
 
-struct outputs {
-    const char *markdown; // NULL: none
-    const char *png;      // folder of pictures beside it; NULL: none
-    const char *chart_js; // NULL: where Debian puts it
+/* A column of every method as texts, and what the base has. */
+struct column_text {
+    char base[MT_COMPARE_TEXT_BYTES];
+    char method[MT_COMPARE_MOST_METHODS][MT_COMPARE_TEXT_BYTES];
 };
 
-static enum mt_status print_table(const struct mt_comparison *comparison)
+static void fill_task(const struct mt_comparison *comparison, size_t model, size_t task,
+                      struct column_text *text)
+{
+    struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
+    int mark[MT_COMPARE_MOST_METHODS];
+    size_t column = mt_compare_task_column(task);
+    const struct mt_compare_figure_row *row = mt_compare_column_row(comparison, column);
+    const struct mt_cell_task *base = mt_compare_base(comparison, model, task);
+    const struct mt_moments of_base = {.mean = base != NULL ? base->value : (double)NAN,
+                                       .deviation = (double)NAN};
+    mt_compare_summarize(comparison, model, column, MT_ALL_DOMAINS, summary);
+    mt_compare_marks(comparison, summary, column, mark);
+    (void)mt_compare_mean_text(text->base, row, &of_base);
+    for (size_t m = 0; m < comparison->settings->methods; m++) {
+        char *at = text->method[m];
+        (void)mt_compare_mean_text(at, row, &summary[m].moments);
+        size_t length = strlen(at);
+        const char *marked = mark[m] == 1 ? " *" : mark[m] == 2 ? " +" : "  ";
+        (void)snprintf(at + length, MT_COMPARE_TEXT_BYTES - length, "%s", marked);
+    }
+}
+
+static void fill_ranks(const struct mt_comparison *comparison, size_t model, struct column_text *text)
+{
+    double rank[MT_COMPARE_MOST_METHODS];
+    mt_compare_ranks(comparison, model, MT_ALL_DOMAINS, rank);
+    (void)snprintf(text->base, sizeof text->base, "–");
+    for (size_t m = 0; m < comparison->settings->methods; m++)
+        (void)snprintf(text->method[m], sizeof text->method[m], isnan(rank[m]) ? "–" : "%.2f", rank[m]);
+}
+
+/* Methods and benchmarks of one model: mean ± deviation over seeds; and the mean of a method's places. */
+static enum mt_status print_tasks(const struct mt_comparison *comparison, size_t model)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    struct cli_column columns[MT_COMPARE_MOST_TASKS + 2] = {{"method", false}};
+    const char *cells[MT_COMPARE_MOST_TASKS + 2] = {"base"};
+    size_t count = comparison->tasks.count + 1; // and the rank
+    struct cli_table table;
+    void *memory = NULL;
+    enum mt_status status = mt_allocate_array(comparison->ctx, count, sizeof(struct column_text), &memory);
+    if (status != MT_OK) return status;
+    struct column_text *text = memory;
+    for (size_t t = 0; t < count; t++) {
+        bool last = t + 1 == count;
+        columns[t + 1] = (struct cli_column){last ? "rank" : comparison->task_row[t].title, true};
+        if (last)
+            fill_ranks(comparison, model, &text[t]);
+        else
+            fill_task(comparison, model, t, &text[t]);
+        cells[t + 1] = text[t].base;
+    }
+    cli_table_init(&table, comparison->ctx, columns, (int)count + 1);
+    cli_table_row(&table, cells);
+    for (size_t m = 0; m < settings->methods; m++) {
+        cells[0] = settings->method[m].name;
+        for (size_t t = 0; t < count; t++) cells[t + 1] = text[t].method[m];
+        cli_table_row(&table, cells);
+    }
+    status = cli_table_print(&table, stdout);
+    mt_release(comparison->ctx, memory, count * sizeof(struct column_text));
+    return status;
+}
+
+/* Fixed figures of one model. */
+static enum mt_status print_figures(const struct mt_comparison *comparison, size_t model)
 {
     static const enum mt_compare_figure shown[] = {
         MT_COMPARE_ACCURACY, MT_COMPARE_ACCURACY_OTHERS, MT_COMPARE_LOSS,
@@ -38,12 +105,28 @@ static enum mt_status print_table(const struct mt_comparison *comparison)
     for (size_t m = 0; m < settings->methods; m++) {
         const char *cells[SHOWN + 1] = {settings->method[m].name};
         for (int i = 0; i < SHOWN; i++) {
-            mt_compare_summarize(comparison, shown[i], MT_ALL_DOMAINS, summary);
-            cells[i + 1] = mt_compare_mean_text(text[i], shown[i], &summary[m].moments);
+            mt_compare_summarize(comparison, model, shown[i], MT_ALL_DOMAINS, summary);
+            cells[i + 1] =
+                mt_compare_mean_text(text[i], mt_compare_figure_row(shown[i]), &summary[m].moments);
         }
         cli_table_row(&table, cells);
     }
     return cli_table_print(&table, stdout);
+}
+
+static enum mt_status print_tables(const struct mt_comparison *comparison)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < settings->models && status == MT_OK; i++) {
+        if (settings->models > 1) printf("%s%s\n", i == 0 ? "" : "\n", settings->model[i].name);
+        if (comparison->tasks.count > 0) {
+            status = print_tasks(comparison, i);
+            if (status == MT_OK) printf("\n");
+        }
+        if (status == MT_OK) status = print_figures(comparison, i);
+    }
+    return status;
 }
 
 /* What the numbers are of, and what they cannot say. */
@@ -62,18 +145,21 @@ static void print_notes(const struct mt_comparison *comparison)
         printf("mean ± standard deviation over %zu seeds\n", settings->seeds);
     else
         printf("one seed: differences may be chance\n");
+    if (comparison->tasks.count > 0)
+        printf("benchmarks: each task's own metric; * best, + second; rank: mean of the places over them\n"
+               "exact: whole answers to built-in or held-out problems, token by token\n");
+    size_t jobs = mt_comparison_jobs(comparison);
     if (comparison->kept > 0)
-        printf("of %s, %zu trained and measured now, %zu before\n",
-               mt_counted(comparison->cells, "cell", "cells").text,
-               comparison->cells - comparison->kept - comparison->failed, comparison->kept);
+        printf("of %s, %zu trained and measured now, %zu before\n", mt_counted(jobs, "cell", "cells").text,
+               jobs - comparison->kept - comparison->failed, comparison->kept);
 }
 
 static enum mt_status print_comparison(const struct mt_comparison *comparison)
 {
-    enum mt_status status = print_table(comparison);
+    enum mt_status status = print_tables(comparison);
     if (status == MT_OK) print_notes(comparison);
-    for (size_t i = 0; i < comparison->cells; i++) {
-        const struct mt_cell *cell = &comparison->cell[i];
+    for (size_t i = 0; i < mt_comparison_jobs(comparison); i++) {
+        const struct mt_cell *cell = mt_comparison_job(comparison, i);
         if (cell->failure != NULL) printf("failed: %s: %s\n", cell->name, cell->failure);
     }
     return status;
@@ -81,12 +167,11 @@ static enum mt_status print_comparison(const struct mt_comparison *comparison)
 
 // ------------------------------------------------------------------ files
 
-/* OUT/compare.json, OUT/report.html and what `outputs` asks for. */
-static enum mt_status write_comparison(const struct mt_comparison *comparison, const struct outputs *outputs)
+/* OUT/compare.json, OUT/report.html and what `files` asks for. */
+static enum mt_status write_comparison(const struct mt_comparison *comparison, struct cli_page_files files)
 {
     char json[PATH_BYTES], html[PATH_BYTES];
     struct mt_page page = {0};
-    size_t bytes = 0;
     const char *out = comparison->settings->out;
     int length = snprintf(json, sizeof json, "%s/compare.json", out);
     if (length < 0 || (size_t)length >= sizeof json)
@@ -96,21 +181,18 @@ static enum mt_status write_comparison(const struct mt_comparison *comparison, c
     if (status != MT_OK) return status;
     mt_page_init(&page, comparison->ctx, "Comparison");
     status = mt_comparison_page(comparison, &page);
-    if (status == MT_OK) status = cli_save_html(&page, outputs->chart_js, html, &bytes);
-    if (status == MT_OK && outputs->markdown != NULL && outputs->png != NULL)
-        status = mt_save_pictures(&page, outputs->png);
-    if (status == MT_OK && outputs->markdown != NULL)
-        status = mt_save_markdown(&page, outputs->png, outputs->markdown, &bytes);
+    files.html = html;
+    if (status == MT_OK) {
+        printf("\nwritten: %s\n", json);
+        status = cli_save_page(&page, &files, "         ");
+    }
     mt_page_free(&page);
-    if (status != MT_OK) return status;
-    printf("\nwritten: %s\n         %s\n", json, html);
-    if (outputs->markdown != NULL) printf("         %s\n", outputs->markdown);
-    return MT_OK;
+    return status;
 }
 
 struct arguments {
     bool quiet, keys, tables;
-    struct outputs outputs;
+    struct cli_page_files files;
     const char *config;
     const char *const *words; // borrowed from argv
     size_t word_count;
@@ -134,17 +216,21 @@ static enum mt_status run(struct mt_context *ctx, const struct arguments *argume
     bool interrupted = false;
     int signal = 0;
     mt_log_init(&log, stderr, MT_LOG_WARNING);
-    struct mt_comparison_options options = {
-        .log = &log, .terminal = arguments->quiet ? NULL : stderr, .signals = true};
+    struct mt_comparison_options options = {.log = &log,
+                                            .terminal = arguments->quiet ? NULL : stderr,
+                                            .signals = true,
+                                            .data = getenv("METIER_DATA")};
     enum mt_status status = mt_compare_settings_read(ctx, arguments->config, arguments->words,
                                                      arguments->word_count, arena, &settings);
     if (status == MT_OK) status = cli_find_templates(arena, "plain", &options.templates);
+    if (status == MT_OK && settings.entries > 0)
+        status = cli_find_share(arena, "tasks", "tasks", &options.tasks);
     if (status == MT_OK) status = mt_comparison_open(ctx, &settings, &options, &comparison);
     if (status == MT_OK && !arguments->tables)
         status = mt_comparison_run(&comparison, &options, &interrupted, &signal);
     if (status == MT_OK && interrupted) *exit_status = report_interruption(arguments, signal);
     if (status == MT_OK && !interrupted) status = print_comparison(&comparison);
-    if (status == MT_OK && !interrupted) status = write_comparison(&comparison, &arguments->outputs);
+    if (status == MT_OK && !interrupted) status = write_comparison(&comparison, arguments->files);
     if (status == MT_OK && !interrupted && comparison.failed > 0) *exit_status = 1;
     mt_comparison_close(&comparison);
     return status;
@@ -156,9 +242,14 @@ static enum mt_status run_verb(struct cli_call *call)
     const struct cli_option options[] = {
         {"--keys", CLI_FLAG, &arguments.keys, NULL, "list every key of the file, its values and default"},
         {"--tables", CLI_FLAG, &arguments.tables, NULL, "train nothing: show the cells that are there"},
-        {"--markdown", CLI_TEXT, &arguments.outputs.markdown, "FILE", "the report as Markdown, too"},
-        {"--png", CLI_TEXT, &arguments.outputs.png, "DIR", "its pictures, which the Markdown links"},
-        {"--chart-js", CLI_TEXT, &arguments.outputs.chart_js, "FILE",
+        {"--markdown", CLI_TEXT, &arguments.files.markdown, "FILE",
+         "the report as Markdown, too; with --png it links the pictures"},
+        {"--latex", CLI_TEXT, &arguments.files.latex, "FILE",
+         "its tables for \\input (booktabs); with --png it includes the pictures"},
+        {"--csv", CLI_TEXT, &arguments.files.csv, "DIR", "its tables, a CSV file each"},
+        {"--png", CLI_TEXT, &arguments.files.png, "DIR", "its pictures"},
+        {"--svg", CLI_TEXT, &arguments.files.svg, "DIR", "the same as SVG"},
+        {"--chart-js", CLI_TEXT, &arguments.files.chart_js, "FILE",
          "Chart.js 3, when it is not where Debian puts it"},
         {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress on the terminal"},
         {0},
@@ -167,7 +258,7 @@ static enum mt_status run_verb(struct cli_call *call)
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
     const struct cli_void rules[] = {
-        {arguments.keys, "--tables --markdown --png --chart-js --quiet", "with --keys"},
+        {arguments.keys, "--tables --markdown --latex --csv --png --svg --chart-js --quiet", "with --keys"},
         {arguments.tables, "--quiet", "with --tables: nothing is trained"},
     };
     status = cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
@@ -198,8 +289,10 @@ const struct cli_verb cli_verb_compare = {
         "after a stop of any kind, unless model or data hold something else than when a cell was made.\n"
         "A cell that fails is named and the others go on; the exit status is then 1.\n"
         "--keys lists the keys of the file; docs/compare.md explains them.",
-    .examples = "  metier compare share/configs/compare-demo.yaml\n"
-                "  metier compare share/configs/compare-paper.yaml --markdown tables.md\n"
-                "  metier compare share/configs/compare-demo.yaml out=again seeds=[1,2,3] training.steps=50",
+    .examples =
+        "  metier compare share/configs/compare-demo.yaml\n"
+        "  metier compare share/configs/compare-paper.yaml --markdown tables.md\n"
+        "  metier compare share/configs/compare-paper.yaml --tables --latex tables.tex --csv csv --svg svg\n"
+        "  metier compare share/configs/compare-demo.yaml out=again seeds=[1,2,3] training.steps=50",
     .run = run_verb,
 };

@@ -3,36 +3,31 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/shared/share.h"
-#include "report/render.h"
+#include "cli/shared/page_files.h"
 #include "report/report.h"
 
 #define MOST_RUNS 16
 
 struct settings {
-    const char *out;
-    const char *markdown;
-    const char *png;
-    const char *data;
+    struct cli_page_files files;
     const char *title;
-    const char *chart_js;
 };
 
 static enum mt_status check(const struct settings *settings, const struct cli_call *call)
 {
-    bool written = settings->out != NULL || settings->markdown != NULL || settings->png != NULL ||
-                   settings->data != NULL;
     if (call->positional_count == 0)
         return mt_fail(call->ctx, MT_ERR_USAGE, "the folder of a run is missing");
     if (call->positional_count > MOST_RUNS)
         return mt_fail(call->ctx, MT_ERR_USAGE, "%d runs are given, at most %d fit on a page",
                        call->positional_count, MOST_RUNS);
-    if (!written)
+    if (!cli_page_files_any(&settings->files))
         return mt_fail(call->ctx, MT_ERR_USAGE,
-                       "nothing to write: give --out FILE.html, --markdown FILE, --png DIR or --data DIR");
+                       "nothing to write: give --out FILE.html, --markdown FILE, --latex FILE, --csv DIR, "
+                       "--png DIR, --svg DIR or --data DIR");
     const struct cli_void rules[] = {
-        {settings->out == NULL, "--chart-js", "without --out"},
-        {settings->out == NULL && settings->markdown == NULL, "--title", "without --out or --markdown"},
+        {settings->files.html == NULL, "--chart-js", "without --out"},
+        {settings->files.html == NULL && settings->files.markdown == NULL, "--title",
+         "without --out or --markdown"},
     };
     return cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
 }
@@ -59,26 +54,6 @@ static enum mt_status read_runs(struct mt_context *ctx, const struct cli_call *a
     return status;
 }
 
-static enum mt_status write_all(const struct settings *settings, const struct mt_page *page)
-{
-    size_t bytes = 0;
-    enum mt_status status = MT_OK;
-    if (settings->png != NULL) status = mt_save_pictures(page, settings->png);
-    if (status == MT_OK && settings->png != NULL) printf("%s: pictures\n", settings->png);
-    if (status == MT_OK && settings->data != NULL) status = mt_save_numbers(page, settings->data);
-    if (status == MT_OK && settings->data != NULL)
-        printf("%s: CSV and JSON of every figure\n", settings->data);
-    if (status == MT_OK && settings->markdown != NULL) {
-        status = mt_save_markdown(page, settings->png, settings->markdown, &bytes);
-        if (status == MT_OK) printf("%s: %zu bytes\n", settings->markdown, bytes);
-    }
-    if (status == MT_OK && settings->out != NULL) {
-        status = cli_save_html(page, settings->chart_js, settings->out, &bytes);
-        if (status == MT_OK) printf("%s: %zu bytes\n", settings->out, bytes);
-    }
-    return status;
-}
-
 static enum mt_status run(struct mt_context *ctx, const struct settings *settings,
                           const struct cli_call *arguments)
 {
@@ -94,7 +69,7 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
         mt_page_subtitle(&page, "metier report");
         status = mt_report_build(&page, runs, count);
     }
-    if (status == MT_OK) status = write_all(settings, &page);
+    if (status == MT_OK) status = cli_save_page(&page, &settings->files, "");
     mt_page_free(&page);
     for (size_t i = 0; i < count; i++) mt_run_free(&runs[i]);
     return status;
@@ -104,13 +79,17 @@ static enum mt_status run_verb(struct cli_call *call)
 {
     struct settings settings = {0};
     const struct cli_option options[] = {
-        {"--out", CLI_TEXT, &settings.out, "FILE", "the page: one HTML file that needs nothing else"},
-        {"--markdown", CLI_TEXT, &settings.markdown, "FILE",
+        {"--out", CLI_TEXT, &settings.files.html, "FILE", "the page: one HTML file that needs nothing else"},
+        {"--markdown", CLI_TEXT, &settings.files.markdown, "FILE",
          "the same as Markdown; with --png it links the pictures"},
-        {"--png", CLI_TEXT, &settings.png, "DIR", "a picture of every figure"},
-        {"--data", CLI_TEXT, &settings.data, "DIR", "every figure's numbers, as CSV and JSON"},
+        {"--latex", CLI_TEXT, &settings.files.latex, "FILE",
+         "its tables for \\input (booktabs); with --png it includes the pictures"},
+        {"--csv", CLI_TEXT, &settings.files.csv, "DIR", "its tables, a CSV file each"},
+        {"--png", CLI_TEXT, &settings.files.png, "DIR", "a picture of every figure"},
+        {"--svg", CLI_TEXT, &settings.files.svg, "DIR", "the same as SVG"},
+        {"--data", CLI_TEXT, &settings.files.data, "DIR", "every figure's numbers, as CSV and JSON"},
         {"--title", CLI_TEXT, &settings.title, "TEXT", "of the page"},
-        {"--chart-js", CLI_TEXT, &settings.chart_js, "FILE",
+        {"--chart-js", CLI_TEXT, &settings.files.chart_js, "FILE",
          "Chart.js 3, when it is not where Debian puts it"},
         {0},
     };
@@ -122,7 +101,7 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_report = {
     .name = "report",
-    .summary = "runs as one page: curves, loads, results, settings; also Markdown, pictures, CSV",
+    .summary = "runs as one page: curves, loads, results, settings; also Markdown, LaTeX, pictures, CSV",
     .arguments = "RUN...",
     .counts_arguments = true,
     .details =
@@ -134,6 +113,7 @@ const struct cli_verb cli_verb_report = {
     .examples = "  metier report runs/first --out first.html\n"
                 "  metier report runs/first runs/wide runs/metier --out compared.html --title 'Three runs'\n"
                 "  metier report runs/first --markdown first.md --png pictures --data numbers\n"
+                "  metier report runs/first --latex tables.tex --csv tables --svg figures\n"
                 "  metier report eval-moe runs/base --out base.html",
     .run = run_verb,
 };

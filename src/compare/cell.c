@@ -13,7 +13,8 @@
 #include "base/files/folder.h"
 #include "base/files/folder_lock.h"
 #include "compare/measure.h"
-#include "compare/words.h"
+#include "compare/settings/words.h"
+#include "model/files/input_files.h"
 #include "report/run.h"
 #include "train/state/inputs.h"
 #include "train/trainer.h"
@@ -44,8 +45,14 @@ static enum mt_status put_path(const struct mt_cell_job *job, const char **path,
 enum mt_status mt_cell_name(const struct mt_cell_job *job, struct mt_cell *cell)
 {
     const struct mt_compare_settings *settings = job->settings;
-    enum mt_status status = put_path(job, &cell->name, "%s-%s-s%" PRIu64, settings->method[cell->method].name,
-                                     settings->domain[cell->domain].name, settings->seed[cell->seed]);
+    // Of one model it is not named: what is compared may have moved to a model of another name.
+    const char *model = settings->models > 1 ? settings->model[cell->model].name : "";
+    const char *dash = settings->models > 1 ? "-" : "";
+    enum mt_status status = cell->base
+                                ? put_path(job, &cell->name, "%s%sbase", model, dash)
+                                : put_path(job, &cell->name, "%s%s%s-%s-s%" PRIu64, model, dash,
+                                           settings->method[cell->method].name,
+                                           settings->domain[cell->domain].name, settings->seed[cell->seed]);
     if (status != MT_OK) return status;
     return put_path(job, &cell->folder, "%s/cells/%s", settings->out, cell->name);
 }
@@ -53,7 +60,9 @@ enum mt_status mt_cell_name(const struct mt_cell_job *job, struct mt_cell *cell)
 enum mt_status mt_cell_data(const struct mt_cell_job *job, const struct mt_compare_domain *domain, bool test,
                             const char **path)
 {
-    *path = test ? domain->test : domain->train;
+    // A file without a test file is divided: both parts lie in OUT/data.
+    bool divided = domain->trained && domain->train != NULL && domain->test == NULL;
+    *path = divided ? NULL : test ? domain->test : domain->train;
     if (*path != NULL) return MT_OK;
     return put_path(job, path, "%s/data/%s-%s.jsonl", job->settings->out, test ? "test" : "train",
                     domain->name);
@@ -80,9 +89,13 @@ static enum mt_status collect_words(const struct mt_cell_job *job, const struct 
     (void)snprintf(seed, sizeof seed, "%" PRIu64, settings->seed[cell->seed]);
     (void)snprintf(threads, sizeof threads, "%" PRId64, settings->threads);
     (void)snprintf(run, sizeof run, "%s/run", cell->folder);
-    const char *const ours[][2] = {
-        {"model", settings->model}, {"out", run},         {"data.path", data}, {"seed", seed},
-        {"device", job->device},    {"threads", threads}, {"log.every", "1"}};
+    const char *const ours[][2] = {{"model", settings->model[cell->model].path},
+                                   {"out", run},
+                                   {"data.path", data},
+                                   {"seed", seed},
+                                   {"device", job->device},
+                                   {"threads", threads},
+                                   {"log.every", "1"}};
     for (size_t i = 0; i < sizeof ours / sizeof ours[0] && status == MT_OK; i++)
         status = mt_compare_set_word(arena, words, ours[i][0], ours[i][1]);
     return status;
@@ -226,7 +239,19 @@ static bool is_elsewhere(const char *word)
     return found;
 }
 
-/* A checksum of all that was said about the cell; what the files named in it hold is noted beside it. */
+/* Of a base: the model, and how conversations are written. */
+static bool is_of_base(const char *word)
+{
+    static const char *const keys[] = {
+        "model=", "data.template=", "data.template_options=", "data.template_date="};
+    bool found = false;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        found = found || strncmp(word, keys[i], strlen(keys[i])) == 0;
+    return found;
+}
+
+/* A checksum of all that was said about the cell; what the files named in it hold is noted beside it. How
+ * benchmarks are asked is noted with each of them. */
 static enum mt_status identify(const struct mt_cell_job *job, const struct mt_cell *cell,
                                struct mt_arena *arena, struct mt_digest_text *identity)
 {
@@ -239,14 +264,15 @@ static enum mt_status identify(const struct mt_cell_job *job, const struct mt_ce
     if (status == MT_OK) status = mt_digest_create(job->ctx, &digest);
     if (status != MT_OK) return status;
     for (size_t i = 0; i < words.count; i++) {
-        if (!is_elsewhere(words.word[i])) mt_digest_add(digest, words.word[i], strlen(words.word[i]) + 1);
+        bool counts = cell->base ? is_of_base(words.word[i]) : !is_elsewhere(words.word[i]);
+        if (counts) mt_digest_add(digest, words.word[i], strlen(words.word[i]) + 1);
     }
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+    for (size_t i = 0; !cell->base && i < sizeof numbers / sizeof numbers[0]; i++) {
         char number[NUMBER_BYTES];
         int length = snprintf(number, sizeof number, " %" PRId64, numbers[i]);
         mt_digest_add(digest, number, (size_t)length);
     }
-    for (size_t d = 0; d < settings->domains; d++) {
+    for (size_t d = 0; !cell->base && d < settings->domains; d++) {
         const struct mt_compare_domain *domain = &settings->domain[d];
         const char *const texts[] = {domain->name, domain->train, domain->test};
         for (size_t i = 0; i < 3; i++) {
@@ -271,12 +297,31 @@ enum mt_status mt_cell_read(const struct mt_cell_job *job, struct mt_cell *cell)
 
 // ------------------------------------------------------------------ what its files hold
 
+/* The task files of the benchmarks; of their questions each is compared by itself (eval/run/results.h). */
+static enum mt_status add_tasks(const struct mt_cell_job *job, struct mt_fingerprint *inputs)
+{
+    enum mt_status status = MT_OK;
+    for (size_t t = 0; t < job->tasks->count; t++) {
+        const struct mt_task_list *list = &job->tasks->task[t].list;
+        for (size_t i = 0; i < list->count && status == MT_OK; i++)
+            status = mt_fingerprint_add(inputs, list->tasks[i].file);
+    }
+    return status;
+}
+
 /* Everything the cell is trained on, and what it is measured on. */
-static enum mt_status add_inputs(const struct mt_cell_job *job, const struct mt_train_settings *training,
-                                 struct mt_fingerprint *inputs)
+static enum mt_status add_inputs(const struct mt_cell_job *job, const struct mt_cell *cell,
+                                 const struct mt_train_settings *training, struct mt_fingerprint *inputs)
 {
     const struct mt_compare_settings *settings = job->settings;
-    enum mt_status status = mt_train_inputs(inputs, training, job->templates);
+    enum mt_status status = MT_OK;
+    if (cell->base) {
+        status = mt_input_files_model(inputs, training->model);
+        if (status == MT_OK) status = mt_input_files_tokenizer(inputs, training->model);
+        return status == MT_OK ? add_tasks(job, inputs) : status;
+    }
+    status = mt_train_inputs(inputs, training, job->templates);
+    if (status == MT_OK) status = add_tasks(job, inputs);
     for (size_t d = 0; d < settings->domains && status == MT_OK; d++) {
         const char *path = NULL;
         status = mt_cell_data(job, &settings->domain[d], true, &path);
@@ -295,7 +340,7 @@ enum mt_status mt_cell_check_inputs(const struct mt_cell_job *job, const struct 
     char *path = NULL;
     mt_arena_init(&arena, job->ctx, ARENA_BLOCK_BYTES);
     enum mt_status status = read_training(job, cell, &arena, &training);
-    if (status == MT_OK) status = add_inputs(job, &training, inputs);
+    if (status == MT_OK) status = add_inputs(job, cell, &training, inputs);
     if (status == MT_OK) status = mt_path_join(job->ctx, cell->folder, MT_FINGERPRINT_FILE, &path);
     if (status == MT_OK) status = mt_fingerprint_compare(inputs, path, &words, true, job->log, known);
     mt_path_release(job->ctx, path);
@@ -384,22 +429,26 @@ static enum mt_status open_trainer(const struct mt_cell_job *job, const struct m
     return status == MT_OK ? mt_trainer_open(job->ctx, &options, trainer) : status;
 }
 
-/* The curve and the time of training, out of its log. */
+/* The curves and the time of training, out of its log. */
 static enum mt_status read_log(const struct mt_cell_job *job, const char *folder,
                                struct mt_cell_result *result)
 {
     struct mt_run run = {0};
     void *memory = NULL;
+    void *losses = NULL;
     void *seconds = NULL;
     enum mt_status status = mt_run_read(job->ctx, folder, &run);
     size_t steps = status == MT_OK ? run.log.steps : 0;
     if (status == MT_OK)
         status = mt_arena_allocate(job->arena, (steps + 1) * sizeof *result->maxvio, &memory);
+    if (status == MT_OK) status = mt_arena_allocate(job->arena, (steps + 1) * sizeof(double), &losses);
     if (status == MT_OK) status = mt_allocate_array(job->ctx, steps + 1, sizeof(double), &seconds);
     if (status == MT_OK) {
         result->steps = steps;
         result->maxvio = memory;
+        result->training_loss = losses;
         for (size_t i = 0; i < steps; i++) result->maxvio[i] = mt_run_at(&run, i, MT_RUN_MAX_VIOLATION);
+        for (size_t i = 0; i < steps; i++) result->training_loss[i] = mt_run_at(&run, i, MT_RUN_TASK);
         double *took = seconds;
         for (size_t i = 1; i < steps; i++)
             took[i - 1] = mt_run_at(&run, i, MT_RUN_SECONDS) - mt_run_at(&run, i - 1, MT_RUN_SECONDS);
@@ -410,6 +459,21 @@ static enum mt_status read_log(const struct mt_cell_job *job, const char *folder
     return status;
 }
 
+/*
+ * The most memory that was held while training: what this process allocated, weights that it mapped, and the
+ * memory of a device that has its own, which nobody else should be using.
+ */
+static double peak_memory(const struct mt_cell_job *job, struct mt_trainer *trainer, size_t before)
+{
+    struct mt_run_outline outline = {0};
+    struct mt_memory_room room = {0};
+    mt_trainer_outline(trainer, &outline);
+    double bytes = (double)(job->ctx->peak_bytes - before);
+    if (mt_device_on_host(outline.device)) return bytes + (double)outline.model.mapped;
+    mt_device_room(outline.device, &room);
+    return bytes + (double)(room.total - room.free);
+}
+
 static enum mt_status train_and_measure(const struct mt_cell_job *job, struct mt_cell *cell,
                                         const struct mt_train_settings *training, bool *interrupted,
                                         int *signal)
@@ -417,8 +481,11 @@ static enum mt_status train_and_measure(const struct mt_cell_job *job, struct mt
     struct mt_trainer *trainer = NULL;
     struct mt_run_outcome outcome = {0};
     struct step_clock clock = {.job = job, .last = -1.0};
+    size_t before = job->ctx->live_bytes;
+    job->ctx->peak_bytes = before;
     enum mt_status status = open_trainer(job, training, &clock, &trainer);
     if (status == MT_OK) status = mt_trainer_run(trainer, &outcome);
+    if (status == MT_OK) cell->result.figure[MT_COMPARE_MEMORY] = peak_memory(job, trainer, before);
     *interrupted = status == MT_OK && outcome.end == MT_RUN_INTERRUPTED;
     *signal = outcome.signal;
     if (status == MT_OK && !*interrupted)
@@ -427,6 +494,22 @@ static enum mt_status train_and_measure(const struct mt_cell_job *job, struct mt
     if (status != MT_OK || *interrupted) return status;
     cell->result.figure[MT_COMPARE_PROCESSOR] = median(clock.seconds, clock.count);
     return read_log(job, training->out, &cell->result);
+}
+
+/* The part of a cell that is trained and measured; nothing of a base is. */
+static enum mt_status make(const struct mt_cell_job *job, struct mt_cell *cell,
+                           const struct mt_train_settings *training, bool *interrupted, int *signal)
+{
+    if (cell->result.known) return MT_OK;
+    cell->result = (struct mt_cell_result){0};
+    if (cell->base) {
+        for (int i = 0; i < MT_COMPARE_FIGURES; i++) cell->result.figure[i] = (double)NAN;
+        for (int d = 0; d < MT_COMPARE_MOST_DOMAINS; d++)
+            cell->result.accuracy[d] = cell->result.loss[d] = (double)NAN;
+        return MT_OK;
+    }
+    enum mt_status status = mt_folder_sweep(job->ctx, training->out);
+    return status == MT_OK ? train_and_measure(job, cell, training, interrupted, signal) : status;
 }
 
 enum mt_status mt_cell_run(const struct mt_cell_job *job, struct mt_cell *cell, bool *interrupted,
@@ -440,16 +523,16 @@ enum mt_status mt_cell_run(const struct mt_cell_job *job, struct mt_cell *cell, 
     *signal = 0;
     mt_arena_init(&arena, job->ctx, ARENA_BLOCK_BYTES);
     mt_fingerprint_init(job->ctx, &inputs);
-    cell->result = (struct mt_cell_result){0};
     enum mt_status status = read_training(job, cell, &arena, &training);
     if (status == MT_OK) status = identify(job, cell, &arena, &identity);
-    if (status == MT_OK) status = add_inputs(job, &training, &inputs);
+    if (status == MT_OK) status = add_inputs(job, cell, &training, &inputs);
     if (status == MT_OK) status = make_folders(job, cell);
-    if (status == MT_OK) status = mt_folder_sweep(job->ctx, training.out);
-    if (status == MT_OK) status = train_and_measure(job, cell, &training, interrupted, signal);
+    if (status == MT_OK) status = make(job, cell, &training, interrupted, signal);
     if (status == MT_OK && !*interrupted) status = mt_folder_check(job->ctx, job->settings->out, job->held);
     if (status == MT_OK && !*interrupted) status = write_inputs(job, cell, &inputs);
     if (status == MT_OK && !*interrupted) status = mt_cell_file_write(job, cell, identity.digits);
+    if (status == MT_OK && !*interrupted)
+        status = mt_cell_evaluate(job, cell, &training, identity.digits, interrupted, signal);
     // What is shown is what the file says, whether it was made now or before.
     if (status == MT_OK && !*interrupted) status = mt_cell_file_read(job, cell, identity.digits);
     mt_fingerprint_release(&inputs);

@@ -1,14 +1,20 @@
 /*
- * One cell of a comparison: a method trained on a domain with a seed, then measured. OUT/cells/NAME/run is
- * the training run, OUT/cells/NAME/cell.json what was measured, and inputs.json beside it what the files held
- * that it was made from; once cell.json is there, the cell is done and is read, not repeated.
+ * One cell of a comparison: a method trained from a model on a domain with a seed, then measured, then
+ * evaluated with every benchmark. OUT/cells/NAME/run is the training run, OUT/cells/NAME/eval/TASK what
+ * metier eval writes of a benchmark, OUT/cells/NAME/cell.json what came out, and inputs.json beside it what
+ * the files held that it was made from. cell.json is there once the cell is trained and measured, and is
+ * written again after every benchmark: what it has is not repeated.
+ *
+ * A base is a cell without training: the model as it is, evaluated with every benchmark.
  */
 #ifndef MT_COMPARE_CELL_H
 #define MT_COMPARE_CELL_H
 
 #include "base/log.h"
 #include "compare/figures.h"
-#include "compare/settings.h"
+#include "compare/settings/settings.h"
+#include "compare/tasks.h"
+#include "eval/run/task_judge.h"
 #include "formats/fingerprint.h"
 
 #define MT_COMPARE_MOST_POINTS 400 // of a cell's picture of tokens
@@ -19,22 +25,36 @@ struct mt_cell_point {
     int expert; // its first choice
 };
 
+/* What came of a benchmark. */
+struct mt_cell_task {
+    bool known;
+    double value;     // the task's own metric, or the mean over its parts
+    double low, high; // 95 % interval over questions
+    size_t samples;
+};
+
 struct mt_cell_result {
-    bool known; // else it failed, or is still to come
+    bool known;    // trained and measured; else it failed, or is still to come
+    bool complete; // and evaluated with every benchmark
+    struct mt_cell_task task[MT_COMPARE_MOST_TASKS]; // as the comparison numbers them
     double figure[MT_COMPARE_FIGURES];
     double accuracy[MT_COMPARE_MOST_DOMAINS]; // of each domain, as settings number them
     double loss[MT_COMPARE_MOST_DOMAINS];
     size_t steps;
-    double *maxvio; // [steps], in the arena: mean over layers, while training
+    double *maxvio;        // [steps], in the arena: mean over layers, while training
+    double *training_loss; // [steps], in the arena: L_h of each step
+    size_t experts;
+    double *share; // [domains, experts], in the arena: of a domain's slots in the last MoE layer, an expert's
     size_t points;
     struct mt_cell_point *point; // [points], in the arena
     int64_t point_layer;         // the layer whose inputs these are
 };
 
 struct mt_cell {
-    size_t method, domain, seed; // places in the settings
-    const char *name;            // METHOD-DOMAIN-sSEED
-    const char *folder;          // OUT/cells/NAME
+    bool base;                          // no training: only `model` counts
+    size_t model, method, domain, seed; // places in the settings
+    const char *name;                   // METHOD-DOMAIN-sSEED; of several models MODEL-METHOD-...
+    const char *folder;                 // OUT/cells/NAME
     struct mt_cell_result result;
     const char *failure; // a sentence; NULL: none
 };
@@ -43,15 +63,19 @@ struct mt_cell {
 struct mt_cell_job {
     struct mt_context *ctx;
     const struct mt_compare_settings *settings;
-    const char *device;       // what computes; borrowed
-    const char *templates;    // folder of the chat templates that come along
-    const struct mt_log *log; // borrowed
-    struct mt_arena *arena;   // where results go
-    int held;                 // OUT, while cells are run (base/files/folder_lock.h)
-    bool signals;             // SIGINT, SIGTERM end training after the step at hand
-    uint64_t stop_after;      // this step training is left, as by a signal; for tests. 0: never
-    // After every step of training:
+    const char *device;                   // what computes; borrowed
+    const char *templates;                // folder of the chat templates that come along
+    const char *data;                     // folder of the benchmarks' files
+    const struct mt_compare_tasks *tasks; // borrowed
+    struct mt_task_judge *judge;          // of their programs; borrowed
+    const struct mt_log *log;             // borrowed
+    struct mt_arena *arena;               // where results go
+    int held;                             // OUT, while cells are run (base/files/folder_lock.h)
+    bool signals;                         // SIGINT, SIGTERM end training after the step at hand
+    uint64_t stop_after;                  // this step training is left, as by a signal; for tests. 0: never
+    // After every step of training, and while questions of a benchmark are answered:
     void (*stepped)(void *self, uint64_t step, uint64_t steps);
+    void (*asked)(void *self, size_t task, size_t done, size_t questions);
     void *self;
 };
 
@@ -78,8 +102,8 @@ enum mt_status mt_cell_check_shared(const struct mt_cell_job *job, const struct 
 /* Reads cell.json if it is there; refuses one that was made under other settings. */
 enum mt_status mt_cell_read(const struct mt_cell_job *job, struct mt_cell *cell);
 
-/* Trains, measures, writes cell.json, and reads it back. *signal: what interrupted it, else 0; with
- * *interrupted nothing was measured. */
+/* Trains, measures, evaluates, as far as that is not done; writes cell.json, and reads it back. *signal: what
+ * interrupted it, else 0; with *interrupted it is not complete. */
 enum mt_status mt_cell_run(const struct mt_cell_job *job, struct mt_cell *cell, bool *interrupted,
                            int *signal);
 
@@ -90,7 +114,17 @@ enum mt_status mt_cell_file_write(const struct mt_cell_job *job, const struct mt
 /* Reads it, if it is there; refuses one of another identity. */
 enum mt_status mt_cell_file_read(const struct mt_cell_job *job, struct mt_cell *cell, const char *identity);
 
-/* Where a domain's problems lie: OUT/data for built-in ones. */
+/*
+ * Evaluates with the benchmarks that are not done, and writes cell.json after each. `training`: the settings
+ * of the run that made what is evaluated; of a base its template counts.
+ */
+struct mt_train_settings;
+enum mt_status mt_cell_evaluate(const struct mt_cell_job *job, struct mt_cell *cell,
+                                const struct mt_train_settings *training, const char *identity,
+                                bool *interrupted, int *signal);
+
+/* Where a domain's problems lie: OUT/data for built-in ones, and for the parts of a file that is divided into
+ * training and test. The one place that decides it. */
 enum mt_status mt_cell_data(const struct mt_cell_job *job, const struct mt_compare_domain *domain, bool test,
                             const char **path);
 

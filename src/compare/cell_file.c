@@ -34,6 +34,31 @@ static void put_domains(struct mt_json_text *text, const char *key, const double
     mt_json_text_format(text, "}");
 }
 
+/* Those that are known; "asking" tells whether they are of what is asked now. */
+static void put_tasks(struct mt_json_text *text, const struct mt_compare_tasks *tasks,
+                      const struct mt_cell_result *result)
+{
+    bool first = true;
+    mt_json_text_format(text, ",\n \"tasks\": {");
+    for (size_t t = 0; t < tasks->count; t++) {
+        const struct mt_cell_task *task = &result->task[t];
+        if (!task->known) continue;
+        mt_json_text_format(text, first ? "\n  " : ",\n  ");
+        put_key(text, true, tasks->task[t].name);
+        mt_json_text_format(text, "{\"asking\": \"%s\", \"metric\": ", tasks->task[t].asking);
+        mt_json_text_string(text, tasks->task[t].metric);
+        put_key(text, false, "value");
+        mt_json_text_number(text, task->value);
+        put_key(text, false, "low");
+        mt_json_text_number(text, task->low);
+        put_key(text, false, "high");
+        mt_json_text_number(text, task->high);
+        mt_json_text_format(text, ", \"samples\": %zu}", task->samples);
+        first = false;
+    }
+    mt_json_text_format(text, "}");
+}
+
 static void put_points(struct mt_json_text *text, const struct mt_cell_result *result)
 {
     mt_json_text_format(text, ",\n \"tokens\": {\"layer\": %" PRId64 ", \"points\": [", result->point_layer);
@@ -47,6 +72,15 @@ static void put_points(struct mt_json_text *text, const struct mt_cell_result *r
         mt_json_text_format(text, ", %d]", point->expert);
     }
     mt_json_text_format(text, "]}\n}\n");
+}
+
+/* Domain by domain, in one row. */
+static void put_shares(struct mt_json_text *text, const struct mt_cell_result *result,
+                       const struct mt_compare_settings *settings)
+{
+    if (result->experts == 0) return;
+    mt_json_text_format(text, ",\n \"share\": ");
+    mt_json_text_numbers(text, result->share, (int)(settings->domains * result->experts));
 }
 
 static void put_result(struct mt_json_text *text, const struct mt_cell_job *job, const struct mt_cell *cell,
@@ -63,8 +97,12 @@ static void put_result(struct mt_json_text *text, const struct mt_cell_job *job,
     mt_json_text_format(text, "}");
     put_domains(text, "accuracy", result->accuracy, job->settings);
     put_domains(text, "loss", result->loss, job->settings);
+    if (job->tasks->count > 0) put_tasks(text, job->tasks, result);
     mt_json_text_format(text, ",\n \"maxvio\": ");
     mt_json_text_numbers(text, result->maxvio, (int)result->steps);
+    mt_json_text_format(text, ",\n \"training_loss\": ");
+    mt_json_text_numbers(text, result->training_loss, (int)result->steps);
+    put_shares(text, result, job->settings);
     put_points(text, result);
 }
 
@@ -111,21 +149,48 @@ static enum mt_status read_domains(const struct mt_json_node *root, const char *
     return status;
 }
 
-static enum mt_status read_curve(const struct mt_cell_job *job, const struct mt_json_node *root,
-                                 struct mt_cell_result *result)
+/* Numbers of an array as doubles in the arena. */
+static enum mt_status read_numbers(const struct mt_cell_job *job, const struct mt_json_node *array,
+                                   double **numbers)
+{
+    void *memory = NULL;
+    size_t count = mt_json_count(array);
+    enum mt_status status = mt_arena_allocate(job->arena, (count + 1) * sizeof(double), &memory);
+    *numbers = memory;
+    for (size_t i = 0; i < count && status == MT_OK; i++) {
+        struct mt_json_node element = mt_json_element(array, i);
+        status = read_number(&element, &(*numbers)[i]);
+    }
+    return status;
+}
+
+static enum mt_status read_curves(const struct mt_cell_job *job, const struct mt_json_node *root,
+                                  struct mt_cell_result *result)
 {
     struct mt_json_node array;
-    void *memory = NULL;
+    bool present = false;
     enum mt_status status = mt_json_get_array(root, "maxvio", &array);
     if (status != MT_OK) return status;
     result->steps = mt_json_count(&array);
-    status = mt_arena_allocate(job->arena, (result->steps + 1) * sizeof(double), &memory);
-    result->maxvio = memory;
-    for (size_t i = 0; i < result->steps && status == MT_OK; i++) {
-        struct mt_json_node element = mt_json_element(&array, i);
-        status = read_number(&element, &result->maxvio[i]);
-    }
-    return status;
+    status = read_numbers(job, &array, &result->maxvio);
+    if (status == MT_OK) status = mt_json_optional_array(root, "training_loss", &array, &present);
+    if (status != MT_OK || !present) return status; // files of older versions have none
+    if (mt_json_count(&array) != result->steps) return mt_json_fail(&array, "is not as long as maxvio");
+    return read_numbers(job, &array, &result->training_loss);
+}
+
+/* Shares of the experts, [domains, experts]; files of older versions have none. */
+static enum mt_status read_shares(const struct mt_cell_job *job, const struct mt_json_node *root,
+                                  struct mt_cell_result *result)
+{
+    struct mt_json_node array;
+    bool present = false;
+    size_t domains = job->settings->domains;
+    enum mt_status status = mt_json_optional_array(root, "share", &array, &present);
+    if (status != MT_OK || !present) return status;
+    if (mt_json_count(&array) % domains != 0) return mt_json_fail(&array, "has not as many for each domain");
+    result->experts = mt_json_count(&array) / domains;
+    return read_numbers(job, &array, &result->share);
 }
 
 static enum mt_status read_point(const struct mt_json_node *node, struct mt_cell_point *point)
@@ -163,11 +228,53 @@ static enum mt_status read_points(const struct mt_cell_job *job, const struct mt
     return status;
 }
 
+static enum mt_status read_task(const struct mt_json_node *node, struct mt_cell_task *task)
+{
+    int64_t samples = 0;
+    enum mt_status status = read_member(node, "value", &task->value);
+    if (status == MT_OK) status = read_member(node, "low", &task->low);
+    if (status == MT_OK) status = read_member(node, "high", &task->high);
+    if (status == MT_OK) status = mt_json_get_integer(node, "samples", 0, INT64_MAX, &samples);
+    task->samples = (size_t)samples;
+    task->known = status == MT_OK;
+    return status;
+}
+
+/* Benchmarks of the comparison that the file has, asked as they are asked now. */
+static enum mt_status read_tasks(const struct mt_cell_job *job, const struct mt_json_node *root,
+                                 struct mt_cell_result *result)
+{
+    struct mt_json_node all, one;
+    enum mt_status status = MT_OK;
+    bool any = mt_json_member(root, "tasks", &all); // files of older versions have none
+    for (size_t t = 0; any && t < job->tasks->count && status == MT_OK; t++) {
+        const struct mt_compare_task *task = &job->tasks->task[t];
+        const char *asking = NULL;
+        if (!mt_json_member(&all, task->name, &one)) continue;
+        status = mt_json_get_string(&one, "asking", &asking);
+        if (status == MT_OK && strcmp(asking, task->asking) == 0) status = read_task(&one, &result->task[t]);
+    }
+    return status;
+}
+
+/* Figures; one that files of older versions do not have is not known. */
+static enum mt_status read_figures(const struct mt_json_node *root, double *figure)
+{
+    struct mt_json_node figures, child;
+    enum mt_status status = mt_json_get_object(root, "figures", &figures);
+    for (int i = 0; i < MT_COMPARE_FIGURES && status == MT_OK; i++) {
+        const char *name = mt_compare_figure_row((enum mt_compare_figure)i)->name;
+        figure[i] = (double)NAN;
+        if (i == MT_COMPARE_MEMORY && !mt_json_member(&figures, name, &child)) continue;
+        status = read_member(&figures, name, &figure[i]);
+    }
+    return status;
+}
+
 static enum mt_status read_result(const struct mt_cell_job *job, const struct mt_json_node *root,
                                   struct mt_cell *cell, const char *identity)
 {
     struct mt_cell_result *result = &cell->result;
-    struct mt_json_node figures;
     const char *found = NULL;
     *result = (struct mt_cell_result){0};
     enum mt_status status = mt_json_get_string(root, "identity", &found);
@@ -175,15 +282,17 @@ static enum mt_status read_result(const struct mt_cell_job *job, const struct mt
         status = mt_fail(job->ctx, MT_ERR_USAGE,
                          "%s/cell.json: was made under other settings; choose another out, or remove it",
                          cell->folder);
-    if (status == MT_OK) status = mt_json_get_object(root, "figures", &figures);
-    for (int i = 0; i < MT_COMPARE_FIGURES && status == MT_OK; i++)
-        status =
-            read_member(&figures, mt_compare_figure_row((enum mt_compare_figure)i)->name, &result->figure[i]);
+    if (status == MT_OK) status = read_figures(root, result->figure);
     if (status == MT_OK) status = read_domains(root, "accuracy", result->accuracy, job->settings);
     if (status == MT_OK) status = read_domains(root, "loss", result->loss, job->settings);
-    if (status == MT_OK) status = read_curve(job, root, result);
+    if (status == MT_OK) status = read_curves(job, root, result);
+    if (status == MT_OK) status = read_shares(job, root, result);
     if (status == MT_OK) status = read_points(job, root, result);
+    if (status == MT_OK) status = read_tasks(job, root, result);
     result->known = status == MT_OK;
+    result->complete = result->known;
+    for (size_t t = 0; t < job->tasks->count; t++)
+        result->complete = result->complete && result->task[t].known;
     return status;
 }
 

@@ -1,8 +1,8 @@
 /*
- * A comparison of methods: every method on every domain with every seed, each cell trained and measured once,
- * and what is seen across cells. `metier compare`.
+ * A comparison of methods: every method from every model on every domain with every seed, each cell trained,
+ * measured and evaluated once, and what is seen across cells. `metier compare`.
  *
- *     mt_comparison_open     settings -> cells, of which those that are done are read
+ *     mt_comparison_open     settings -> benchmarks and cells, of which those that are done are read
  *     mt_comparison_run      the others, one after the other
  *     mt_comparison_write    compare.json; page.h shows the same
  *     mt_comparison_close
@@ -21,24 +21,32 @@ struct mt_comparison {
     const struct mt_compare_settings *settings; // borrowed
     struct mt_arena arena;
     struct mt_cell_job job;
-    struct mt_cell *cell; // [cells], in the arena: seed by seed, domain by domain, method by method
+    struct mt_compare_tasks tasks; // benchmarks: the columns beside the fixed figures
+    struct mt_compare_figure_row task_row[MT_COMPARE_MOST_TASKS]; // how each is shown
+    struct mt_task_judge judge;                                   // of their programs
+    struct mt_cell *base; // [bases], in the arena: of each model, where there are benchmarks
+    size_t bases;
+    struct mt_cell *cell; // [cells], in the arena: seed by seed, model by model, domain by domain, method by
+                          // method
     size_t cells;
-    size_t kept; // of them, done before this start
-    size_t failed;
+    size_t kept;                          // of cells and bases, done before this start
+    size_t failed;                        // likewise
     int64_t steps;                        // of a cell; 0: as its data says
     char device[MT_COMPARE_DEVICE_BYTES]; // the cells are computed on, as OUT/device says; "": none is yet
 };
 
 struct mt_comparison_options {
     const char *templates;    // folder of the chat templates that come along; borrowed
+    const char *tasks;        // folder of task files; borrowed; NULL: there are none
+    const char *data;         // folder of the benchmarks' files, where the settings name none; NULL: none
     const struct mt_log *log; // borrowed
     FILE *terminal;           // progress; borrowed; NULL: none
     bool signals;             // SIGINT, SIGTERM end it after the step at hand
     uint64_t stop_after;      // the first cell that is trained is left after this step; for tests. 0: never
 };
 
-/* Opens a caller-owned comparison, which is closed whatever the outcome. Settings of training that cannot be
- * are refused before anything is computed. */
+/* Opens a caller-owned comparison, which stays where it is and is closed whatever the outcome. Settings of
+ * training that cannot be, and benchmarks that are not there, are refused before anything is computed. */
 enum mt_status mt_comparison_open(struct mt_context *ctx, const struct mt_compare_settings *settings,
                                   const struct mt_comparison_options *options,
                                   struct mt_comparison *comparison);
@@ -46,8 +54,8 @@ void mt_comparison_close(struct mt_comparison *comparison); // a zeroed struct i
 
 /*
  * Runs the cells that are not done, all of them on the device the first one was computed on. One that fails
- * is noted, and the others go on. *interrupted: a signal
- * (*signal) or stop_after ended it.
+ * is noted, the others go on, and it is tried once more when they are done. *interrupted: a signal (*signal)
+ * or stop_after ended it. Where benchmarks run programs and that cannot be done here, nothing is begun.
  */
 enum mt_status mt_comparison_run(struct mt_comparison *comparison,
                                  const struct mt_comparison_options *options, bool *interrupted, int *signal);
@@ -58,8 +66,12 @@ enum mt_status mt_comparison_run(struct mt_comparison *comparison,
  */
 enum mt_status mt_comparison_write(const struct mt_comparison *comparison, const char *path);
 
-/* The cell of a method, a domain and a seed, by their places. */
-struct mt_cell *mt_comparison_cell(const struct mt_comparison *comparison, size_t method, size_t domain,
-                                   size_t seed);
+/* The cell of a model, a method, a domain and a seed, by their places. */
+struct mt_cell *mt_comparison_cell(const struct mt_comparison *comparison, size_t model, size_t method,
+                                   size_t domain, size_t seed);
+
+/* Bases and cells in one row, in the order they are run; [mt_comparison_jobs]. */
+size_t mt_comparison_jobs(const struct mt_comparison *comparison);
+struct mt_cell *mt_comparison_job(const struct mt_comparison *comparison, size_t number);
 
 #endif

@@ -2,9 +2,9 @@
 #include "compare/figures.h"
 
 static const struct mt_compare_figure_row rows[MT_COMPARE_FIGURES] = {
-    [MT_COMPARE_ACCURACY] = {"accuracy", "accuracy %",
-                             "100 · exact answers / held-out problems of the domain", 1, 100.0, 1},
-    [MT_COMPARE_ACCURACY_OTHERS] = {"accuracy_others", "others %",
+    [MT_COMPARE_ACCURACY] = {"accuracy", "exact %", "100 · exact answers / held-out problems of the domain",
+                             1, 100.0, 1},
+    [MT_COMPARE_ACCURACY_OTHERS] = {"accuracy_others", "exact others %",
                                     "mean over the other domains of 100 · exact answers / problems", 1, 100.0,
                                     1},
     [MT_COMPARE_LOSS] = {"loss", "L_h", "mean cross-entropy of the answers' tokens, own domain", -1, 1.0, 4},
@@ -38,7 +38,14 @@ static const struct mt_compare_figure_row rows[MT_COMPARE_FIGURES] = {
                             1.0, 4},
     [MT_COMPARE_PROCESSOR] = {"processor_seconds_per_step", "cpu s/step",
                               "median over steps of the processors' seconds, all together", -1, 1.0, 4},
+    [MT_COMPARE_MEMORY] = {"memory_bytes", "memory MiB", "the most that was held while training", -1,
+                           1.0 / (1 << 20), 0},
 };
+
+bool mt_compare_is_time(enum mt_compare_figure figure)
+{
+    return figure == MT_COMPARE_SECONDS || figure == MT_COMPARE_PROCESSOR || figure == MT_COMPARE_MEMORY;
+}
 
 const struct mt_compare_figure_row *mt_compare_figure_row(enum mt_compare_figure figure)
 {

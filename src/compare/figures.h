@@ -5,6 +5,8 @@
 #ifndef MT_COMPARE_FIGURES_H
 #define MT_COMPARE_FIGURES_H
 
+#include <stdbool.h>
+
 enum mt_compare_figure {
     MT_COMPARE_ACCURACY,
     MT_COMPARE_ACCURACY_OTHERS,
@@ -21,8 +23,9 @@ enum mt_compare_figure {
     MT_COMPARE_RV_EXPERT,
     MT_COMPARE_ABS_COS,
     MT_COMPARE_INFORMATION,
-    MT_COMPARE_SECONDS,   // of a step; this and the next differ from run to run
+    MT_COMPARE_SECONDS,   // of a step; this and those that follow differ from run to run
     MT_COMPARE_PROCESSOR, // seconds of all processors together, of a step
+    MT_COMPARE_MEMORY,    // bytes held at most while training
     MT_COMPARE_FIGURES
 };
 
@@ -36,5 +39,8 @@ struct mt_compare_figure_row {
 };
 
 const struct mt_compare_figure_row *mt_compare_figure_row(enum mt_compare_figure figure);
+
+/* True for figures that differ from run to run: times and memory. */
+bool mt_compare_is_time(enum mt_compare_figure figure);
 
 #endif

@@ -175,6 +175,26 @@ static enum mt_status measure_information(struct measuring *m, double *informati
     return MT_OK;
 }
 
+/* Which experts serve which domain, in the last MoE layer. */
+static enum mt_status take_shares(struct measuring *m, struct mt_cell_result *result)
+{
+    size_t domains = m->job->settings->domains;
+    size_t experts = (size_t)m->options.experts;
+    void *memory = NULL;
+    enum mt_status status =
+        mt_arena_allocate(m->job->arena, domains * experts * sizeof *result->share, &memory);
+    if (status != MT_OK) return status;
+    result->share = memory;
+    result->experts = experts;
+    for (size_t d = 0; d < domains; d++) {
+        const double *load = m->figures[d].layer[m->options.layers - 1].load;
+        double sum = 0.0;
+        for (size_t j = 0; j < experts; j++) sum += load[j];
+        for (size_t j = 0; j < experts; j++) result->share[d * experts + j] = load[j] / sum;
+    }
+    return MT_OK;
+}
+
 static double mean_of_others(const struct measuring *m, const double *value)
 {
     size_t domains = m->job->settings->domains;
@@ -209,7 +229,8 @@ static enum mt_status take_figures(struct measuring *m, struct mt_cell_result *r
     figure[MT_COMPARE_RV_TOKEN] = own->rv_token;
     figure[MT_COMPARE_RV_EXPERT] = own->rv_expert;
     figure[MT_COMPARE_ABS_COS] = own->abs_cos;
-    return measure_information(m, &figure[MT_COMPARE_INFORMATION]);
+    status = take_shares(m, result);
+    return status == MT_OK ? measure_information(m, &figure[MT_COMPARE_INFORMATION]) : status;
 }
 
 // ------------------------------------------------------------------ the picture of tokens

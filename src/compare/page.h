@@ -11,8 +11,8 @@ enum mt_status mt_comparison_page(const struct mt_comparison *comparison, struct
 
 #define MT_COMPARE_TEXT_BYTES 64
 
-/* "41.2 ± 0.8", "41.2" of one seed, "–" of none; as the figure's row says. */
-const char *mt_compare_mean_text(char text[MT_COMPARE_TEXT_BYTES], enum mt_compare_figure figure,
+/* "41.2 ± 0.8", "41.2" of one seed, "–" of none; as the column's row says. */
+const char *mt_compare_mean_text(char text[MT_COMPARE_TEXT_BYTES], const struct mt_compare_figure_row *row,
                                  const struct mt_moments *moments);
 
 #endif

@@ -5,27 +5,49 @@
 
 #define MOST_PAIRS (MT_COMPARE_MOST_SEEDS * MT_COMPARE_MOST_DOMAINS)
 
-bool mt_compare_is_time(enum mt_compare_figure figure)
+size_t mt_compare_task_column(size_t task)
 {
-    return figure == MT_COMPARE_SECONDS || figure == MT_COMPARE_PROCESSOR;
+    return MT_COMPARE_FIGURES + task;
 }
 
-double mt_compare_value(const struct mt_comparison *comparison, size_t method, size_t domain, size_t seed,
-                        enum mt_compare_figure figure)
+size_t mt_compare_columns(const struct mt_comparison *comparison)
 {
-    const struct mt_cell *cell = mt_comparison_cell(comparison, method, domain, seed);
-    return cell->result.known ? cell->result.figure[figure] : (double)NAN;
+    return MT_COMPARE_FIGURES + comparison->tasks.count;
+}
+
+const struct mt_compare_figure_row *mt_compare_column_row(const struct mt_comparison *comparison,
+                                                          size_t column)
+{
+    if (column >= MT_COMPARE_FIGURES) return &comparison->task_row[column - MT_COMPARE_FIGURES];
+    return mt_compare_figure_row((enum mt_compare_figure)column);
+}
+
+double mt_compare_value(const struct mt_comparison *comparison, size_t model, size_t method, size_t domain,
+                        size_t seed, size_t column)
+{
+    const struct mt_cell_result *result =
+        &mt_comparison_cell(comparison, model, method, domain, seed)->result;
+    if (column < MT_COMPARE_FIGURES) return result->known ? result->figure[column] : (double)NAN;
+    const struct mt_cell_task *task = &result->task[column - MT_COMPARE_FIGURES];
+    return task->known ? task->value : (double)NAN;
+}
+
+const struct mt_cell_task *mt_compare_base(const struct mt_comparison *comparison, size_t model, size_t task)
+{
+    if (model >= comparison->bases) return NULL;
+    const struct mt_cell_task *found = &comparison->base[model].result.task[task];
+    return found->known ? found : NULL;
 }
 
 /* A method's values, seed by seed and domain by domain. */
-static size_t gather(const struct mt_comparison *comparison, size_t method, size_t domain,
-                     enum mt_compare_figure figure, double values[MOST_PAIRS])
+static size_t gather(const struct mt_comparison *comparison, size_t model, size_t method, size_t domain,
+                     size_t column, double values[MOST_PAIRS])
 {
     size_t count = 0;
     for (size_t s = 0; s < comparison->settings->seeds; s++) {
         for (size_t d = 0; d < comparison->settings->trained; d++) {
             if (domain != MT_ALL_DOMAINS && d != domain) continue;
-            values[count++] = mt_compare_value(comparison, method, d, s, figure);
+            values[count++] = mt_compare_value(comparison, model, method, d, s, column);
         }
     }
     return count;
@@ -43,8 +65,8 @@ static struct mt_moments over_seeds(const double *values, size_t seeds, size_t d
     return mt_moments(means, seeds);
 }
 
-void mt_compare_summarize(const struct mt_comparison *comparison, enum mt_compare_figure figure,
-                          size_t domain, struct mt_compare_summary *summary)
+void mt_compare_summarize(const struct mt_comparison *comparison, size_t model, size_t column, size_t domain,
+                          struct mt_compare_summary *summary)
 {
     const struct mt_compare_settings *settings = comparison->settings;
     double reference[MOST_PAIRS];
@@ -52,9 +74,9 @@ void mt_compare_summarize(const struct mt_comparison *comparison, enum mt_compar
     double p[MT_COMPARE_MOST_METHODS];
     double adjusted[MT_COMPARE_MOST_METHODS];
     size_t base = mt_compare_reference(settings);
-    size_t pairs = gather(comparison, base, domain, figure, reference);
+    size_t pairs = gather(comparison, model, base, domain, column, reference);
     for (size_t m = 0; m < settings->methods; m++) {
-        (void)gather(comparison, m, domain, figure, values);
+        (void)gather(comparison, model, m, domain, column, values);
         summary[m].moments = over_seeds(values, settings->seeds, pairs / settings->seeds);
         summary[m].paired = mt_paired(values, reference, pairs);
         p[m] = m == base || settings->method[m].in_grid ? (double)NAN : summary[m].paired.p;
@@ -63,14 +85,70 @@ void mt_compare_summarize(const struct mt_comparison *comparison, enum mt_compar
     for (size_t m = 0; m < settings->methods; m++) summary[m].holm = adjusted[m];
 }
 
-struct mt_paired mt_compare_pair(const struct mt_comparison *comparison, size_t method, size_t other,
-                                 enum mt_compare_figure figure)
+struct mt_paired mt_compare_pair(const struct mt_comparison *comparison, size_t model, size_t method,
+                                 size_t other, size_t column)
 {
     double values[MOST_PAIRS];
     double reference[MOST_PAIRS];
-    size_t pairs = gather(comparison, method, MT_ALL_DOMAINS, figure, values);
-    (void)gather(comparison, other, MT_ALL_DOMAINS, figure, reference);
+    size_t pairs = gather(comparison, model, method, MT_ALL_DOMAINS, column, values);
+    (void)gather(comparison, model, other, MT_ALL_DOMAINS, column, reference);
     return mt_paired(values, reference, pairs);
+}
+
+void mt_compare_places(const struct mt_comparison *comparison, const struct mt_compare_summary *summary,
+                       size_t column, double *place)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    double sign = mt_compare_column_row(comparison, column)->better < 0 ? -1.0 : 1.0;
+    for (size_t m = 0; m < settings->methods; m++) {
+        double mean = sign * summary[m].moments.mean;
+        place[m] = settings->method[m].in_grid || isnan(mean) ? (double)NAN : 1.0;
+        for (size_t k = 0; k < settings->methods; k++) {
+            double other = sign * summary[k].moments.mean;
+            if (k == m || settings->method[k].in_grid || isnan(other)) continue;
+            place[m] += other > mean ? 1.0 : other == mean ? 0.5 : 0.0;
+        }
+    }
+}
+
+/* The largest of the methods' means, times `sign`, below `limit`; NaN: there is none. */
+static double largest_below(const struct mt_compare_settings *settings,
+                            const struct mt_compare_summary *summary, double sign, double limit)
+{
+    double largest = (double)NAN;
+    for (size_t m = 0; m < settings->methods; m++) {
+        double mean = sign * summary[m].moments.mean;
+        if (!settings->method[m].in_grid && mean < limit) largest = fmax(largest, mean);
+    }
+    return largest;
+}
+
+void mt_compare_marks(const struct mt_comparison *comparison, const struct mt_compare_summary *summary,
+                      size_t column, int *mark)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    double sign = mt_compare_column_row(comparison, column)->better < 0 ? -1.0 : 1.0;
+    double best = largest_below(settings, summary, sign, HUGE_VAL);
+    double second = largest_below(settings, summary, sign, best);
+    for (size_t m = 0; m < settings->methods; m++) {
+        double mean = sign * summary[m].moments.mean;
+        mark[m] = mean == best ? 1 : mean == second ? 2 : 0;
+        if (settings->method[m].in_grid) mark[m] = 0;
+    }
+}
+
+void mt_compare_ranks(const struct mt_comparison *comparison, size_t model, size_t domain, double *rank)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
+    double place[MT_COMPARE_MOST_METHODS];
+    size_t tasks = comparison->tasks.count;
+    for (size_t m = 0; m < settings->methods; m++) rank[m] = tasks > 0 ? 0.0 : (double)NAN;
+    for (size_t t = 0; t < tasks; t++) {
+        mt_compare_summarize(comparison, model, mt_compare_task_column(t), domain, summary);
+        mt_compare_places(comparison, summary, mt_compare_task_column(t), place);
+        for (size_t m = 0; m < settings->methods; m++) rank[m] += place[m] / (double)tasks;
+    }
 }
 
 size_t mt_compare_most_steps(const struct mt_comparison *comparison)
@@ -82,8 +160,8 @@ size_t mt_compare_most_steps(const struct mt_comparison *comparison)
     return most;
 }
 
-size_t mt_compare_curve(const struct mt_comparison *comparison, size_t method, size_t domain, double *curve,
-                        size_t most)
+size_t mt_compare_curve(const struct mt_comparison *comparison, enum mt_compare_curve kind, size_t model,
+                        size_t method, size_t domain, double *curve, size_t most)
 {
     const struct mt_compare_settings *settings = comparison->settings;
     size_t steps = most;
@@ -91,10 +169,12 @@ size_t mt_compare_curve(const struct mt_comparison *comparison, size_t method, s
     for (size_t i = 0; i < most; i++) curve[i] = 0.0;
     for (size_t s = 0; s < settings->seeds; s++) {
         for (size_t d = 0; d < settings->trained; d++) {
-            const struct mt_cell_result *result = &mt_comparison_cell(comparison, method, d, s)->result;
-            if ((domain != MT_ALL_DOMAINS && d != domain) || !result->known) continue;
+            const struct mt_cell_result *result =
+                &mt_comparison_cell(comparison, model, method, d, s)->result;
+            const double *one = kind == MT_CURVE_LOSS ? result->training_loss : result->maxvio;
+            if ((domain != MT_ALL_DOMAINS && d != domain) || !result->known || one == NULL) continue;
             if (result->steps < steps) steps = result->steps;
-            for (size_t i = 0; i < steps; i++) curve[i] += result->maxvio[i];
+            for (size_t i = 0; i < steps; i++) curve[i] += one[i];
             cells++;
         }
     }

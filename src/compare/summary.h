@@ -1,8 +1,9 @@
 /*
- * What is seen across cells: each method's figures over seeds, against the reference.
+ * What is seen across cells: each method's figures over seeds, against the reference, of one model at a time.
  *
- * The mean is over seeds of the mean over domains, the deviation over seeds. Differences are paired: the same
- * seed, the same domain.
+ * A column is a fixed figure (its enum mt_compare_figure) or a benchmark (mt_compare_task_column): tables go
+ * over columns and need not know which is which. The mean is over seeds of the mean over domains, the
+ * deviation over seeds. Differences are paired: the same seed, the same domain.
  */
 #ifndef MT_COMPARE_SUMMARY_H
 #define MT_COMPARE_SUMMARY_H
@@ -18,33 +19,59 @@ struct mt_compare_summary {
     double holm;               // p of `paired`, corrected for the number of methods
 };
 
-/* A figure of every method, [methods]; domain: one that is trained on, or MT_ALL_DOMAINS. Points of a grid
+/* The column of a benchmark; all columns are below mt_compare_columns. */
+size_t mt_compare_task_column(size_t task);
+size_t mt_compare_columns(const struct mt_comparison *comparison);
+
+/* How a column is called and shown; of a figure mt_compare_figure_row. */
+const struct mt_compare_figure_row *mt_compare_column_row(const struct mt_comparison *comparison,
+                                                          size_t column);
+
+/* A column of every method, [methods]; domain: one that is trained on, or MT_ALL_DOMAINS. Points of a grid
  * have no corrected p and do not count in the correction. */
-void mt_compare_summarize(const struct mt_comparison *comparison, enum mt_compare_figure figure,
-                          size_t domain, struct mt_compare_summary *summary);
+void mt_compare_summarize(const struct mt_comparison *comparison, size_t model, size_t column, size_t domain,
+                          struct mt_compare_summary *summary);
 
 /* Differences method - other over all seeds and domains. */
-struct mt_paired mt_compare_pair(const struct mt_comparison *comparison, size_t method, size_t other,
-                                 enum mt_compare_figure figure);
+struct mt_paired mt_compare_pair(const struct mt_comparison *comparison, size_t model, size_t method,
+                                 size_t other, size_t column);
 
-/* A figure of a cell; NaN when it is not known. */
-double mt_compare_value(const struct mt_comparison *comparison, size_t method, size_t domain, size_t seed,
-                        enum mt_compare_figure figure);
+/* A column of a cell; NaN when it is not known. */
+double mt_compare_value(const struct mt_comparison *comparison, size_t model, size_t method, size_t domain,
+                        size_t seed, size_t column);
+
+/* What the model scores at a benchmark as it is; NULL: it is not known. */
+const struct mt_cell_task *mt_compare_base(const struct mt_comparison *comparison, size_t model, size_t task);
 
 /*
- * MaxVio while training, the mean over seeds of a domain, or over all; steps that not all cells have are left
- * out, and so are cells that are not known. curve: room for `most` steps. Returns how many there are.
+ * The places of the methods in a column, [methods], by their means: 1 is best, equal means share the mean of
+ * their places. NaN for points of a grid, and where a mean is not known.
  */
-size_t mt_compare_curve(const struct mt_comparison *comparison, size_t method, size_t domain, double *curve,
-                        size_t most);
+void mt_compare_places(const struct mt_comparison *comparison, const struct mt_compare_summary *summary,
+                       size_t column, double *place);
+
+/* 1: the best mean of a column, 2: the next one, 0: others; [methods]. Points of a grid have no mark. */
+void mt_compare_marks(const struct mt_comparison *comparison, const struct mt_compare_summary *summary,
+                      size_t column, int *mark);
+
+/* The mean of a method's places over all benchmarks, [methods]; NaN where one is not known, or there are
+ * none. */
+void mt_compare_ranks(const struct mt_comparison *comparison, size_t model, size_t domain, double *rank);
+
+enum mt_compare_curve { MT_CURVE_MAXVIO, MT_CURVE_LOSS };
+
+/*
+ * MaxVio or L_h while training, the mean over seeds of a domain, or over all; steps that not all cells have
+ * are left out, and so are cells that are not known. curve: room for `most` steps. Returns how many there
+ * are.
+ */
+size_t mt_compare_curve(const struct mt_comparison *comparison, enum mt_compare_curve kind, size_t model,
+                        size_t method, size_t domain, double *curve, size_t most);
 
 /* sqrt(mean (a - b)²) over the steps both have; NaN without any. */
 double mt_compare_rmse(const double *a, size_t a_steps, const double *b, size_t b_steps);
 
 /* Steps of the longest curve. */
 size_t mt_compare_most_steps(const struct mt_comparison *comparison);
-
-/* True for figures that differ from run to run. */
-bool mt_compare_is_time(enum mt_compare_figure figure);
 
 #endif

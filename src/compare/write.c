@@ -42,12 +42,36 @@ static void put_domains(struct mt_json_text *text, const struct mt_compare_setti
     mt_json_text_format(text, "}");
 }
 
+/* What a cell or a base scores at the benchmarks. */
+static void put_tasks(struct mt_json_text *text, const struct mt_comparison *comparison,
+                      const struct mt_cell_result *result)
+{
+    bool first = true;
+    if (comparison->tasks.count == 0) return;
+    mt_json_text_format(text, ",\n   \"tasks\": {");
+    for (size_t t = 0; t < comparison->tasks.count; t++) {
+        const struct mt_cell_task *task = &result->task[t];
+        if (!task->known) continue;
+        mt_json_text_format(text, first ? "" : ", ");
+        mt_json_text_string(text, comparison->tasks.task[t].name);
+        put_string(text, ": {", "metric", comparison->tasks.task[t].metric);
+        put_number(text, ", ", "value", task->value);
+        put_number(text, ", ", "samples", (double)task->samples);
+        put_number(text, ", ", "low", task->low);
+        put_number(text, ", ", "high", task->high);
+        mt_json_text_format(text, "}");
+        first = false;
+    }
+    mt_json_text_format(text, "}");
+}
+
 static void put_cell(struct mt_json_text *text, const struct mt_comparison *comparison,
                      const struct mt_cell *cell)
 {
     const struct mt_compare_settings *settings = comparison->settings;
     const struct mt_cell_result *result = &cell->result;
-    put_string(text, "  {", "method", settings->method[cell->method].name);
+    put_string(text, "  {", "model", settings->model[cell->model].name);
+    put_string(text, ", ", "method", settings->method[cell->method].name);
     put_string(text, ", ", "domain", settings->domain[cell->domain].name);
     mt_json_text_format(text, ", \"seed\": %" PRIu64 ", \"known\": %s", settings->seed[cell->seed],
                         result->known ? "true" : "false");
@@ -59,8 +83,12 @@ static void put_cell(struct mt_json_text *text, const struct mt_comparison *comp
     put_figures(text, result->figure, true);
     put_domains(text, settings, "accuracy", result->accuracy);
     put_domains(text, settings, "loss", result->loss);
+    put_tasks(text, comparison, result);
     mt_json_text_format(text, ",\n   \"maxvio\": ");
     mt_json_text_numbers(text, result->maxvio, (int)result->steps);
+    if (result->training_loss == NULL) return;
+    mt_json_text_format(text, ",\n   \"training_loss\": ");
+    mt_json_text_numbers(text, result->training_loss, (int)result->steps);
 }
 
 static void put_cells(struct mt_json_text *text, const struct mt_comparison *comparison)
@@ -95,32 +123,103 @@ static void put_summary(struct mt_json_text *text, const char *before, const cha
     mt_json_text_format(text, "}");
 }
 
-static void put_figure_summaries(struct mt_json_text *text, const struct mt_comparison *comparison,
-                                 enum mt_compare_figure figure, const char *before)
+/* A column of one model, over its methods. */
+static void put_column(struct mt_json_text *text, const struct mt_comparison *comparison, size_t model,
+                       size_t column, const char *before)
 {
     struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
     const struct mt_compare_settings *settings = comparison->settings;
-    bool time = mt_compare_is_time(figure);
-    mt_compare_summarize(comparison, figure, MT_ALL_DOMAINS, summary);
+    bool time = column < MT_COMPARE_FIGURES && mt_compare_is_time((enum mt_compare_figure)column);
+    mt_compare_summarize(comparison, model, column, MT_ALL_DOMAINS, summary);
     // A line of its own for each, so that times can be left out by lines.
-    mt_json_text_format(text, "%s  \"%s%s\": {", before, time ? "times of " : "",
-                        mt_compare_figure_row(figure)->name);
+    mt_json_text_format(text, "%s    \"%s%s\": {", before, time ? "times of " : "",
+                        mt_compare_column_row(comparison, column)->name);
     for (size_t m = 0; m < settings->methods; m++)
         put_summary(text, m == 0 ? "" : ", ", settings->method[m].name, &summary[m]);
     mt_json_text_format(text, "}");
 }
 
+static void put_ranks(struct mt_json_text *text, const struct mt_comparison *comparison, size_t model)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    double rank[MT_COMPARE_MOST_METHODS];
+    bool first = true;
+    mt_compare_ranks(comparison, model, MT_ALL_DOMAINS, rank);
+    mt_json_text_format(text, ",\n   \"average_rank\": {");
+    for (size_t m = 0; m < settings->methods; m++) {
+        if (settings->method[m].in_grid) continue;
+        put_number(text, first ? "" : ", ", settings->method[m].name, rank[m]);
+        first = false;
+    }
+    mt_json_text_format(text, "}");
+}
+
+/* What is seen across the cells of a model. */
+static void put_model(struct mt_json_text *text, const struct mt_comparison *comparison, size_t model)
+{
+    put_string(text, "  {", "name", comparison->settings->model[model].name);
+    put_string(text, ", ", "path", comparison->settings->model[model].path);
+    mt_json_text_format(text, ",\n   \"figures\": {\n");
+    for (size_t column = 0; column < MT_COMPARE_FIGURES; column++)
+        put_column(text, comparison, model, column, column == 0 ? "" : ",\n");
+    mt_json_text_format(text, "\n   }");
+    if (comparison->tasks.count > 0) {
+        mt_json_text_format(text, ",\n   \"tasks\": {\n");
+        for (size_t t = 0; t < comparison->tasks.count; t++)
+            put_column(text, comparison, model, mt_compare_task_column(t), t == 0 ? "" : ",\n");
+        mt_json_text_format(text, "\n   }");
+        put_ranks(text, comparison, model);
+    }
+    mt_json_text_format(text, "}");
+}
+
+/* The benchmarks: what was asked. */
+static void put_task_list(struct mt_json_text *text, const struct mt_comparison *comparison)
+{
+    mt_json_text_format(text, ",\n \"tasks\": [");
+    for (size_t t = 0; t < comparison->tasks.count; t++) {
+        const struct mt_compare_task *task = &comparison->tasks.task[t];
+        put_string(text, t == 0 ? "\n  {" : ",\n  {", "name", task->name);
+        put_string(text, ", ", "task", task->entry->task);
+        put_string(text, ", ", "metric", task->metric);
+        put_number(text, ", ", "questions", (double)task->questions);
+        if (task->max_tokens > 0) put_number(text, ", ", "max_tokens", (double)task->max_tokens);
+        if (task->entry->shots >= 0) put_number(text, ", ", "shots", (double)task->entry->shots);
+        if (task->entry->template != NULL) put_string(text, ", ", "template", task->entry->template);
+        mt_json_text_format(text, "}");
+    }
+    mt_json_text_format(text, "\n ]");
+}
+
+/* The models as they are, without training. */
+static void put_bases(struct mt_json_text *text, const struct mt_comparison *comparison)
+{
+    mt_json_text_format(text, ",\n \"base\": [\n");
+    for (size_t i = 0; i < comparison->bases; i++) {
+        const struct mt_cell *base = &comparison->base[i];
+        put_string(text, "  {", "model", comparison->settings->model[i].name);
+        mt_json_text_format(text, ", \"known\": %s", base->result.complete ? "true" : "false");
+        if (base->failure != NULL) put_string(text, ",\n   ", "failure", base->failure);
+        put_tasks(text, comparison, &base->result);
+        mt_json_text_format(text, i + 1 < comparison->bases ? "},\n" : "}\n");
+    }
+    mt_json_text_format(text, " ]");
+}
+
 static void put_all(struct mt_json_text *text, const struct mt_comparison *comparison)
 {
     const struct mt_compare_settings *settings = comparison->settings;
-    put_string(text, "{\n ", "model", settings->model);
-    put_string(text, ",\n ", "reference", settings->reference);
+    put_string(text, "{\n ", "reference", settings->reference);
     if (comparison->device[0] != '\0') put_string(text, ",\n ", "device", comparison->device);
+    if (comparison->tasks.count > 0) put_task_list(text, comparison);
+    if (comparison->bases > 0) put_bases(text, comparison);
     put_cells(text, comparison);
-    mt_json_text_format(text, ",\n \"methods\": {\n");
-    for (int i = 0; i < MT_COMPARE_FIGURES; i++)
-        put_figure_summaries(text, comparison, (enum mt_compare_figure)i, i == 0 ? "" : ",\n");
-    mt_json_text_format(text, "\n }\n}\n");
+    mt_json_text_format(text, ",\n \"models\": [\n");
+    for (size_t i = 0; i < settings->models; i++) {
+        put_model(text, comparison, i);
+        mt_json_text_format(text, i + 1 < settings->models ? ",\n" : "\n");
+    }
+    mt_json_text_format(text, " ]\n}\n");
 }
 
 enum mt_status mt_comparison_write(const struct mt_comparison *comparison, const char *path)

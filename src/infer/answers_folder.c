@@ -23,10 +23,11 @@
 #define NEWEST_KEY     ", \"newest\": "
 
 /*
- * A folder's weights: how many files and bytes. `dated`: and the time of the newest, which told weights apart
- * before their content was noted.
+ * A folder's weights: how many files and bytes; `name` stands for its path, if there is one. `dated`: and the
+ * time of the newest, which told weights apart before their content was noted.
  */
-static void put_folder(struct mt_json_text *text, const char *key, const char *folder, bool dated)
+static void put_folder(struct mt_json_text *text, const char *key, const char *folder, const char *name,
+                       bool dated)
 {
     char whole[PATH_MAX];
     char path[PATH_MAX + 300];
@@ -50,7 +51,7 @@ static void put_folder(struct mt_json_text *text, const char *key, const char *f
     }
     if (directory != NULL) (void)closedir(directory);
     mt_json_text_format(text, ", \"%s\": {\"folder\": ", key);
-    mt_json_text_string(text, whole);
+    mt_json_text_string(text, name != NULL ? name : whole);
     mt_json_text_format(text, ", \"files\": %" PRId64 ", \"bytes\": %" PRId64, files, bytes);
     if (dated) mt_json_text_format(text, NEWEST_KEY "%" PRId64, newest);
     mt_json_text_format(text, "}");
@@ -75,8 +76,8 @@ static enum mt_status describe(struct mt_json_text *text, const struct mt_answer
     }
     if (source->model == NULL) return mt_json_text_format(text, "{\"answers\": \"of a file\"}\n");
     mt_json_text_format(text, "{\"answers\": \"of a model\"");
-    put_folder(text, "model", source->model, dated);
-    if (source->adapter != NULL) put_folder(text, "adapter", source->adapter, dated);
+    put_folder(text, "model", source->model, NULL, dated);
+    if (source->adapter != NULL) put_folder(text, "adapter", source->adapter, source->adapter_name, dated);
     if (source->template_name != NULL) {
         mt_json_text_format(text, ", \"template\": ");
         mt_json_text_string(text, source->template_name);

@@ -176,3 +176,15 @@ const char *mt_number_text(char text[MT_NUMBER_BYTES], double number)
     }
     return text;
 }
+
+const char *mt_fixed_text(char text[MT_NUMBER_BYTES], double number, int decimals, bool is_signed)
+{
+    if (!isfinite(number)) return mt_number_text(text, number);
+    int length = snprintf(text, MT_NUMBER_BYTES, is_signed ? "%+.*f" : "%.*f", decimals, number);
+    if (length < 0 || length >= MT_NUMBER_BYTES) return mt_number_text(text, number); // a huge one
+    if (strspn(text, "+-0.") == strlen(text) && text[0] == '-') memmove(text, text + 1, strlen(text));
+    if (text[0] != '-' || strlen(text) + 3 > MT_NUMBER_BYTES) return text;
+    memmove(text + 3, text + 1, strlen(text));
+    memcpy(text, "−", 3);
+    return text;
+}

@@ -6,6 +6,8 @@
 #ifndef MT_REPORT_OUTPUT_H
 #define MT_REPORT_OUTPUT_H
 
+#include <stdbool.h>
+
 #include "formats/text/lists.h"
 
 struct mt_output {
@@ -38,6 +40,10 @@ void mt_put_csv(struct mt_output *out, const char *text);
 /* Text of a Markdown table: on one line, without characters that would mean something. */
 void mt_put_markdown(struct mt_output *out, const char *text);
 
+/* Text of a LaTeX document, for any engine and with no package: signs that mean something, and characters
+ * beyond Latin ones, are written as commands; what has none is named, [U+4E2D]. */
+void mt_put_latex(struct mt_output *out, const char *text);
+
 /* The shortest decimal that reads back as the same double; `none` for what is not finite. */
 void mt_put_exact(struct mt_output *out, double number, const char *none);
 
@@ -45,5 +51,8 @@ void mt_put_exact(struct mt_output *out, double number, const char *none);
 
 /* A number for people: four digits that count, whole numbers whole, "–" for NaN. */
 const char *mt_number_text(char text[MT_NUMBER_BYTES], double number);
+
+/* A number with so many decimals, "–" for NaN; is_signed: "+1.2". A minus is a real one, "−". */
+const char *mt_fixed_text(char text[MT_NUMBER_BYTES], double number, int decimals, bool is_signed);
 
 #endif

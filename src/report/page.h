@@ -1,18 +1,27 @@
 /*
- * A page as data: title, cards, sections of paragraphs and figures. What it shows is the caller's business,
- * how it looks the renderers' (render.h); the same page becomes HTML, Markdown, pictures and files of
- * numbers.
+ * A page as data: title, a verdict, cards, sections of paragraphs and figures. What it shows is the caller's
+ * business, how it looks the renderers' (render.h); the same page becomes HTML, Markdown, LaTeX, pictures and
+ * files of numbers.
  *
  * A figure is a table of columns with a meaning: which columns there are follows from its kind.
  *
  *     kind     columns                                  filled with
- *     TABLE    any, named by mt_figure_column           mt_figure_text, mt_figure_number, cell after cell
+ *     TABLE    any, named by mt_figure_column           mt_figure_text, _number, _measure, cell after cell
  *     LINES    series, x, y (low, high with `band`)     mt_figure_point, mt_figure_range
  *     BARS     series, x: a label, y (low, high)        mt_figure_bar
  *     HEATMAP  y: a label, x: a label, value            mt_figure_cell
  *     GRID     the same, with the numbers in its cells  mt_figure_cell
  *     SCATTER  series, x, y                             mt_figure_point
  *     RADAR    series, x: a label, y                    mt_figure_bar
+ *
+ * LINES, BARS and SCATTER with a `panel` are small multiples: a chart for each panel (mt_figure_panel), one
+ * caption and one legend for all. The panel is then the last column.
+ *
+ * A measure is a number of a table that comes with its spread, and that may be the best of its column:
+ * "41.2 ± 0.8". Files of numbers have it as columns of their own (mt_figure_parts).
+ *
+ * Meanings, formulas, paragraphs and findings may hold formulas between dollar signs, in the part of TeX that
+ * render/math.h knows.
  *
  * Labels keep the order in which they first come. A series of one kind and name (run "a", expert 3) has one
  * colour in all figures of a page, and heat maps of one `scale` share theirs. NaN is a number nobody knows: a
@@ -60,22 +69,36 @@ struct mt_figure_head {
     double centre;
     const char *scale; // HEATMAP, GRID: figures of the page with the same name here share their colours
     bool from_zero;    // HEATMAP, GRID: the colours begin at 0
+    const char *panel; // LINES, BARS, SCATTER: what a panel is of, "figure"; NULL: one chart
+    const char *unit;  // of y, on the axis: "s", "B" become ms, MB and so on; NULL: none
 };
 
 enum mt_column_kind {
-    MT_COLUMN_LABEL,  // texts, each stored once
-    MT_COLUMN_NUMBER, // doubles
+    MT_COLUMN_LABEL,   // texts, each stored once
+    MT_COLUMN_NUMBER,  // doubles
+    MT_COLUMN_MEASURE, // doubles with a spread, shown with so many decimals
+};
+
+/* What is said of a cell beside its number; bits. */
+enum mt_mark {
+    MT_MARK_BEST = 1,
+    MT_MARK_SECOND = 2,
+    MT_MARK_BEYOND = 4, // beyond chance, by the test the figure's formula names
 };
 
 struct mt_column {
     const char *name;
     enum mt_column_kind kind;
-    double *numbers;     // NUMBER: [rows]
+    double *numbers;     // NUMBER, MEASURE: [rows]
+    double *spreads;     // MEASURE: [rows]; NaN: none
+    uint8_t *marks;      // MEASURE: [rows]
+    int decimals;        // MEASURE: shown
+    bool is_signed;      // MEASURE: shown with a plus where positive
     uint32_t *codes;     // LABEL: [rows], indices of levels
     const char **levels; // LABEL: [level_count], in order of first appearance
     size_t level_count;
     size_t rows;
-    size_t row_capacity, level_capacity;
+    size_t row_capacity, level_capacity, spread_capacity, mark_capacity;
 };
 
 #define MT_FIGURE_MOST_COLUMNS 64
@@ -87,12 +110,30 @@ struct mt_figure {
     const char *id;             // unique in the page; lower-case letters, digits and '-': fit for a file name
     struct mt_column column[MT_FIGURE_MOST_COLUMNS];
     int column_count;
-    int next_column; // TABLE: where the next cell goes
+    int next_column;       // TABLE: where the next cell goes
+    const char *panel;     // of the rows that come
+    struct mt_rule *rules; // TABLE: lines between rows; the last one first
 };
 
-/* A paragraph or a figure. */
+/* A line above a row of a table. */
+struct mt_rule {
+    size_t row;
+    struct mt_rule *next;
+};
+
+/* How a finding is meant. */
+enum mt_tone {
+    MT_TONE_PLAIN, // as it is
+    MT_TONE_GOOD,
+    MT_TONE_BAD,
+    MT_TONE_OPEN, // nobody can say: chance, or not measured
+};
+
+/* A paragraph, a finding or a figure. */
 struct mt_block {
-    const char *text; // NULL: a figure
+    const char *text;     // NULL: a figure
+    const char *headline; // of a finding; NULL: no finding
+    enum mt_tone tone;
     struct mt_figure *figure;
     struct mt_block *next;
 };
@@ -100,6 +141,7 @@ struct mt_block {
 struct mt_section {
     const char *id;
     const char *title;
+    bool verdict;
     struct mt_block *first, *last;
     struct mt_section *next;
 };
@@ -150,6 +192,13 @@ void mt_page_card(struct mt_page *page, const char *name, const char *value, con
 /* What follows stands below this heading. */
 void mt_page_section(struct mt_page *page, const char *title);
 
+/* The first section of a page, for findings and one figure: what was found, before anything else. */
+void mt_page_verdict(struct mt_page *page, const char *title);
+
+/* A finding: a few words, and a sentence, which is formatted and cut at 1000 bytes. */
+void mt_page_finding(struct mt_page *page, enum mt_tone tone, const char *headline, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* A paragraph of the current section; formatted, cut at 1000 bytes. */
 void mt_page_text(struct mt_page *page, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -160,9 +209,29 @@ struct mt_figure *mt_page_figure(struct mt_page *page, const struct mt_figure_he
 /* TABLE: one more column; before the first cell. */
 void mt_figure_column(struct mt_figure *figure, enum mt_column_kind kind, const char *name);
 
-/* TABLE: the next cell, row by row from left to right; the kind is the column's. */
+/* The same for measures; `is_signed`: differences, +1.2. */
+void mt_figure_measure_column(struct mt_figure *figure, const char *name, int decimals, bool is_signed);
+
+/* TABLE: the next cell, row by row from left to right; the kind is the column's. spread: NaN for none. */
 void mt_figure_text(struct mt_figure *figure, const char *text);
 void mt_figure_number(struct mt_figure *figure, double number);
+void mt_figure_measure(struct mt_figure *figure, double number, double spread, bool beyond_chance);
+
+/* TABLE: a line above the row that comes next. */
+void mt_figure_rule(struct mt_figure *figure);
+bool mt_figure_has_rule(const struct mt_figure *figure, size_t row);
+
+/*
+ * TABLE: marks the best and the second best of a column of measures among the rows from `first` on, by the
+ * numbers as they are shown; equals share a mark. better: 1: high, -1: low, 0: nothing is marked.
+ */
+void mt_figure_rank(struct mt_figure *figure, int column, int better, size_t first);
+
+/* The rows that come belong to this panel. */
+void mt_figure_panel(struct mt_figure *figure, const char *name);
+
+/* The column of panels; NULL: the figure is one chart. */
+const struct mt_column *mt_figure_panels(const struct mt_figure *figure);
 
 /* LINES, SCATTER: a point; with a range around it where the figure has a band. */
 void mt_figure_point(struct mt_figure *figure, const char *series, double x, double y);
@@ -191,6 +260,28 @@ void mt_figure_span(const struct mt_figure *figure, double *low, double *high);
 
 /* Rows of a figure; an unfinished one of a table does not count. */
 size_t mt_figure_rows(const struct mt_figure *figure);
+
+/* A column as files of numbers have it: a measure's number, its spread, its marks in words. */
+struct mt_column_part {
+    const struct mt_column *column;
+    enum { MT_PART_VALUE, MT_PART_SPREAD, MT_PART_MARKS } part;
+};
+
+#define MT_FIGURE_MOST_PARTS (3 * MT_FIGURE_MOST_COLUMNS)
+
+/* All parts of all columns; returns how many. A measure without any mark has no column of marks. */
+size_t mt_figure_parts(const struct mt_figure *figure, struct mt_column_part parts[MT_FIGURE_MOST_PARTS]);
+
+#define MT_PART_NAME_BYTES 256
+
+/* The name of such a column: "gsm8k", "gsm8k ±", "gsm8k mark". */
+const char *mt_part_name(char name[MT_PART_NAME_BYTES], const struct mt_column_part *part);
+
+/* The marks of all cells together. */
+unsigned mt_figure_marks(const struct mt_figure *figure);
+
+/* "best", "second, p < 0.05": marks in words; "" for none. */
+const char *mt_marks_text(unsigned marks);
 
 /* The text of a LABEL column at a row. */
 const char *mt_column_text(const struct mt_column *column, size_t row);

@@ -1,4 +1,5 @@
-/* What becomes of a page: HTML, Markdown, pictures, files of numbers. Nothing here changes the page. */
+/* What becomes of a page: HTML, Markdown, LaTeX, pictures, files of numbers. Nothing here changes the page.
+ */
 #ifndef MT_REPORT_RENDER_H
 #define MT_REPORT_RENDER_H
 
@@ -28,26 +29,40 @@ enum mt_status mt_render_html(const struct mt_page *page, const struct mt_html_p
 /* Markdown; `pictures`: the folder of mt_save_pictures as the file should link to it, NULL: no pictures. */
 enum mt_status mt_render_markdown(const struct mt_page *page, const char *pictures, struct mt_output *out);
 
-/* A figure's numbers, all of them. JSON: id, title, meaning, formula, columns, rows. */
+/* Tables of the page for \\input in a LaTeX document, one float each (render/latex.c); `pictures` as above.
+ */
+enum mt_status mt_render_latex(const struct mt_page *page, const char *pictures, struct mt_output *out);
+
+/* A figure's numbers, all of them. CSV as RFC 4180 has it. JSON: id, title, meaning, formula, columns, rows.
+ */
 enum mt_status mt_render_csv(const struct mt_figure *figure, struct mt_output *out);
 enum mt_status mt_render_json(const struct mt_figure *figure, struct mt_output *out);
 
 /* True unless the figure is a table or empty. */
 bool mt_figure_has_picture(const struct mt_figure *figure);
 
-/* A PNG of 1600 x 900 points; cairo allocates with malloc, not through the context. */
+/* A PNG of 1600 pixels in width, or an SVG of 800 points, letters as outlines; cairo allocates with malloc,
+ * not through the context. */
 enum mt_status mt_render_png(const struct mt_figure *figure, struct mt_output *out);
+enum mt_status mt_render_svg(const struct mt_figure *figure, struct mt_output *out);
 
-/* FOLDER/ID.png of every figure that has a picture; the folder is made unless it is there. */
-enum mt_status mt_save_pictures(const struct mt_page *page, const char *folder);
+enum mt_picture { MT_PICTURE_PNG, MT_PICTURE_SVG };
+
+/* FOLDER/ID.png or ID.svg of every figure that has a picture; the folder is made unless it is there. */
+enum mt_status mt_save_pictures(const struct mt_page *page, const char *folder, enum mt_picture format);
 
 /* FOLDER/ID.csv and ID.json of every figure. */
 enum mt_status mt_save_numbers(const struct mt_page *page, const char *folder);
+
+/* FOLDER/ID.csv of every table and grid. */
+enum mt_status mt_save_tables(const struct mt_page *page, const char *folder);
 
 /* The page as one file; *bytes: how long it is. Folder and charts are those of mt_html_parts_read. */
 enum mt_status mt_save_html(const struct mt_page *page, const char *folder, const char *charts,
                             const char *path, size_t *bytes);
 enum mt_status mt_save_markdown(const struct mt_page *page, const char *pictures, const char *path,
                                 size_t *bytes);
+enum mt_status mt_save_latex(const struct mt_page *page, const char *pictures, const char *path,
+                             size_t *bytes);
 
 #endif

@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/amount.h"
 #include "report/output.h"
+#include "report/report_figures.h"
+
+#define MOST_RUNS 16
 
 /* The lowest held-out loss of a run, NaN without one. */
 static double best_evaluation(const struct mt_run *run)
@@ -14,13 +16,6 @@ static double best_evaluation(const struct mt_run *run)
     double best = (double)NAN;
     for (size_t i = 0; i < run->log.evaluations; i++) best = fmin(best, run->log.evaluation[3 * i + 1]);
     return best;
-}
-
-static double seconds_per_step(const struct mt_run *run)
-{
-    size_t steps = run->log.steps;
-    if (steps == 0) return (double)NAN;
-    return mt_run_at(run, steps - 1, MT_RUN_SECONDS) / mt_run_at(run, steps - 1, MT_RUN_STEP);
 }
 
 // What the table and the cards show of a log; column NULL ends the list.
@@ -33,7 +28,7 @@ static const struct overview {
     {"L_h", MT_RUN_TASK, NULL, "mean of the last tenth"},
     {"held-out loss", -1, best_evaluation, "the lowest"},
     {"MaxVio", MT_RUN_MAX_VIOLATION, NULL, "mean over layers, last tenth"},
-    {"s/step", -1, seconds_per_step, "over the whole run"},
+    {"s/step", -1, mt_run_seconds_per_step, "over the whole run"},
     {"tokens/s", MT_RUN_TOKENS_PER_SECOND, NULL, "mean of the last tenth"},
 };
 
@@ -63,53 +58,40 @@ static void add_cards(struct mt_page *page, const struct mt_run *runs, size_t co
     }
 }
 
+/* The runs side by side: a row for each figure. */
 static void add_runs(struct mt_page *page, const struct mt_run *runs, size_t count)
 {
-    char name[64];
+    double value[MOST_RUNS];
+    if (count > MOST_RUNS) return;
     struct mt_figure *table = mt_page_figure(
-        page, &(struct mt_figure_head){
-                  .kind = MT_FIGURE_TABLE,
-                  .title = "Runs",
-                  .meaning = count > 1 ? "Each run's last state, and what is different from the first (Δ)."
-                                       : "The run's last state.",
-                  .formula =
-                      "L_h, MaxVio and tokens/s are means over the last tenth of the steps, MaxVio also over "
-                      "layers; s/step is the time from the start divided by the steps; Δ is the run's number "
-                      "minus the first run's."});
-    mt_figure_column(table, MT_COLUMN_LABEL, "run");
-    mt_figure_column(table, MT_COLUMN_LABEL, "method");
-    mt_figure_column(table, MT_COLUMN_NUMBER, "steps");
+        page,
+        &(struct mt_figure_head){
+            .kind = MT_FIGURE_TABLE,
+            .title = "Runs",
+            .meaning = count > 1 ? "Each run's last state, and what is different from the first (Δ)."
+                                 : "The run's last state.",
+            .formula = "$L_h$, MaxVio and tokens/s are means over the last tenth of the steps, MaxVio also "
+                       "over layers; s/step is the time from the start divided by the steps; Δ is the run's "
+                       "number minus the first run's."});
+    mt_figure_column(table, MT_COLUMN_LABEL, "figure");
+    mt_report_run_columns(table, runs, count);
+    mt_figure_text(table, "steps");
+    for (size_t r = 0; r < count; r++)
+        value[r] = runs[r].has_log ? mt_run_at(&runs[r], runs[r].log.steps - 1, MT_RUN_STEP) : (double)NAN;
+    mt_report_run_cells(table, value, count);
     for (int i = 0; i < OVERVIEWS; i++) {
-        mt_figure_column(table, MT_COLUMN_NUMBER, overviews[i].column);
-        (void)snprintf(name, sizeof name, "Δ %s", overviews[i].column);
-        if (count > 1) mt_figure_column(table, MT_COLUMN_NUMBER, name);
-    }
-    for (size_t r = 0; r < count; r++) {
-        const char *method = mt_run_setting(&runs[r], "method");
-        mt_figure_text(table, runs[r].name);
-        mt_figure_text(table, method != NULL ? method : "–");
-        mt_figure_number(table, runs[r].has_log ? mt_run_at(&runs[r], runs[r].log.steps - 1, MT_RUN_STEP)
-                                                : (double)NAN);
-        for (int i = 0; i < OVERVIEWS; i++) {
-            double value = overview_of(&runs[r], &overviews[i]);
-            mt_figure_number(table, value);
-            if (count > 1)
-                mt_figure_number(table, r == 0 ? (double)NAN : value - overview_of(&runs[0], &overviews[i]));
-        }
+        mt_figure_text(table, overviews[i].column);
+        for (size_t r = 0; r < count; r++) value[r] = overview_of(&runs[r], &overviews[i]);
+        mt_report_run_cells(table, value, count);
     }
 }
 
 static void add_overview(struct mt_page *page, const struct mt_run *runs, size_t count)
 {
+    mt_report_verdict(page, runs, count);
     add_cards(page, runs, count);
     mt_page_section(page, "Overview");
     add_runs(page, runs, count);
-    for (size_t r = 0; r < count; r++) {
-        if (runs[r].log.warnings > 0)
-            mt_page_text(page, "%.200s: its log has %s%.600s", runs[r].name,
-                         mt_counted(runs[r].log.warnings, "warning: ", "warnings; the last: ").text,
-                         runs[r].log.warning);
-    }
 }
 
 // ------------------------------------------------------------------ settings, the last part: what the runs

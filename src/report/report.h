@@ -14,6 +14,7 @@
 enum mt_status mt_report_build(struct mt_page *page, const struct mt_run *runs, size_t count);
 
 // The parts, in the order of the page; each adds a section of its own, or the line that says why not.
+void mt_report_verdict(struct mt_page *page, const struct mt_run *runs, size_t count);  // report_verdict.c
 void mt_report_training(struct mt_page *page, const struct mt_run *runs, size_t count); // report_training.c
 void mt_report_routing(struct mt_page *page, const struct mt_run *runs, size_t count);  // report_routing.c
 void mt_report_evaluation(struct mt_page *page, const struct mt_run *runs,

@@ -4,55 +4,46 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "report/formulas.h"
 #include "report/output.h"
 #include "report/report.h"
 #include "report/report_figures.h"
 
-#define DEVIATIONS  1.96 // standard errors on each side of a 95 % interval
-#define LABEL_BYTES 160
+#define DEVIATIONS   1.96 // standard errors on each side of a 95 % interval
+#define LABEL_BYTES  160
+#define ALL_DATA     "all data"
+#define MOST_DOMAINS 256
 
 static bool has(const struct mt_run *run)
 {
     return run->analysis.root != NULL;
 }
 
-// Bars by layer; `name` is the figure's in the file, which also has the formula.
-static const struct bars {
-    const char *name, *title, *meaning;
-} bars[] = {
-    {"overlap_in", "Overlap of inputs",
-     "Share of a token's nearest neighbours that go to another expert; lower is more "
-     "specialised."},
-    {"overlap_out", "Overlap of outputs",
-     "Share of an expert output's nearest neighbours that another expert made; lower "
-     "is more specialised."},
-    {"silhouette_in", "Silhouette of inputs",
-     "How compact and apart the regions of the experts are; 1 is best."},
-    {"silhouette_out", "Silhouette of outputs", "How compact and apart the experts' outputs are; 1 is best."},
-    {"rv_expert", "Routing variance (paper)", "How much an expert tells tokens apart; more is more decided."},
-    {"rv_token", "Routing variance (authors' code)",
-     "How decided the router is about a token; more is more decided."},
-    {"abs_cos", "|cos| between a token's expert outputs",
-     "0: the experts of a token answer in orthogonal directions, "
-     "what L_o asks for."},
-    {"maxvio", "MaxVio over the data", "How overloaded the busiest expert is; 0 is balanced."},
-};
+// Figures by layer, as the file names them.
+static const char *const layer_figures[] = {"overlap_in", "overlap_out", "silhouette_in", "silhouette_out",
+                                            "rv_expert",  "rv_token",    "abs_cos",       "maxvio"};
 
-/* The file's own formula of a figure; "" without one. */
-static const char *formula_of(const struct mt_run *runs, size_t count, const char *name)
+/* The formulas of some figures, and what their letters mean. */
+static void list_formulas(char *text, size_t bytes, const char *const *figures, size_t count,
+                          const char *letters)
 {
-    for (size_t r = 0; r < count; r++) {
-        struct mt_json_node formulas;
-        struct mt_json_node formula;
-        const char *text = "";
-        if (!has(&runs[r])) continue;
-        struct mt_json_node root = mt_json_root(&runs[r].analysis);
-        if (!mt_json_member(&root, "formulas", &formulas) || !mt_json_member(&formulas, name, &formula))
-            continue;
-        if (mt_json_kind(&formula) == MT_JSON_STRING && mt_json_as_string(&formula, &text) == MT_OK)
-            return text;
+    size_t length = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct mt_formula *one = mt_formula_of(figures[i]);
+        int added = snprintf(text + length, bytes - length, "%s: %s; ", one->title, one->formula);
+        if (added > 0 && length + (size_t)added < bytes) length += (size_t)added;
     }
-    return "";
+    (void)snprintf(text + length, bytes - length, "%s.", letters);
+}
+
+/* "overlap of inputs ↓": the arrow points to where experts are more specialised, or loads more even. */
+static void panel_of(struct mt_figure *figure, const char *name)
+{
+    const struct mt_formula *one = mt_formula_of(name);
+    char title[MT_REPORT_NAME_BYTES];
+    (void)snprintf(title, sizeof title, "%s%s", one->title,
+                   one->better > 0 ? " ↑" : (one->better < 0 ? " ↓" : ""));
+    mt_figure_panel(figure, title);
 }
 
 static void add_run_bars(struct mt_page *page, const struct mt_run *run, const char *name,
@@ -76,41 +67,76 @@ static void add_run_bars(struct mt_page *page, const struct mt_run *run, const c
     }
 }
 
-static void add_bars(struct mt_page *page, const struct mt_run *runs, size_t count, const struct bars *kind)
+static void add_bars(struct mt_page *page, const struct mt_run *runs, size_t count)
 {
-    struct mt_figure *figure =
-        mt_page_figure(page, &(struct mt_figure_head){.kind = MT_FIGURE_BARS,
-                                                      .title = kind->title,
-                                                      .meaning = kind->meaning,
-                                                      .formula = formula_of(runs, count, kind->name),
-                                                      .series = "run",
-                                                      .x = "layer",
-                                                      .y = kind->name,
-                                                      .band = true});
-    for (size_t r = 0; r < count; r++) {
-        if (has(&runs[r])) add_run_bars(page, &runs[r], kind->name, figure);
+    enum { FIGURES = sizeof layer_figures / sizeof layer_figures[0] };
+    char formula[2048];
+    list_formulas(formula, sizeof formula, layer_figures, FIGURES, MT_FORMULA_LETTERS);
+    struct mt_figure *figure = mt_page_figure(
+        page, &(struct mt_figure_head){.kind = MT_FIGURE_BARS,
+                                       .title = "Specialisation by layer",
+                                       .meaning = "Where experts have their own inputs, give their own "
+                                                  "answers and are used alike. The arrow says which way is "
+                                                  "better; whiskers are 95 % intervals of a sample.",
+                                       .formula = formula,
+                                       .series = "run",
+                                       .x = "layer",
+                                       .y = "value",
+                                       .band = true,
+                                       .panel = "figure"});
+    for (int i = 0; i < FIGURES; i++) {
+        panel_of(figure, layer_figures[i]);
+        for (size_t r = 0; r < count; r++) {
+            if (has(&runs[r])) add_run_bars(page, &runs[r], layer_figures[i], figure);
+        }
     }
 }
 
 // ------------------------------------------------------------------ means
 
+/* Of all data, or of a domain. */
+static bool domain_means(struct mt_page *page, const struct mt_run *run, const char *what,
+                         struct mt_json_node *means)
+{
+    struct mt_json_node domains;
+    struct mt_json_node domain;
+    if (!has(run)) return false;
+    struct mt_json_node root = mt_json_root(&run->analysis);
+    if (strcmp(what, ALL_DATA) == 0) {
+        if (!mt_page_check(page, mt_json_get_object(&root, "overall", &domain))) return false;
+    } else {
+        if (!mt_page_check(page, mt_json_get_object(&root, "by_domain", &domains))) return false;
+        if (!mt_json_has(&domains, what)) return false;
+        if (!mt_page_check(page, mt_json_get_object(&domains, what, &domain))) return false;
+    }
+    return mt_page_check(page, mt_json_get_object(&domain, "mean", means));
+}
+
 static void add_means(struct mt_page *page, const struct mt_run *runs, size_t count)
 {
-    struct mt_figure *table = mt_report_means_table(page, "Figures by domain", "domain",
-                                                    "Means over layers, of all data and of each domain.");
+    const char *whats[MOST_DOMAINS] = {ALL_DATA};
+    size_t known = 1;
     for (size_t r = 0; r < count; r++) {
-        struct mt_json_node overall;
         struct mt_json_node domains;
         struct mt_json_node domain;
         void *position = NULL;
         if (!has(&runs[r])) continue;
         struct mt_json_node root = mt_json_root(&runs[r].analysis);
-        if (!mt_page_check(page, mt_json_get_object(&root, "overall", &overall))) return;
-        mt_report_means_row(table, "all", runs[r].name, &overall);
         if (!mt_page_check(page, mt_json_get_object(&root, "by_domain", &domains))) return;
-        while (mt_json_next(&domains, &position, &domain))
-            mt_report_means_row(table, domain.key, runs[r].name, &domain);
+        while (mt_json_next(&domains, &position, &domain)) {
+            size_t at = 0;
+            while (at < known && strcmp(whats[at], domain.key) != 0) at++;
+            if (at == known && known < MOST_DOMAINS) whats[known++] = domain.key;
+        }
     }
+    mt_report_means_table(
+        page, runs, count,
+        &(struct mt_report_means){.title = "Figures by domain",
+                                  .what = "domain",
+                                  .meaning = "Means over layers, of all data and of each domain.",
+                                  .whats = whats,
+                                  .count = known,
+                                  .means_of = domain_means});
 }
 
 // ------------------------------------------------------------------ affinity
@@ -155,20 +181,21 @@ static void add_affinity(struct mt_page *page, const struct mt_run *run, size_t 
     (void)snprintf(title, sizeof title, count > 1 ? "Experts and domains: %.100s" : "Experts and domains",
                    run->name);
     struct mt_figure *figure = mt_page_figure(
-        page, &(struct mt_figure_head){
-                  .kind = MT_FIGURE_HEATMAP,
-                  .title = title,
-                  .meaning = "Which experts serve which domain: rows of a layer that differ are "
-                             "experts that specialise; orange is more than the fair share.",
-                  .formula = "share_dj = slots of domain d that expert j serves / all slots of "
-                             "domain d; the fair share is 1/n.",
-                  .x = "expert",
-                  .y = "layer and domain",
-                  .value = "share",
-                  .centred = experts > 0,
-                  .centre = 1 / experts,
-                  .scale = "affinity",
-                  .from_zero = true});
+        page,
+        &(struct mt_figure_head){
+            .kind = MT_FIGURE_HEATMAP,
+            .title = title,
+            .meaning = "Which experts serve which domain: rows of a layer that differ are "
+                       "experts that specialise; orange is more than the fair share.",
+            .formula = "$A_{dj} = c_{dj} / \\sum_m c_{dm}$, $c_{dj}$ the slots of domain $d$ that expert "
+                       "$j$ serves; the fair share is $1/n$.",
+            .x = "expert",
+            .y = "layer and domain",
+            .value = "share",
+            .centred = experts > 0,
+            .centre = 1 / experts,
+            .scale = "affinity",
+            .from_zero = true});
     for (size_t l = 0; l < mt_json_count(&affinity); l++) {
         struct mt_json_node layer = mt_json_element(&affinity, l);
         add_affinity_layer(page, &root, &layer, figure);
@@ -178,15 +205,14 @@ static void add_affinity(struct mt_page *page, const struct mt_run *run, size_t 
 static void add_information(struct mt_page *page, const struct mt_run *runs, size_t count)
 {
     struct mt_figure *figure = mt_page_figure(
-        page, &(struct mt_figure_head){
-                  .kind = MT_FIGURE_BARS,
-                  .title = "What experts tell about domains",
-                  .meaning = "0: all domains use the experts alike; more is more specialised.",
-                  .formula = "sum_dj A_dj/D ln(A_dj / mean_e A_ej), A the shares, in nats; at most "
-                             "ln D of D domains.",
-                  .series = "run",
-                  .x = "layer",
-                  .y = "information"});
+        page,
+        &(struct mt_figure_head){.kind = MT_FIGURE_BARS,
+                                 .title = "What experts tell about domains",
+                                 .meaning = "0: all domains use the experts alike; more is more specialised.",
+                                 .formula = mt_formula_of("information")->formula,
+                                 .series = "run",
+                                 .x = "layer",
+                                 .y = "information"});
     for (size_t r = 0; r < count; r++) {
         struct mt_json_node affinity;
         if (!has(&runs[r])) continue;
@@ -204,12 +230,11 @@ static void add_information(struct mt_page *page, const struct mt_run *runs, siz
 // ------------------------------------------------------------------ PCA and drift
 
 static void add_projection(struct mt_page *page, const struct mt_run *run, size_t count,
-                           const struct mt_json_node *layer)
+                           const struct mt_json_node *layer, struct mt_figure *figure)
 {
     struct mt_json_node points;
     struct mt_json_node variance;
-    char title[LABEL_BYTES];
-    char meaning[LABEL_BYTES];
+    char panel[LABEL_BYTES];
     double shown = 0;
     double number = mt_report_number(page, layer, "layer");
     if (!mt_page_check(page, mt_json_get_array(layer, "points", &points))) return;
@@ -218,22 +243,10 @@ static void add_projection(struct mt_page *page, const struct mt_run *run, size_
         struct mt_json_node one = mt_json_element(&variance, i);
         shown += mt_report_value(page, &one);
     }
-    (void)snprintf(title, sizeof title, "Tokens of layer %.0f%s%.100s", number, count > 1 ? ": " : "",
-                   count > 1 ? run->name : "");
-    (void)snprintf(
-        meaning, sizeof meaning,
-        "Inputs of the most active experts on the plane that shows most of them (%.0f %% of the variance).",
-        100 * shown / mt_report_number(page, layer, "total_variance"));
-    struct mt_figure *figure = mt_page_figure(
-        page,
-        &(struct mt_figure_head){.kind = MT_FIGURE_SCATTER,
-                                 .title = title,
-                                 .meaning = meaning,
-                                 .formula = "Principal components of the centred inputs; a point is a token, "
-                                            "coloured by its first expert.",
-                                 .series = "expert",
-                                 .x = "component 1",
-                                 .y = "component 2"});
+    (void)snprintf(panel, sizeof panel, "%.100s%slayer %.0f (%.0f %% of the variance)",
+                   count > 1 ? run->name : "", count > 1 ? ", " : "", number,
+                   100 * shown / mt_report_number(page, layer, "total_variance"));
+    mt_figure_panel(figure, panel);
     for (size_t i = 0; i < mt_json_count(&points); i++) {
         struct mt_json_node point = mt_json_element(&points, i);
         double part[3] = {(double)NAN, (double)NAN, (double)NAN};
@@ -247,7 +260,8 @@ static void add_projection(struct mt_page *page, const struct mt_run *run, size_
 }
 
 /* One run: its first, middle and last layer. Several: the middle one of each, to be held side by side. */
-static void add_projections(struct mt_page *page, const struct mt_run *run, size_t count)
+static void add_run_projections(struct mt_page *page, const struct mt_run *run, size_t count,
+                                struct mt_figure *figure)
 {
     struct mt_json_node layers;
     bool present = false;
@@ -257,52 +271,85 @@ static void add_projections(struct mt_page *page, const struct mt_run *run, size
     for (size_t l = 0; l < all; l++) {
         struct mt_json_node layer = mt_json_element(&layers, l);
         bool end = l == 0 || l + 1 == all;
-        if (l == all / 2 || (end && count == 1)) add_projection(page, run, count, &layer);
+        if (l == all / 2 || (end && count == 1)) add_projection(page, run, count, &layer, figure);
     }
 }
 
-static const struct bars drifts[] = {
-    {"load_shift", "Load that moved", "Share of the load that went to other experts than in the base model."},
-    {"sets_changed", "Tokens with other experts",
-     "Share of tokens whose set of experts is not the base model's."},
-    {"router_change", "Change of the router",
-     "How far the router's weights are from the base model's, relative to "
-     "their size."},
-};
-
-static const char *const drift_formulas[] = {
-    "1/2 sum_j |p_j - q_j|, p and q the shares of the load.",
-    "Share of tokens whose k chosen experts are not the same set.",
-    "||W - W0|| / ||W0||, Frobenius norms, LoRA included.",
-};
-
-static void add_drift(struct mt_page *page, const struct mt_run *runs, size_t count, size_t kind)
+static void add_projections(struct mt_page *page, const struct mt_run *runs, size_t count, size_t analysed)
 {
-    struct mt_figure *figure = NULL;
+    bool any = false;
     for (size_t r = 0; r < count; r++) {
-        struct mt_json_node drift;
-        struct mt_json_node overall;
-        struct mt_json_node layers;
-        if (!has(&runs[r])) continue;
-        struct mt_json_node root = mt_json_root(&runs[r].analysis);
-        if (!mt_json_has(&root, "drift")) continue;
-        if (!mt_page_check(page, mt_json_get_object(&root, "drift", &drift))) return;
-        if (!mt_page_check(page, mt_json_get_object(&drift, "overall", &overall))) return;
-        if (!mt_page_check(page, mt_json_get_array(&overall, "layers", &layers))) return;
-        if (figure == NULL)
-            figure = mt_page_figure(page, &(struct mt_figure_head){.kind = MT_FIGURE_BARS,
-                                                                   .title = drifts[kind].title,
-                                                                   .meaning = drifts[kind].meaning,
-                                                                   .formula = drift_formulas[kind],
-                                                                   .series = "run",
-                                                                   .x = "layer",
-                                                                   .y = drifts[kind].name});
-        for (size_t l = 0; l < mt_json_count(&layers); l++) {
-            struct mt_json_node layer = mt_json_element(&layers, l);
-            char label[MT_NUMBER_BYTES];
-            (void)snprintf(label, sizeof label, "%.0f", mt_report_number(page, &layer, "layer"));
-            mt_figure_bar(figure, runs[r].name, label, mt_report_number(page, &layer, drifts[kind].name), 0,
-                          0);
+        struct mt_json_node root = has(&runs[r]) ? mt_json_root(&runs[r].analysis) : (struct mt_json_node){0};
+        any |= has(&runs[r]) && mt_json_has(&root, "pca");
+    }
+    if (!any) return;
+    struct mt_figure *figure = mt_page_figure(
+        page,
+        &(struct mt_figure_head){.kind = MT_FIGURE_SCATTER,
+                                 .title = "Tokens by expert",
+                                 .meaning = "Inputs of the most active experts on the plane that shows most "
+                                            "of them. Colours that keep apart are experts with tokens of "
+                                            "their own.",
+                                 .formula = "The first two principal components of the centred inputs; a "
+                                            "point is a token, coloured by its first expert.",
+                                 .series = "expert",
+                                 .x = "component 1",
+                                 .y = "component 2",
+                                 .panel = "panel"});
+    for (size_t r = 0; r < count; r++) {
+        if (has(&runs[r])) add_run_projections(page, &runs[r], analysed, figure);
+    }
+}
+
+// ------------------------------------------------------------------ drift
+
+static const char *const drifts[] = {"load_shift", "sets_changed", "router_change"};
+
+enum { DRIFTS = sizeof drifts / sizeof drifts[0] };
+
+static void add_run_drift(struct mt_page *page, const struct mt_run *run, const char *name,
+                          struct mt_figure *figure)
+{
+    struct mt_json_node drift;
+    struct mt_json_node overall;
+    struct mt_json_node layers;
+    struct mt_json_node root = mt_json_root(&run->analysis);
+    if (!mt_json_has(&root, "drift")) return;
+    if (!mt_page_check(page, mt_json_get_object(&root, "drift", &drift))) return;
+    if (!mt_page_check(page, mt_json_get_object(&drift, "overall", &overall))) return;
+    if (!mt_page_check(page, mt_json_get_array(&overall, "layers", &layers))) return;
+    for (size_t l = 0; l < mt_json_count(&layers); l++) {
+        struct mt_json_node layer = mt_json_element(&layers, l);
+        char label[MT_NUMBER_BYTES];
+        (void)snprintf(label, sizeof label, "%.0f", mt_report_number(page, &layer, "layer"));
+        mt_figure_bar(figure, run->name, label, mt_report_number(page, &layer, name), 0, 0);
+    }
+}
+
+static void add_drift(struct mt_page *page, const struct mt_run *runs, size_t count)
+{
+    char formula[1024];
+    bool any = false;
+    for (size_t r = 0; r < count; r++) {
+        struct mt_json_node root = has(&runs[r]) ? mt_json_root(&runs[r].analysis) : (struct mt_json_node){0};
+        any |= has(&runs[r]) && mt_json_has(&root, "drift");
+    }
+    if (!any) return;
+    list_formulas(formula, sizeof formula, drifts, DRIFTS, "0: as in the base model");
+    struct mt_figure *figure = mt_page_figure(
+        page, &(struct mt_figure_head){.kind = MT_FIGURE_BARS,
+                                       .title = "Drift from the base model",
+                                       .meaning = "How far training moved the loads, the choice of experts "
+                                                  "and the routers themselves.",
+                                       .formula = formula,
+                                       .series = "run",
+                                       .x = "layer",
+                                       .y = "value",
+                                       .panel = "figure"});
+    for (int i = 0; i < DRIFTS; i++) {
+        panel_of(figure, drifts[i]);
+        for (size_t r = 0; r < count; r++) {
+            if (has(&runs[r])) add_run_drift(page, &runs[r], drifts[i], figure);
         }
     }
 }
@@ -319,12 +366,10 @@ void mt_report_analysis(struct mt_page *page, const struct mt_run *runs, size_t 
         return;
     }
     add_means(page, runs, count);
-    for (size_t i = 0; i < sizeof bars / sizeof bars[0]; i++) add_bars(page, runs, count, &bars[i]);
+    add_bars(page, runs, count);
+    add_projections(page, runs, count, analysed);
     add_information(page, runs, count);
-    for (size_t kind = 0; kind < sizeof drifts / sizeof drifts[0]; kind++) add_drift(page, runs, count, kind);
-    for (size_t r = 0; r < count; r++) {
-        if (has(&runs[r])) add_projections(page, &runs[r], analysed);
-    }
+    add_drift(page, runs, count);
     for (size_t r = 0; r < count; r++) {
         if (has(&runs[r])) add_affinity(page, &runs[r], analysed);
     }

@@ -6,6 +6,9 @@
 #include "report/report.h"
 #include "report/report_figures.h"
 
+#define DEVIATIONS 1.96 // standard errors on each side of a 95 % interval
+#define MOST_TASKS 256
+
 static const struct mt_run_result *find(const struct mt_run *run, const struct mt_run_result *wanted)
 {
     for (const struct mt_run_result *one = run->results; one != NULL; one = one->next) {
@@ -14,41 +17,66 @@ static const struct mt_run_result *find(const struct mt_run *run, const struct m
     return NULL;
 }
 
+/* True when a run before this one has the figure: its row is there. */
+static bool seen(const struct mt_run *runs, size_t before, const struct mt_run_result *wanted)
+{
+    for (size_t r = 0; r < before; r++) {
+        if (find(&runs[r], wanted) != NULL) return true;
+    }
+    return false;
+}
+
+static void add_row(struct mt_figure *table, const struct mt_run *runs, size_t count,
+                    const struct mt_run_result *wanted)
+{
+    const struct mt_run_result *base = find(&runs[0], wanted);
+    mt_figure_text(table, wanted->task);
+    mt_figure_text(table, wanted->metric);
+    mt_figure_number(table, wanted->samples);
+    for (size_t r = 0; r < count; r++) {
+        const struct mt_run_result *one = find(&runs[r], wanted);
+        mt_figure_measure(table, one != NULL ? one->value : (double)NAN,
+                          one != NULL ? one->error : (double)NAN, false);
+        if (count == 1) {
+            mt_figure_number(table, one != NULL ? one->low : (double)NAN);
+            mt_figure_number(table, one != NULL ? one->high : (double)NAN);
+        }
+        if (r == 0) continue;
+        double difference = one != NULL && base != NULL ? one->value - base->value : (double)NAN;
+        double error = one != NULL && base != NULL ? hypot(one->error, base->error) : (double)NAN;
+        mt_figure_measure(table, difference, error, fabs(difference) > DEVIATIONS * error);
+    }
+}
+
+/* The runs side by side, each with its difference to the first. */
 static void add_table(struct mt_page *page, const struct mt_run *runs, size_t count)
 {
+    char name[MT_REPORT_NAME_BYTES];
     struct mt_figure *table = mt_page_figure(
         page,
         &(struct mt_figure_head){
             .kind = MT_FIGURE_TABLE,
             .title = "Results",
-            .meaning =
-                "Figures of each task with their 95 % interval; a difference whose standard error is half "
-                "its size or more may be chance.",
-            .formula =
-                "Intervals: Wilson's for shares of right answers, bootstrap percentiles for the rest. Δ is "
-                "the run's figure minus the first run's, its error sqrt(se^2 + se^2)."});
+            .meaning = count > 1 ? "Figures of each task ± their standard error, and the difference (Δ) to "
+                                   "the first run."
+                                 : "Figures of each task ± their standard error, and their 95 % interval.",
+            .formula = count > 1 ? "Δ: $m - m_1$ ± $\\sqrt{e^2 + e_1^2}$; beyond chance: more than 1.96 "
+                                   "times that."
+                                 : "Intervals: Wilson's for shares of right answers, bootstrap percentiles "
+                                   "for the rest."});
     mt_figure_column(table, MT_COLUMN_LABEL, "task");
     mt_figure_column(table, MT_COLUMN_LABEL, "metric");
-    mt_figure_column(table, MT_COLUMN_LABEL, "run");
-    mt_figure_column(table, MT_COLUMN_NUMBER, "value");
-    mt_figure_column(table, MT_COLUMN_NUMBER, "low");
-    mt_figure_column(table, MT_COLUMN_NUMBER, "high");
     mt_figure_column(table, MT_COLUMN_NUMBER, "samples");
-    if (count > 1) mt_figure_column(table, MT_COLUMN_NUMBER, "Δ");
-    if (count > 1) mt_figure_column(table, MT_COLUMN_NUMBER, "error of Δ");
+    for (size_t r = 0; r < count; r++) {
+        mt_figure_measure_column(table, count > 1 ? runs[r].name : "value", 3, false);
+        (void)snprintf(name, sizeof name, "Δ %.140s", runs[r].name);
+        if (r > 0) mt_figure_measure_column(table, name, 3, true);
+    }
+    if (count == 1) mt_figure_column(table, MT_COLUMN_NUMBER, "low");
+    if (count == 1) mt_figure_column(table, MT_COLUMN_NUMBER, "high");
     for (size_t r = 0; r < count; r++) {
         for (const struct mt_run_result *one = runs[r].results; one != NULL; one = one->next) {
-            const struct mt_run_result *base = r > 0 ? find(&runs[0], one) : NULL;
-            mt_figure_text(table, one->task);
-            mt_figure_text(table, one->metric);
-            mt_figure_text(table, runs[r].name);
-            mt_figure_number(table, one->value);
-            mt_figure_number(table, one->low);
-            mt_figure_number(table, one->high);
-            mt_figure_number(table, one->samples);
-            if (count == 1) continue;
-            mt_figure_number(table, base != NULL ? one->value - base->value : (double)NAN);
-            mt_figure_number(table, base != NULL ? hypot(one->error, base->error) : (double)NAN);
+            if (!seen(runs, r, one)) add_row(table, runs, count, one);
         }
     }
 }
@@ -75,24 +103,41 @@ static void add_bars(struct mt_page *page, const struct mt_run *runs, size_t cou
     }
 }
 
-/* What the routers did while tasks were evaluated. */
+/* What the routers did while a task was evaluated. */
+static bool routing_means(struct mt_page *page, const struct mt_run *run, const char *what,
+                          struct mt_json_node *means)
+{
+    struct mt_json_node figures;
+    const struct mt_run_routing *one = run->routing;
+    while (one != NULL && strcmp(one->task, what) != 0) one = one->next;
+    if (one == NULL) return false;
+    struct mt_json_node root = mt_json_root(&one->json);
+    return mt_page_check(page, mt_json_expect_object(&root)) &&
+           mt_page_check(page, mt_json_get_object(&root, "figures", &figures)) &&
+           mt_page_check(page, mt_json_get_object(&figures, "mean", means));
+}
+
 static void add_routing(struct mt_page *page, const struct mt_run *runs, size_t count)
 {
-    struct mt_figure *table = NULL;
+    const char *tasks[MOST_TASKS];
+    size_t known = 0;
     for (size_t r = 0; r < count; r++) {
         for (const struct mt_run_routing *one = runs[r].routing; one != NULL; one = one->next) {
-            struct mt_json_node figures;
-            struct mt_json_node root = mt_json_root(&one->json);
-            if (!mt_page_check(page, mt_json_expect_object(&root))) return;
-            if (!mt_page_check(page, mt_json_get_object(&root, "figures", &figures))) return;
-            if (table == NULL)
-                table = mt_report_means_table(
-                    page, "Routing by task", "task",
-                    "What the routers did while the task was evaluated: balance, and how "
-                    "decided they are.");
-            mt_report_means_row(table, one->task, runs[r].name, &figures);
+            size_t at = 0;
+            while (at < known && strcmp(tasks[at], one->task) != 0) at++;
+            if (at == known && known < MOST_TASKS) tasks[known++] = one->task;
         }
     }
+    if (known == 0) return;
+    mt_report_means_table(page, runs, count,
+                          &(struct mt_report_means){.title = "Routing by task",
+                                                    .what = "task",
+                                                    .meaning = "What the routers did while the task was "
+                                                               "evaluated: balance, and how decided they "
+                                                               "are.",
+                                                    .whats = tasks,
+                                                    .count = known,
+                                                    .means_of = routing_means});
 }
 
 void mt_report_evaluation(struct mt_page *page, const struct mt_run *runs, size_t count)

@@ -10,7 +10,9 @@
 #define BINS 50 // of time in a heat map
 
 #define VIOLATION_FORMULA                                                                                    \
-    "MaxVio = (max_j load_j - mean) / mean of a step's loads; 0: all experts serve the same."
+    "$\\text{MaxVio} = \\frac{\\max_j c_j - \\bar{c}}{\\bar{c}}$ of a step's loads $c_j$; 0: all experts "   \
+    "serve "                                                                                                 \
+    "the same."
 
 static const char *layer_text(char text[MT_NUMBER_BYTES], const struct mt_run *run, size_t layer)
 {
@@ -102,8 +104,8 @@ static void add_loads(struct mt_page *page, const struct mt_run *run, size_t cou
                   .title = title,
                   .meaning = "Which experts serve how much: orange more than their fair share, "
                              "blue less.",
-                  .formula = "share_j = load_j / sum_m load_m, loads of the last tenth of the "
-                             "steps; the fair share is 1/n.",
+                  .formula = "$c_j / \\sum_m c_m$, $c_j$ the load of expert $j$ in the last tenth of the "
+                             "steps; the fair share is $1/n$.",
                   .x = "expert",
                   .y = "layer",
                   .value = "share",
@@ -124,45 +126,50 @@ static void add_loads(struct mt_page *page, const struct mt_run *run, size_t cou
     }
 }
 
-// Bars by layer.
-static const struct layer_bars {
+// Panels by layer.
+static const struct layer_panel {
     int value;
-    const char *title, *meaning, *formula, *y;
-} layer_bars[] = {
-    {MT_RUN_LAYER_VARIANCE_TOPK, "Routing variance by layer (paper)",
-     "How much an expert's weight differs from token to token; more is more decided routing.",
-     "1/n sum_j var_i(s_ij), s the weights after top-k, 0 where not chosen; mean over the last tenth of the "
-     "steps.",
-     "variance"},
-    {MT_RUN_LAYER_VARIANCE_FULL, "Routing variance by layer (before top-k)",
-     "The same of the scores of all experts, whether chosen or not.",
-     "1/n sum_j var_i(P_ij), P the scores before top-k; mean over the last tenth of the steps.", "variance"},
-    {MT_RUN_LAYER_VARIANCE_TOKEN, "Routing variance by layer (authors' code)",
-     "How much a token's scores differ between experts; more is more decided routing.",
-     "1/N sum_i 1/(n-1) sum_j (P_ij - mean)^2; mean over the last tenth of the steps.", "variance"},
-    {MT_RUN_LAYER_ENTROPY, "Load entropy by layer",
-     "How evenly experts are used; ln n when all serve the same.",
-     "-sum_j q_j ln q_j, q the shares of the load; mean over the last tenth of the steps.", "nats"},
+    const char *title;
+} layer_panels[] = {
+    {MT_RUN_LAYER_VARIANCE_TOPK, "routing variance (paper) ↑"},
+    {MT_RUN_LAYER_VARIANCE_FULL, "the same before top-k ↑"},
+    {MT_RUN_LAYER_VARIANCE_TOKEN, "routing variance (authors' code) ↑"},
+    {MT_RUN_LAYER_ENTROPY, "load entropy, nats ↑"},
 };
 
-static void add_layer_bars(struct mt_page *page, const struct mt_run *runs, size_t count,
-                           const struct layer_bars *bars)
+enum { LAYER_PANELS = sizeof layer_panels / sizeof layer_panels[0] };
+
+/* How decided routing is and how even, layer by layer. */
+static void add_layer_panels(struct mt_page *page, const struct mt_run *runs, size_t count)
 {
     struct mt_figure *figure = NULL;
-    for (size_t r = 0; r < count; r++) {
-        for (size_t l = 0; l < runs[r].log.layers; l++) {
-            char label[MT_NUMBER_BYTES];
-            double value = mt_run_layer_mean(&runs[r], l, bars->value);
-            if (isnan(value)) continue;
-            if (figure == NULL)
-                figure = mt_page_figure(page, &(struct mt_figure_head){.kind = MT_FIGURE_BARS,
-                                                                       .title = bars->title,
-                                                                       .meaning = bars->meaning,
-                                                                       .formula = bars->formula,
-                                                                       .series = "run",
-                                                                       .x = "layer",
-                                                                       .y = bars->y});
-            mt_figure_bar(figure, runs[r].name, layer_text(label, &runs[r], l), value, 0, 0);
+    for (int i = 0; i < LAYER_PANELS; i++) {
+        for (size_t r = 0; r < count; r++) {
+            for (size_t l = 0; l < runs[r].log.layers; l++) {
+                char label[MT_NUMBER_BYTES];
+                double value = mt_run_layer_mean(&runs[r], l, layer_panels[i].value);
+                if (isnan(value)) continue;
+                if (figure == NULL)
+                    figure = mt_page_figure(
+                        page,
+                        &(struct mt_figure_head){
+                            .kind = MT_FIGURE_BARS,
+                            .title = "Routing by layer",
+                            .meaning = "How much routing tells tokens and experts apart, and how "
+                                       "evenly experts are used; higher is more decided, more even.",
+                            .formula = "Means over the last tenth of the steps. Paper: $\\frac{1}{n} "
+                                       "\\sum_j \\operatorname{var}_i(s_{ij})$, $s$ the weights after "
+                                       "top-k; before top-k: the same of the scores $P$; authors' code: "
+                                       "$\\frac{1}{N} \\sum_i \\frac{1}{n-1} \\sum_j (P_{ij} - "
+                                       "\\bar{P}_i)^2$; entropy: $-\\sum_j q_j \\ln q_j$, $q$ the shares "
+                                       "of the load, $\\ln n$ when even.",
+                            .series = "run",
+                            .x = "layer",
+                            .y = "value",
+                            .panel = "figure"});
+                mt_figure_panel(figure, layer_panels[i].title);
+                mt_figure_bar(figure, runs[r].name, layer_text(label, &runs[r], l), value, 0, 0);
+            }
         }
     }
 }
@@ -204,12 +211,14 @@ static void compare_layers(struct mt_figure *figure, const struct mt_run *first,
 static void add_rmse(struct mt_page *page, const struct mt_run *runs, size_t count)
 {
     struct mt_figure *figure = mt_page_figure(
-        page, &(struct mt_figure_head){
-                  .kind = MT_FIGURE_TABLE,
-                  .title = "RMSE of MaxVio to the first run",
-                  .meaning = "How far the balance of a run is from the first run's over time.",
-                  .formula = "sqrt(mean (a - b)^2) over the first run's steps within the other's "
-                             "range; between its steps the other curve is a straight line."});
+        page,
+        &(struct mt_figure_head){
+            .kind = MT_FIGURE_TABLE,
+            .title = "RMSE of MaxVio to the first run",
+            .meaning = "How far the balance of a run is from the first run's over time.",
+            .formula =
+                "$\\sqrt{\\frac{1}{n} \\sum_i (a_i - b_i)^2}$ over the first run's steps within the other's "
+                "range; between its steps the other curve is a straight line."});
     mt_figure_column(figure, MT_COLUMN_LABEL, "run");
     mt_figure_column(figure, MT_COLUMN_LABEL, "layer");
     mt_figure_column(figure, MT_COLUMN_NUMBER, "RMSE");
@@ -235,8 +244,7 @@ void mt_report_routing(struct mt_page *page, const struct mt_run *runs, size_t c
     if (logged == 0) return;
     mt_page_section(page, "Routing during training");
     add_violation(page, runs, count);
-    for (size_t i = 0; i < sizeof layer_bars / sizeof layer_bars[0]; i++)
-        add_layer_bars(page, runs, count, &layer_bars[i]);
+    add_layer_panels(page, runs, count);
     for (size_t r = 0; r < count; r++) {
         if (runs[r].log.experts > 0) add_loads(page, &runs[r], logged);
     }

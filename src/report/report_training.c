@@ -5,24 +5,6 @@
 
 #include "report/report.h"
 
-// Curves that every log has.
-static const struct curve {
-    int value;
-    bool log_y;
-    const char *title, *meaning, *formula, *y;
-} curves[] = {
-    {MT_RUN_TASK, false, "Training loss",
-     "How well the model predicts the answers it is trained on; lower is better.",
-     "L_h = mean over the step's answer tokens of -ln p(token), in nats.", "L_h"},
-    {MT_RUN_LOSS, false, "Total loss", "What is minimised: the training loss and the weighted terms.",
-     "L = L_h + sum of weighted terms.", "L"},
-    {MT_RUN_GRADIENT_NORM, true, "Gradient norm",
-     "How hard the step pulls at all that is trainable, before clipping.",
-     "Euclidean norm of the gradient of L over all trained parameters.", "norm"},
-    {MT_RUN_LEARNING_RATE, false, "Learning rate", "The step size over time: its warm-up and decay.",
-     "As scheduled by optimizer.schedule.", "learning rate"},
-};
-
 static bool any_known(const struct mt_run *runs, size_t count, int value)
 {
     for (size_t r = 0; r < count; r++) {
@@ -34,11 +16,8 @@ static bool any_known(const struct mt_run *runs, size_t count, int value)
 }
 
 /* One curve per run; steps at which the number is not known are left out. */
-static void add_curve(struct mt_page *page, const struct mt_run *runs, size_t count, int value,
-                      const struct mt_figure_head *head)
+static void add_points(struct mt_figure *figure, const struct mt_run *runs, size_t count, int value)
 {
-    if (!any_known(runs, count, value)) return;
-    struct mt_figure *figure = mt_page_figure(page, head);
     for (size_t r = 0; r < count; r++) {
         for (size_t i = 0; i < runs[r].log.steps; i++) {
             double y = mt_run_at(&runs[r], i, value);
@@ -47,34 +26,113 @@ static void add_curve(struct mt_page *page, const struct mt_run *runs, size_t co
     }
 }
 
-static void add_term(struct mt_page *page, const struct mt_run *runs, size_t count, enum mt_term term)
+static void add_loss(struct mt_page *page, const struct mt_run *runs, size_t count)
 {
-    char title[96];
-    const char *name = mt_term_name(term);
-    struct mt_figure_head head = {.kind = MT_FIGURE_LINES,
-                                  .series = "run",
-                                  .x = "step",
-                                  .title = title,
-                                  .formula = mt_term_info(term)->formula};
-    (void)snprintf(title, sizeof title, "Term L_%s", name);
-    head.meaning = "The term's own value, a mean over layers, before it is weighted.";
-    head.y = title + strlen("Term ");
-    add_curve(page, runs, count, MT_RUN_TERM + (int)term, &head);
-    (void)snprintf(title, sizeof title, "Weighted L_%s", name);
-    head.meaning = "What the term adds to the total loss, over all layers.";
-    head.y = "weight · term";
-    head.formula = "sum over layers of weight times term; the weight is coefficient times scale times brake.";
-    add_curve(page, runs, count, MT_RUN_WEIGHTED + (int)term, &head);
-    (void)snprintf(title, sizeof title, "Gradient of L_%s", name);
-    head.meaning = "How hard the term pulls: near zero, it does nothing.";
-    head.y = "norm";
-    head.log_y = true;
-    head.formula = mt_term_info(term)->path == MT_PATH_OUTPUTS
-                       ? "norm of the weighted gradient in expert outputs, all layers together."
-                       : "norm of the weighted gradient in the router's logits (terms on its rows: in its "
-                         "weight), all layers together.";
-    add_curve(page, runs, count, MT_RUN_GRADIENT + (int)term, &head);
+    if (!any_known(runs, count, MT_RUN_TASK)) return;
+    struct mt_figure *figure = mt_page_figure(
+        page, &(struct mt_figure_head){
+                  .kind = MT_FIGURE_LINES,
+                  .title = "Training loss",
+                  .meaning = "How well the model predicts the answers it is trained on; lower is better.",
+                  .formula = "$L_h = -\\frac{1}{T} \\sum_t \\ln p(t)$ over the step's $T$ answer tokens, in "
+                             "nats.",
+                  .series = "run",
+                  .x = "step",
+                  .y = "L_h"});
+    add_points(figure, runs, count, MT_RUN_TASK);
 }
+
+// What else every log has.
+static const struct panel {
+    int value;
+    const char *title;
+} panels[] = {
+    {MT_RUN_LOSS, "total loss L"},
+    {MT_RUN_GRADIENT_NORM, "gradient norm"},
+    {MT_RUN_LEARNING_RATE, "learning rate"},
+};
+
+enum { PANELS = sizeof panels / sizeof panels[0] };
+
+static void add_course(struct mt_page *page, const struct mt_run *runs, size_t count)
+{
+    struct mt_figure *figure = mt_page_figure(
+        page, &(struct mt_figure_head){
+                  .kind = MT_FIGURE_LINES,
+                  .title = "Course of the training",
+                  .meaning = "What is minimised, how hard a step pulls before clipping, and the step size.",
+                  .formula = "$L = L_h + \\sum$ of the weighted terms; the Euclidean norm of the gradient of "
+                             "$L$ over all trained parameters; the learning rate as optimizer.schedule has "
+                             "it.",
+                  .series = "run",
+                  .x = "step",
+                  .y = "value",
+                  .panel = "figure"});
+    for (int i = 0; i < PANELS; i++) {
+        mt_figure_panel(figure, panels[i].title);
+        add_points(figure, runs, count, panels[i].value);
+    }
+}
+
+// ------------------------------------------------------------------ terms
+
+/* "L_aux: FORMULA" of the terms that are on. */
+static void list_terms(char *text, size_t bytes, const struct mt_run *runs, size_t count)
+{
+    size_t length = 0;
+    text[0] = '\0';
+    for (int term = 0; term < MT_TERM_COUNT; term++) {
+        if (!any_known(runs, count, MT_RUN_TERM + term)) continue;
+        int added = snprintf(text + length, bytes - length, "%s: %s ", mt_term_name((enum mt_term)term),
+                             mt_term_info((enum mt_term)term)->formula);
+        if (added > 0 && length + (size_t)added < bytes) length += (size_t)added;
+    }
+}
+
+static void add_terms(struct mt_page *page, const struct mt_run *runs, size_t count)
+{
+    char text[2048];
+    list_terms(text, sizeof text, runs, count);
+    struct mt_figure *values = mt_page_figure(
+        page, &(struct mt_figure_head){
+                  .kind = MT_FIGURE_LINES,
+                  .title = "Values of the terms",
+                  .meaning = "Each term's own value, a mean over layers, and what it adds to the total loss "
+                             "over all layers once it is weighted.",
+                  .formula = text,
+                  .series = "run",
+                  .x = "step",
+                  .y = "value",
+                  .panel = "term"});
+    struct mt_figure *gradients = mt_page_figure(
+        page, &(struct mt_figure_head){
+                  .kind = MT_FIGURE_LINES,
+                  .title = "Gradients of the terms",
+                  .meaning = "How hard each term pulls: near zero, it does nothing.",
+                  .formula = "Norm of the term's weighted gradient, all layers together: in the experts' "
+                             "outputs for terms on them, in the router's weight for terms on its rows, else "
+                             "in the router's logits.",
+                  .series = "run",
+                  .x = "step",
+                  .y = "norm",
+                  .log_y = true,
+                  .panel = "term"});
+    for (int term = 0; term < MT_TERM_COUNT; term++) {
+        const char *name = mt_term_name((enum mt_term)term);
+        char panel[96];
+        if (!any_known(runs, count, MT_RUN_TERM + term)) continue;
+        (void)snprintf(panel, sizeof panel, "L_%s", name);
+        mt_figure_panel(values, panel);
+        mt_figure_panel(gradients, panel);
+        add_points(values, runs, count, MT_RUN_TERM + term);
+        add_points(gradients, runs, count, MT_RUN_GRADIENT + term);
+        (void)snprintf(panel, sizeof panel, "weighted L_%s", name);
+        mt_figure_panel(values, panel);
+        add_points(values, runs, count, MT_RUN_WEIGHTED + term);
+    }
+}
+
+// ------------------------------------------------------------------ evaluations and time
 
 static void add_evaluations(struct mt_page *page, const struct mt_run *runs, size_t count)
 {
@@ -92,7 +150,8 @@ static void add_evaluations(struct mt_page *page, const struct mt_run *runs, siz
             .meaning =
                 "How well the model predicts answers it has not seen; when it rises while the training "
                 "loss falls, the model learns by heart.",
-            .formula = "Mean over held-out answer tokens of -ln p(token); perplexity is its exponential.",
+            .formula = "$-\\frac{1}{T} \\sum_t \\ln p(t)$ over held-out answer tokens; perplexity is its "
+                       "exponential.",
             .series = "run",
             .x = "step",
             .y = "loss"});
@@ -115,7 +174,8 @@ static void add_speed(struct mt_page *page, const struct mt_run *runs, size_t co
                                             "the steps between them.",
                                  .series = "run",
                                  .x = "step",
-                                 .y = "s"});
+                                 .y = "time of a step",
+                                 .unit = "s"});
     for (size_t r = 0; r < count; r++) {
         for (size_t i = 1; i < runs[r].log.steps; i++) {
             double step = mt_run_at(&runs[r], i, MT_RUN_STEP);
@@ -136,25 +196,16 @@ void mt_report_training(struct mt_page *page, const struct mt_run *runs, size_t 
         mt_page_text(page, "No training log: metier train writes metrics.jsonl into the folder of a run.");
         return;
     }
-    for (size_t i = 0; i < sizeof curves / sizeof curves[0]; i++) {
-        const struct curve *curve = &curves[i];
-        add_curve(page, runs, count, curve->value,
-                  &(struct mt_figure_head){.kind = MT_FIGURE_LINES,
-                                           .title = curve->title,
-                                           .meaning = curve->meaning,
-                                           .formula = curve->formula,
-                                           .series = "run",
-                                           .x = "step",
-                                           .y = curve->y,
-                                           .log_y = curve->log_y});
-        if (curve->value == MT_RUN_TASK) add_evaluations(page, runs, count);
-    }
+    add_loss(page, runs, count);
+    add_evaluations(page, runs, count);
     add_speed(page, runs, count);
+    add_course(page, runs, count);
     mt_page_section(page, "Terms of the objective");
     bool terms = false;
-    for (int term = 0; term < MT_TERM_COUNT; term++) {
-        terms |= any_known(runs, count, MT_RUN_TERM + term);
-        add_term(page, runs, count, (enum mt_term)term);
+    for (int term = 0; term < MT_TERM_COUNT; term++) terms |= any_known(runs, count, MT_RUN_TERM + term);
+    if (terms) {
+        add_terms(page, runs, count);
+    } else {
+        mt_page_text(page, "No term was on: method=metier, paper, aux, ... switch them on.");
     }
-    if (!terms) mt_page_text(page, "No term was on: method=metier, paper, aux, ... switch them on.");
 }

@@ -327,6 +327,13 @@ double mt_run_layer_mean(const struct mt_run *run, size_t layer, int value)
     return one->count[value] > 0 ? one->sum[value] / one->count[value] : (double)NAN;
 }
 
+double mt_run_seconds_per_step(const struct mt_run *run)
+{
+    size_t steps = run->log.steps;
+    if (!run->has_log || steps == 0) return (double)NAN;
+    return mt_run_at(run, steps - 1, MT_RUN_SECONDS) / mt_run_at(run, steps - 1, MT_RUN_STEP);
+}
+
 const char *mt_run_setting(const struct mt_run *run, const char *key)
 {
     for (const struct mt_run_setting *one = run->settings; one != NULL; one = one->next) {

@@ -121,6 +121,9 @@ double mt_run_late_mean(const struct mt_run *run, int value);
 /* The mean of a layer's number over the last tenth of the steps. */
 double mt_run_layer_mean(const struct mt_run *run, size_t layer, int value);
 
+/* The time from the start divided by the steps; NaN without a log. */
+double mt_run_seconds_per_step(const struct mt_run *run);
+
 /* A setting by its key; NULL: not there. */
 const char *mt_run_setting(const struct mt_run *run, const char *key);
 

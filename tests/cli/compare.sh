@@ -53,13 +53,16 @@ expect 2 "(strong: it has its own)" compare "$place/shared.yaml" out="$place/idl
     "methods=[{name: strong, method: paper, objective.beta: 0.1}]" training.objective.beta=0.2
 [ ! -e "$place/idle" ]
 result $? "a comparison that was refused left a folder"
+expect 2 "--latex means nothing with --keys" compare --keys --latex x.tex
 expect 2 "--quiet means nothing with --tables" compare "$place/compare.yaml" --tables --quiet
 expect 2 "there is no method 'pepper'" compare "$place/compare.yaml" "methods=[aux, pepper]"
 
 # shellcheck disable=SC2086
 {
     expect 0 "$place/whole/report.html" compare "$place/compare.yaml" $js --markdown "$place/tables.md"
-    expect 0 "strong" compare "$place/compare.yaml" $js --tables
+    expect 0 "strong" compare "$place/compare.yaml" $js --tables --latex "$place/tables.tex" --csv "$place/csv" --svg "$place/svg"
+    grep -q '\\bottomrule' "$place/tables.tex" && grep -q '^strong,' "$place"/csv/accuracy.csv && [ -s "$place/svg/maxvio.svg" ]
+    result $? "no tables in LaTeX and CSV, or no pictures"
     grep -q '### Accuracy' "$place/tables.md" && grep -q 'strong' "$place/whole/report.html"
     result $? "the page has no table of accuracy"
     expect 2 "made under other settings" compare "$place/compare.yaml" training.steps=7

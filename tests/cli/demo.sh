@@ -8,7 +8,7 @@ trap 'rm -rf "$folder"' EXIT
 cd "$(dirname "$0")/../.." || exit 1
 
 # table FILE: the rows from the head to the next empty line, without the last column.
-table() { awk '/^method +accuracy %/ { inside = 1 } inside && NF == 0 { exit } inside { $NF = ""; print }' "$1"; }
+table() { awk '/^method +exact %/ { inside = 1 } inside && NF == 0 { exit } inside { $NF = ""; print }' "$1"; }
 
 "$metier" compare share/configs/compare-demo.yaml out="$folder/demo" >"$folder/shown" 2>"$folder/err" || {
     cat "$folder/err"

@@ -21,15 +21,22 @@ log b 2
 : >"$folder/chart.js"
 
 (cd "$folder" && "$metier" report a b --out page.html --chart-js chart.js --markdown page.md --png png --data data \
-    --title 'A <b>title</b>' >out) || fail "two runs"
+    --latex page.tex --csv csv --svg svg --title 'A <b>title</b>' >out) || fail "two runs"
 grep -q '<h1>A &lt;b&gt;title&lt;/b&gt;</h1>' "$folder/page.html" || fail "the title"
 grep -q 'metier analyze' "$folder/page.html" || fail "what is missing is not said"
 grep -q '^# A &lt;b>title' "$folder/page.md" || fail "the title in Markdown"
 grep -q '(<png/training-loss.png>)' "$folder/page.md" || fail "links to pictures"
 [ -s "$folder/png/load-of-experts-a.png" ] || fail "pictures"
 [ "$(wc -l <"$folder/data/training-loss.csv")" -eq 61 ] || fail "60 rows and a title in the CSV"
-grep -q '^b,mean over layers,1,30$' "$folder/data/rmse-of-maxvio-to-the-first-run.csv" || fail "the RMSE"
-grep -q '^seed,1,2$' "$folder/data/settings-that-differ.csv" || fail "the settings"
+cr=$(printf '\r') # lines of CSV end with it (RFC 4180)
+grep -q "^b,mean over layers,1,30$cr\$" "$folder/data/rmse-of-maxvio-to-the-first-run.csv" || fail "the RMSE"
+grep -q "^seed,1,2$cr\$" "$folder/data/settings-that-differ.csv" || fail "the settings"
+cmp -s "$folder/csv/settings-that-differ.csv" "$folder/data/settings-that-differ.csv" || fail "tables as CSV"
+[ ! -e "$folder/csv/training-loss.csv" ] || fail "a curve among the tables"
+grep -q '^</svg>' "$folder/svg/load-of-experts-a.svg" || fail "pictures as SVG"
+grep -q '\\label{tab:settings-that-differ}' "$folder/page.tex" || fail "tables in LaTeX"
+grep -q '{\\detokenize{png/training-loss.png}}' "$folder/page.tex" || fail "pictures in LaTeX"
+[ "$(grep -c '\\begin{table}' "$folder/page.tex")" -eq "$(grep -c '\\bottomrule' "$folder/page.tex")" ] || fail "tables end"
 grep -qE 'src=|href="http' "$folder/page.html" && fail "the page refers to something outside"
 
 # analysis RUN EXPERTS SHARE: tokens of these experts, in this order, and the share that expert 0 has of a domain.

@@ -1,5 +1,5 @@
 /* Settings of a comparison: what is read, what is refused and how. */
-#include "compare/settings.h"
+#include "compare/settings/settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static void everything_is_read(void **state)
     mt_context_init(&ctx, NULL);
     mt_arena_init(&arena, &ctx, 4096);
     if (parse(&ctx, &arena, whole, words, 3, &settings) != MT_OK) fail_msg("%s", ctx.message);
-    assert_string_equal(settings.model, "m");
+    assert_string_equal(settings.model[0].path, "m");
     assert_string_equal(settings.out, "p");
     assert_int_equal(mt_compare_reference(&settings), 1);
     assert_int_equal(settings.methods, 5);
@@ -73,6 +73,46 @@ static void everything_is_read(void **state)
     mt_arena_free(&arena);
 }
 
+static void models_and_tasks_are_read(void **state)
+{
+    (void)state;
+    static const char text[] = "models: [a/one/, {name: two, path: b/one}]\nout: o\nmethods: [aux]\n"
+                               "domains: [{name: law, train: law.jsonl}]\n"
+                               "tasks: [gsm8k, {task: mmlu, limit: 9, shots: 0, name: m}, "
+                               "{task: own/quiz.yaml, max_tokens: [512, 1024], template: none}]\n"
+                               "evaluation: {limit: 100, shots: 2, max_tokens: 64, data: d}\n";
+    static struct mt_compare_settings settings;
+    struct mt_context ctx;
+    struct mt_arena arena;
+    mt_context_init(&ctx, NULL);
+    mt_arena_init(&arena, &ctx, 4096);
+    enum mt_status status =
+        mt_compare_settings_parse(&ctx, "t", text, sizeof text - 1, NULL, 0, &arena, &settings);
+    if (status != MT_OK) fail_msg("%s", ctx.message);
+    assert_int_equal(settings.models, 2);
+    assert_string_equal(settings.model[0].name, "one");
+    assert_string_equal(settings.model[0].path, "a/one/");
+    assert_string_equal(settings.model[1].name, "two");
+    assert_null(settings.domain[0].test);
+    assert_int_equal(settings.entries, 3);
+    const struct mt_compare_entry *entry = settings.entry;
+    assert_string_equal(entry[0].name, "gsm8k");
+    assert_int_equal(entry[0].limit, 100);
+    assert_int_equal(entry[0].shots, 2);
+    assert_int_equal(entry[0].budgets.count, 1);
+    assert_int_equal(entry[0].budgets.tokens[0], 64);
+    assert_string_equal(entry[1].name, "m");
+    assert_int_equal(entry[1].limit, 9);
+    assert_int_equal(entry[1].shots, 0);
+    assert_string_equal(entry[2].name, "quiz");
+    assert_string_equal(entry[2].template, "none");
+    assert_int_equal(entry[2].budgets.count, 2);
+    assert_int_equal(entry[2].budgets.tokens[1], 1024);
+    assert_true(entry[2].own_budgets && !entry[0].own_budgets);
+    mt_arena_free(&arena);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
 static void mistakes_are_named(void **state)
 {
     (void)state;
@@ -91,7 +131,7 @@ static void mistakes_are_named(void **state)
         {"seeds: [-1]\n", "t:1: seeds is -1, expected WHOLE NUMBERS >= 0"},
         {"seeds: [1, 1]\n", "the seed 1 comes twice"},
         {"domains: [maths]\n", "there is no built-in domain 'maths'"},
-        {"domains: [{name: law, test: b}]\n", "a domain of files needs name, train, test"},
+        {"domains: [{name: law, test: b}]\n", "a domain of files needs name, train"},
         {"domains: [{name: law, trian: b}]\n", "a domain has no key 'trian'; did you mean 'train'?"},
         {"domains: [math]\nothers: [math]\n", "the domain math comes twice"},
         {"training: 3\n", "training is a text, expected keys of metier train"},
@@ -126,6 +166,14 @@ static void mistakes_are_named(void **state)
         {"others: [{name: law, train: a, test: b}]\n", "a domain of others has no key 'train'"},
         {"lora.alpha: 3\n", "t:1: there is no key 'lora.alpha'; keys of metier train belong under training"},
         {"model: m\nmodel: n\n", "model"},
+        {"model: m\nmodels: [a]\n", "model and models are both given"},
+        {"models: [a/m, b/m]\n", "t:1: two models are called m; give {name: N, path: FOLDER}"},
+        {"models: [{name: m}]\n", "t:1: a model needs path"},
+        {"tasks: [{name: m}]\n", "t:1: an entry of tasks needs task"},
+        {"tasks: [mmlu, mmlu]\n", "two tasks are called mmlu"},
+        {"tasks: [{task: mmlu, max_tokens: [5, 5]}]\n", "max_tokens has 5 twice"},
+        {"tasks: [{task: mmlu, max_tokens: 0}]\n", "max_tokens is 0, expected WHOLE NUMBERS >= 1"},
+        {"evaluation.limit: -3\n", "t:1: evaluation.limit is -3, expected WHOLE NUMBER >= 0"},
         {"[1, 2]\n", "expected lines of key: value"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -197,9 +245,9 @@ static void memory_may_run_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything_is_read),        cmocka_unit_test(mistakes_are_named),
-        cmocka_unit_test(words_that_decide_nothing), cmocka_unit_test(shipped_configs),
-        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(everything_is_read), cmocka_unit_test(models_and_tasks_are_read),
+        cmocka_unit_test(mistakes_are_named), cmocka_unit_test(words_that_decide_nothing),
+        cmocka_unit_test(shipped_configs),    cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,7 +89,7 @@ static void same_but_times(const struct workplace *place, const char *one, const
     }
     assert_null(fgets(b, sizeof b, second));
     assert_true(lines > 20);
-    assert_int_equal(times, 4 + 2); // cells, and the two figures that are times
+    assert_int_equal(times, 4 + 3); // cells, and the three figures that are times or memory
     (void)fclose(first);
     (void)fclose(second);
 }
@@ -199,9 +199,9 @@ static void a_cell_that_fails_stops_no_other(void **state)
     run(&bench, place, "broken", "[aux, {name: broken, method: aux, experts: /nowhere}, none]");
     assert_int_equal(bench.comparison.failed, 2);
     for (size_t s = 0; s < 2; s++) {
-        assert_true(mt_comparison_cell(&bench.comparison, 0, 0, s)->result.known);
-        assert_true(mt_comparison_cell(&bench.comparison, 2, 0, s)->result.known);
-        const struct mt_cell *cell = mt_comparison_cell(&bench.comparison, 1, 0, s);
+        assert_true(mt_comparison_cell(&bench.comparison, 0, 0, 0, s)->result.known);
+        assert_true(mt_comparison_cell(&bench.comparison, 0, 2, 0, s)->result.known);
+        const struct mt_cell *cell = mt_comparison_cell(&bench.comparison, 0, 1, 0, s);
         assert_false(cell->result.known);
         assert_non_null(strstr(cell->failure, "/nowhere"));
     }

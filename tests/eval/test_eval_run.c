@@ -482,7 +482,7 @@ static void test_stop(void **state)
     setup.answerer.batch = 8;
     setup.answerer.generate = patient_generate;
     setup.options.stop = stop_after;
-    setup.options.stop_self = &setup;
+    setup.options.self = &setup;
     run_ok(&setup, results);
     assert_true(results[0].stopped && results[1].stopped);
     assert_int_equal(results[0].done, 2);

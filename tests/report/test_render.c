@@ -149,7 +149,8 @@ static void test_csv_and_json(void **state)
     mt_output_init(&out, &ctx);
     assert_int_equal(mt_render_csv(table, &out), MT_OK);
     mt_put_bytes(&out, "", 1);
-    assert_string_equal((const char *)out.text.data, "\"a,b\",n\n\"say \"\"hi\"\"\n\",0.1\n\"'=SUM(A1)\",\n");
+    assert_string_equal((const char *)out.text.data,
+                        "\"a,b\",n\r\n\"say \"\"hi\"\"\n\",0.1\r\n\"'=SUM(A1)\",\r\n");
     mt_output_free(&out);
     mt_output_init(&out, &ctx);
     assert_int_equal(mt_render_json(table, &out), MT_OK);
@@ -191,8 +192,25 @@ static void assert_png(const struct mt_figure *figure)
     assert_int_equal(mt_render_png(figure, &out), MT_OK);
     assert_true(out.text.count > 2000);
     assert_memory_equal(out.text.data, "\x89PNG\r\n\x1a\n", 8);
-    assert_memory_equal(out.text.data + 16, "\0\0\x06\x40\0\0\x03\x84", 8); // 1600 x 900
+    assert_memory_equal(out.text.data + 16, "\0\0\x06\x40", 4); // 1600 pixels in width
     mt_output_free(&out);
+}
+
+/* Drawn twice, an SVG has the same bytes, and holds nothing but what SVG has: no text, no address to load. */
+static void assert_svg(const struct mt_figure *figure)
+{
+    struct mt_output out[2];
+    for (int i = 0; i < 2; i++) {
+        mt_output_init(&out[i], figure->page->ctx);
+        assert_int_equal(mt_render_svg(figure, &out[i]), MT_OK);
+    }
+    assert_true(count_of(&out[0], "<svg") == 1 && count_of(&out[0], "</svg>") == 1);
+    assert_int_equal(count_of(&out[0], "<text"), 0);
+    assert_int_equal(count_of(&out[0], "<image"), 0);
+    assert_int_equal(count_of(&out[0], "alert"), 0);
+    assert_int_equal(out[0].text.count, out[1].text.count);
+    assert_memory_equal(out[0].text.data, out[1].text.data, out[0].text.count);
+    for (int i = 0; i < 2; i++) mt_output_free(&out[i]);
 }
 
 static void test_pictures(void **state)
@@ -205,6 +223,7 @@ static void test_pictures(void **state)
     for (int i = 0; i < 6; i++) {
         assert_true(mt_figure_has_picture(figure_at(&page, i)));
         assert_png(figure_at(&page, i));
+        assert_svg(figure_at(&page, i));
     }
     assert_false(mt_figure_has_picture(figure_at(&page, 6)));
     mt_page_free(&page);

@@ -131,6 +131,52 @@ static const struct mt_figure *find(const struct mt_page *page, const char *id)
     return NULL;
 }
 
+/* What the numbers of put_all say: the loss rises, no expert is idle, L_aux pulls. */
+static void assert_verdict(const struct mt_page *page)
+{
+    static const char *const headlines[] = {
+        "The loss rose.",       "What is not trained on gets better, too.",
+        "Routing is balanced.", "Whether experts specialise is not measured.",
+        "Every term is alive.", "The log has warnings."};
+    size_t count = 0;
+    assert_true(page->first->verdict);
+    for (const struct mt_block *block = page->first->first; block != NULL; block = block->next) {
+        if (block->headline == NULL) continue;
+        assert_true(count < sizeof headlines / sizeof headlines[0]);
+        assert_string_equal(block->headline, headlines[count++]);
+    }
+    assert_int_equal(count, sizeof headlines / sizeof headlines[0]);
+    assert_int_equal(mt_figure_panels(find(page, "loss-and-balance"))->level_count, 3);
+}
+
+/* Runs stand side by side in a row, the second with its difference to the first. */
+static void test_side_by_side(void **state)
+{
+    const struct workplace *place = *state;
+    struct mt_context ctx;
+    struct mt_run runs[2];
+    struct mt_page page;
+    mt_context_init(&ctx, NULL);
+    put_all(place);
+    for (int i = 0; i < 2; i++) assert_int_equal(mt_run_read(&ctx, place->directory, &runs[i]), MT_OK);
+    runs[0].name = "one";
+    runs[1].name = "other";
+    runs[1].results->value = 0.9;
+    mt_page_init(&page, &ctx, "T");
+    assert_int_equal(mt_report_build(&page, runs, 2), MT_OK);
+    const struct mt_figure *results = find(&page, "results");
+    assert_int_equal(mt_figure_rows(results), 2); // a row for each task, not for each run
+    assert_string_equal(results->column[5].name, "Δ other");
+    assert_true(fabs(results->column[5].numbers[0] - 0.4) < 1e-12);
+    assert_true(fabs(results->column[5].spreads[0] - hypot(0.1, 0.1)) < 1e-12);
+    assert_int_equal(results->column[5].marks[0], MT_MARK_BEYOND);
+    assert_string_equal(find(&page, "figures-by-domain")->column[1].name, "figure");
+    assert_string_equal(find(&page, "runs")->column[3].name, "Δ other");
+    mt_page_free(&page);
+    for (int i = 0; i < 2; i++) mt_run_free(&runs[i]);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
 static void test_page(void **state)
 {
     const struct workplace *place = *state;
@@ -148,12 +194,17 @@ static void test_page(void **state)
     assert_true(load->column[2].numbers[0] == 39.0 / 41 && load->head.centre == 0.5);
     assert_true(find(&page, "seconds-per-step")->column[2].numbers[3] == 2);
     assert_int_equal(mt_figure_rows(find(&page, "results")), 2);
-    assert_true(find(&page, "routing-by-task")->column[2].numbers[0] == 1.5);
-    assert_int_equal(mt_figure_rows(find(&page, "tokens-of-layer-1")), 2);
+    assert_true(find(&page, "routing-by-task")->column[1].numbers[0] == 1.5);
+    const struct mt_figure *tokens = find(&page, "tokens-by-expert");
+    assert_int_equal(mt_figure_rows(tokens), 2);
+    assert_string_equal(mt_figure_panels(tokens)->levels[0], "layer 1 (80 % of the variance)");
     assert_int_equal(mt_figure_rows(find(&page, "experts-and-domains")), 4);
-    const struct mt_figure *cosine = find(&page, "cos-between-a-token-s-expert-outputs");
-    assert_true(fabs(cosine->column[4].numbers[0] - 0.2196) < 1e-12);
-    assert_string_equal(find(&page, "maxvio-over-the-data")->head.formula, "(max - mean) / mean");
+    const struct mt_figure *layers = find(&page, "specialisation-by-layer");
+    assert_int_equal(mt_figure_panels(layers)->level_count, 8);
+    size_t cosine = 6; // of one layer, so that rows are panels
+    assert_string_equal(mt_figure_panels(layers)->levels[cosine], "|cos| of a token's expert outputs ↓");
+    assert_true(fabs(layers->column[4].numbers[cosine] - 0.2196) < 1e-12);
+    assert_verdict(&page);
     mt_page_free(&page);
     mt_run_free(&run);
     assert_int_equal(ctx.live_bytes, 0);
@@ -243,9 +294,13 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reading), cmocka_unit_test(test_page),
-        cmocka_unit_test(test_broken),  cmocka_unit_test(test_zeros),
-        cmocka_unit_test(test_memory),  cmocka_unit_test(test_folders_that_are_none),
+        cmocka_unit_test(test_reading),
+        cmocka_unit_test(test_page),
+        cmocka_unit_test(test_side_by_side),
+        cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_zeros),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_folders_that_are_none),
     };
     return cmocka_run_group_tests(tests, workplace_open, workplace_close);
 }

@@ -104,6 +104,8 @@ static void show(struct task_run *run)
     mt_amount_rate(rate, sizeof rate, seconds > 0.0 ? tokens / seconds : 0.0, "tok");
     mt_progress_note(&run->progress, "%s", rate);
     mt_progress_update(&run->progress, (int64_t)run->kept + done);
+    if (run->options->progressed != NULL)
+        run->options->progressed(run->options->self, run->kept + (size_t)done, run->count);
 }
 
 /* Tells everybody how this rank is getting on, and shows it. False: all come back now. */
@@ -114,8 +116,8 @@ static bool beat(struct task_run *run, bool finished, bool failed)
                                                 .work = (double)(run->tokens + run->latest),
                                                 .finished = finished,
                                                 .failed = failed,
-                                                .stop = options->stop != NULL &&
-                                                        options->stop(options->stop_self)};
+                                                .stop =
+                                                    options->stop != NULL && options->stop(options->self)};
     bool over = mt_rank_progress_update(run->ranks, &mine);
     show(run);
     return !over;
@@ -590,6 +592,7 @@ static enum mt_status open_run(struct task_run *run)
         mt_log_warning(options->log, "task %s: %s no right answer and %s left out", run->task->name,
                        mt_counted(left_out, "row has", "rows have").text, left_out == 1 ? "is" : "are");
     if (options->limit > 0 && (uint64_t)options->limit < run->count) run->count = (size_t)options->limit;
+    if (run->task->most > 0 && (uint64_t)run->task->most < run->count) run->count = (size_t)run->task->most;
     run->outcomes = mt_arena_array(&run->arena, run->count, sizeof *run->outcomes, &status);
     run->done = mt_arena_array(&run->arena, run->count, sizeof *run->done, &status);
     run->owner = mt_arena_array(&run->arena, run->count, sizeof *run->owner, &status);

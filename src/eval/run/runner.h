@@ -54,10 +54,12 @@ struct mt_eval_options {
     int64_t limit;                         // samples of a task at most; 0: all
     bool skip_missing;                     // tasks without data are left out, not refused
     bool (*stop)(void *self);              // asked often; true: stop. NULL: never
-    void *stop_self;                       // borrowed; handed to `stop`
-    FILE *terminal;                        // progress; NULL: none
-    const struct mt_log *log;              // NULL: silent
-    struct mt_comm *comm;                  // the ranks that share the samples; NULL: alone
+    // Told as often: how many of the task's samples are done. NULL: nobody is
+    void (*progressed)(void *self, size_t done, size_t count);
+    void *self;               // borrowed; handed to both
+    FILE *terminal;           // progress; NULL: none
+    const struct mt_log *log; // NULL: silent
+    struct mt_comm *comm;     // the ranks that share the samples; NULL: alone
 };
 
 /*

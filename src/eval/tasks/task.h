@@ -103,6 +103,7 @@ struct mt_task {
     const char *few_shot_example;
     enum mt_task_pick few_shot_pick;
     uint64_t seed;
+    int64_t most; // samples, where whoever asks wants no more; 0: all. No key
 };
 
 /* Reads a task file. Unknown, doubled and missing keys are refused as "FILE:LINE: ..." with the nearest key.

@@ -248,8 +248,9 @@ static enum mt_status check_single_slot(struct mt_context *ctx, const struct mt_
 
 const struct mt_term_kind mt_term_aux = {
     .info = {.name = "aux",
-             .formula =
-                 "L_aux = sum_j f_j P_j, f_j = n/(kN) slots of expert j, P_j its mean score; 1 at balance.",
+             .formula = "$L_{\\text{aux}} = \\sum_j f_j P_j$, $f_j = \\frac{n}{kN} c_j$, $c_j$ the slots of "
+                        "expert $j$, $P_j$ its "
+                        "mean score; 1 at balance.",
              .off = "L_aux is off: alpha is 0",
              .path = MT_PATH_LOGITS,
              .shown = {{"aux", NULL}},

@@ -207,19 +207,23 @@ static enum mt_status check_single_slot(struct mt_context *ctx, const struct mt_
 }
 
 const struct mt_term_kind mt_term_ortho = {
-    .info = {.name = "o",
-             .formula =
-                 "L_o: squared projections of a token's expert outputs onto each other (objective.form).",
-             .off = "L_o is off: beta is 0",
-             .path = MT_PATH_OUTPUTS,
-             .shown = {{"form", NULL},
-                       {"grouping", NULL},
-                       {"reduce", "mean"},
-                       {"exclude_first", "false"},
-                       {"gradient", "exact"},
-                       {"scale", NULL}},
-             .keys = (const char *const[]){"grouping", "form", "reduce", "exclude_first", "eps", "tau_gate",
-                                           "gradient", NULL}},
+    .info =
+        {.name = "o",
+         .formula =
+             "$L_o = \\frac{1}{N} \\sum_i \\sum_j \\sum_{m \\ne j} \\lVert \\operatorname{proj}_{x_{im}} "
+             "x_{ij} "
+             "\\rVert^2$: squared projections of a token's expert outputs onto each other, in the form that "
+             "objective.form names.",
+         .off = "L_o is off: beta is 0",
+         .path = MT_PATH_OUTPUTS,
+         .shown = {{"form", NULL},
+                   {"grouping", NULL},
+                   {"reduce", "mean"},
+                   {"exclude_first", "false"},
+                   {"gradient", "exact"},
+                   {"scale", NULL}},
+         .keys = (const char *const[]){"grouping", "form", "reduce", "exclude_first", "eps", "tau_gate",
+                                       "gradient", NULL}},
     .check_single_slot = check_single_slot,
     .scaled = true,
     .needs = needs,

@@ -21,7 +21,7 @@ static enum mt_status norm(const struct mt_term_call *call, double *result)
 
 const struct mt_term_kind mt_term_router_orth = {
     .info = {.name = "router_orth",
-             .formula = "||G - I||^2 / n^2, G the cosines between the router's rows.",
+             .formula = "$\\frac{\\lVert G - I \\rVert^2}{n^2}$, $G$ the cosines between the router's rows.",
              .off = "router orthogonality is off: lambda_orth is 0",
              .path = MT_PATH_ROUTER_WEIGHT,
              .shown = {{"orth_groups", "1"}},

@@ -18,7 +18,7 @@ static enum mt_status norm(const struct mt_term_call *call, double *result)
 
 const struct mt_term_kind mt_term_simbal = {
     .info = {.name = "simbal",
-             .formula = "sum of |G - I|, G the products of the router's rows.",
+             .formula = "$\\sum_{ij} |G_{ij} - I_{ij}|$, $G$ the products of the router's rows.",
              .off = "SimBal is off: lambda_simbal is 0",
              .path = MT_PATH_ROUTER_WEIGHT},
     .needs = mt_router_rows_needs,

@@ -122,8 +122,9 @@ static enum mt_status check_single_slot(struct mt_context *ctx, const struct mt_
 
 const struct mt_term_kind mt_term_variance = {
     .info = {.name = "v",
-             .formula =
-                 "L_v = minus the variance of routing scores; axis and scores are settings of the objective.",
+             .formula = "$L_v = -\\frac{1}{n} \\sum_j \\operatorname{var}_i(s_{ij})$ of the routing scores; "
+                        "objective.axis and "
+                        "objective.scores choose others.",
              .off = "L_v is off: gamma is 0",
              .path = MT_PATH_LOGITS,
              .shown = {{"axis", NULL}, {"scores", NULL}, {"brake", "none"}, {"scale", NULL}},

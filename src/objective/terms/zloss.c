@@ -40,7 +40,8 @@ static enum mt_status backward(const struct mt_term_call *call, struct mt_routin
 
 const struct mt_term_kind mt_term_zloss = {
     .info = {.name = "z",
-             .formula = "L_z = mean over tokens of (logsumexp of the router's logits)^2.",
+             .formula =
+                 "$L_z = \\frac{1}{N} \\sum_i (\\ln \\sum_j \\exp z_{ij})^2$, $z$ the router's logits.",
              .off = "the router z-loss is off: zeta is 0",
              .path = MT_PATH_LOGITS},
     .statistics = statistics,

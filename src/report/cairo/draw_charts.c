@@ -16,10 +16,12 @@ static double place_y(const struct mt_drawing *drawing, const struct mt_axis *ax
 }
 
 /* The vertical axis of a figure with columns 2 and, with a band, 3 and 4. */
-static struct mt_axis y_axis_of(const struct mt_figure *figure, bool zero)
+static struct mt_axis y_axis_of(const struct mt_drawing *drawing, bool zero)
 {
-    const struct mt_column *const columns[] = {&figure->column[2], &figure->column[3], &figure->column[4]};
-    return mt_axis_of(columns, figure->head.band ? 3 : 1, zero, figure->head.log_y);
+    const struct mt_figure_head *head = &drawing->figure->head;
+    struct mt_axis axis = mt_axis_of(drawing, 2, head->band ? 3 : 1, zero, head->log_y);
+    axis.unit = head->unit;
+    return axis;
 }
 
 // ------------------------------------------------------------------ curves and points
@@ -33,7 +35,7 @@ static void draw_band(const struct mt_drawing *drawing, size_t series, const str
     for (size_t i = 0; i < 2 * rows; i++) {
         bool forth = i < rows;
         size_t row = forth ? i : 2 * rows - 1 - i;
-        if (column[0].codes[row] != series || !mt_thinned_has(drawing->thinned, row)) continue;
+        if (column[0].codes[row] != series || !mt_draw_has(drawing, row)) continue;
         double value = column[forth ? 3 : 4].numbers[row];
         if (!isfinite(column[3].numbers[row]) || !isfinite(column[4].numbers[row])) continue;
         cairo_line_to(drawing->pen, place_x(drawing, x_axis, column[1].numbers[row]),
@@ -54,7 +56,7 @@ static void draw_curve(const struct mt_drawing *drawing, size_t series, const st
     mt_draw_set(drawing->pen, mt_draw_colour(drawing, series), 1);
     cairo_set_dash(drawing->pen, dash, mt_figure_colour(drawing->figure, series) >= 8 ? 2 : 0, 0);
     for (size_t row = 0; row < drawing->thinned->rows; row++) {
-        if (column[0].codes[row] != series || !mt_thinned_has(drawing->thinned, row)) continue;
+        if (column[0].codes[row] != series || !mt_draw_has(drawing, row)) continue;
         double x = place_x(drawing, x_axis, column[1].numbers[row]);
         double y = place_y(drawing, y_axis, column[2].numbers[row]);
         if (!isfinite(x) || !isfinite(y)) {
@@ -79,36 +81,32 @@ static void draw_curve(const struct mt_drawing *drawing, size_t series, const st
 void mt_draw_lines(const struct mt_drawing *drawing)
 {
     const struct mt_figure *figure = drawing->figure;
-    const struct mt_column *const xs[] = {&figure->column[1]};
-    struct mt_axis x_axis = mt_axis_of(xs, 1, false, false);
-    struct mt_axis y_axis = y_axis_of(figure, false);
+    struct mt_axis x_axis = mt_axis_of(drawing, 1, 1, false, false);
+    struct mt_axis y_axis = y_axis_of(drawing, false);
     mt_draw_y_axis(drawing, &y_axis, figure->head.y);
     mt_draw_x_axis(drawing, &x_axis, figure->head.x);
     for (size_t i = 0; i < figure->column[0].level_count && figure->head.band; i++)
         draw_band(drawing, i, &x_axis, &y_axis);
     for (size_t i = 0; i < figure->column[0].level_count; i++) draw_curve(drawing, i, &x_axis, &y_axis);
-    mt_draw_legend(drawing);
 }
 
 void mt_draw_scatter(const struct mt_drawing *drawing)
 {
     const struct mt_figure *figure = drawing->figure;
     const struct mt_column *column = figure->column;
-    const struct mt_column *const xs[] = {&column[1]};
-    struct mt_axis x_axis = mt_axis_of(xs, 1, false, false);
-    struct mt_axis y_axis = y_axis_of(figure, false);
+    struct mt_axis x_axis = mt_axis_of(drawing, 1, 1, false, false);
+    struct mt_axis y_axis = y_axis_of(drawing, false);
     double radius = drawing->thinned->kept > 1000 ? 1.6 : 2.6;
     mt_draw_y_axis(drawing, &y_axis, figure->head.y);
     mt_draw_x_axis(drawing, &x_axis, figure->head.x);
     for (size_t row = 0; row < drawing->thinned->rows; row++) {
         double x = place_x(drawing, &x_axis, column[1].numbers[row]);
         double y = place_y(drawing, &y_axis, column[2].numbers[row]);
-        if (!mt_thinned_has(drawing->thinned, row) || !isfinite(x) || !isfinite(y)) continue;
+        if (!mt_draw_has(drawing, row) || !isfinite(x) || !isfinite(y)) continue;
         mt_draw_set(drawing->pen, mt_draw_colour(drawing, column[0].codes[row]), 0.65);
         cairo_arc(drawing->pen, x, y, radius, 0, 2 * MT_PI);
         cairo_fill(drawing->pen);
     }
-    mt_draw_legend(drawing);
 }
 
 // ------------------------------------------------------------------ bars
@@ -131,7 +129,7 @@ void mt_draw_bars(const struct mt_drawing *drawing)
 {
     const struct mt_figure *figure = drawing->figure;
     const struct mt_column *column = figure->column;
-    struct mt_axis y_axis = y_axis_of(figure, true);
+    struct mt_axis y_axis = y_axis_of(drawing, true);
     double each = drawing->width / (double)column[1].level_count;
     double count = (double)column[0].level_count;
     double wide = fmin(each * 0.8 / count, MOST_BARS_WIDTH);
@@ -143,7 +141,7 @@ void mt_draw_bars(const struct mt_drawing *drawing)
         double middle = drawing->left + ((double)column[1].codes[row] + 0.5) * each;
         double x = middle + (series - (count - 1) / 2) * wide;
         double y = place_y(drawing, &y_axis, column[2].numbers[row]);
-        if (!isfinite(y)) continue;
+        if (!isfinite(y) || !mt_draw_has(drawing, row)) continue;
         mt_draw_set(drawing->pen, mt_draw_colour(drawing, column[0].codes[row]), 0.85);
         cairo_rectangle(drawing->pen, x - wide / 2, fmin(y, zero), wide > 4 ? wide - 1 : wide,
                         fabs(zero - y));
@@ -152,7 +150,6 @@ void mt_draw_bars(const struct mt_drawing *drawing)
         draw_whisker(drawing, x - 0.5, place_y(drawing, &y_axis, column[3].numbers[row]),
                      place_y(drawing, &y_axis, column[4].numbers[row]));
     }
-    mt_draw_legend(drawing);
 }
 
 // ------------------------------------------------------------------ radar
@@ -190,8 +187,7 @@ void mt_draw_radar(const struct mt_drawing *drawing)
 {
     const struct mt_figure *figure = drawing->figure;
     const struct mt_column *column = figure->column;
-    const struct mt_column *const ys[] = {&column[2]};
-    struct mt_axis axis = mt_axis_of(ys, 1, true, false);
+    struct mt_axis axis = mt_axis_of(drawing, 2, 1, true, false);
     size_t count = column[1].level_count;
     draw_web(drawing, count);
     for (size_t series = 0; series < column[0].level_count; series++) {
@@ -206,5 +202,4 @@ void mt_draw_radar(const struct mt_drawing *drawing)
         cairo_set_line_width(drawing->pen, 1.8);
         cairo_stroke(drawing->pen);
     }
-    mt_draw_legend(drawing);
 }

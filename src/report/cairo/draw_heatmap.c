@@ -64,23 +64,24 @@ static double value_at(const struct scale *scale, double part)
     return scale->centre + (2 * part - 1) * (scale->high - scale->centre);
 }
 
-static void draw_scale(const struct mt_drawing *drawing, const struct scale *scale)
+void mt_draw_scale(const struct mt_drawing *drawing, double top)
 {
     char text[MT_NUMBER_BYTES];
-    double top = MT_DRAW_HEIGHT - 26;
     double wide = 240;
+    struct scale scale = scale_of(drawing->figure);
+    top += 4;
     for (int i = 0; i < (int)wide; i++) {
-        mt_draw_set(drawing->pen, pick(scale, value_at(scale, i / (wide - 1))), 1);
+        mt_draw_set(drawing->pen, pick(&scale, value_at(&scale, i / (wide - 1))), 1);
         cairo_rectangle(drawing->pen, drawing->left + i, top, 1.5, 8);
         cairo_fill(drawing->pen);
     }
     mt_draw_set(drawing->pen, mt_draw_soft, 1);
-    mt_draw_text(drawing->pen, drawing->left, top + 16, MT_ALIGN_LEFT, 100, mt_number_text(text, scale->low));
+    mt_draw_text(drawing->pen, drawing->left, top + 16, MT_ALIGN_LEFT, 100, mt_number_text(text, scale.low));
     mt_draw_text(drawing->pen, drawing->left + wide, top + 16, MT_ALIGN_RIGHT, 100,
-                 mt_number_text(text, scale->high));
-    if (scale->centred)
+                 mt_number_text(text, scale.high));
+    if (scale.centred)
         mt_draw_text(drawing->pen, drawing->left + wide / 2, top + 16, MT_ALIGN_MIDDLE, 100,
-                     mt_number_text(text, scale->centre));
+                     mt_number_text(text, scale.centre));
     mt_draw_text(drawing->pen, drawing->left + wide + 14, top + 4, MT_ALIGN_LEFT, drawing->width - wide - 14,
                  drawing->figure->head.value);
 }
@@ -92,10 +93,10 @@ static void draw_row_labels(const struct mt_drawing *drawing, double tall)
     mt_draw_set(drawing->pen, mt_draw_soft, 1);
     for (size_t i = 0; i < labels->level_count; i += step) {
         mt_draw_text(drawing->pen, drawing->left - 6, drawing->top + ((double)i + 0.5) * tall, MT_ALIGN_RIGHT,
-                     drawing->left - 34, labels->levels[i]);
+                     drawing->left - drawing->edge - 28, labels->levels[i]);
     }
     cairo_save(drawing->pen);
-    cairo_translate(drawing->pen, 16, drawing->top + drawing->height / 2);
+    cairo_translate(drawing->pen, drawing->edge + 10, drawing->top + drawing->height / 2);
     cairo_rotate(drawing->pen, -MT_PI / 2);
     mt_draw_text(drawing->pen, 0, 0, MT_ALIGN_MIDDLE, drawing->height, drawing->figure->head.y);
     cairo_restore(drawing->pen);
@@ -130,5 +131,4 @@ void mt_draw_heatmap(const struct mt_drawing *drawing)
     }
     draw_row_labels(drawing, tall);
     mt_draw_x_labels(drawing, &column[1], figure->head.x);
-    draw_scale(drawing, &scale);
 }

@@ -1,5 +1,5 @@
 /* Keys of metier train in a comparison's file: maps become words. */
-#include "compare/words.h"
+#include "compare/settings/words.h"
 
 #include <string.h>
 

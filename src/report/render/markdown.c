@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "report/render.h"
+#include "report/render/math.h"
 
 #define MOST_MATRIX_COLUMNS 16 // of a heat map that is written out; a wider one is summed up
 
@@ -27,6 +28,28 @@ static void put_rule(struct mt_output *out, size_t texts, size_t numbers)
     mt_put(out, "\n");
 }
 
+/* The best is bold, the second best in italics: Markdown cannot underline. */
+static void put_measure_cell(struct mt_output *out, const struct mt_column *column, size_t row)
+{
+    char text[MT_NUMBER_BYTES];
+    unsigned marks = column->marks[row];
+    const char *around = (marks & MT_MARK_BEST) != 0 ? "**" : ((marks & MT_MARK_SECOND) != 0 ? "*" : "");
+    mt_putf(out, " %s%s%s", around,
+            mt_fixed_text(text, column->numbers[row], column->decimals, column->is_signed), around);
+    if (isfinite(column->numbers[row]) && isfinite(column->spreads[row]))
+        mt_putf(out, " ± %s", mt_fixed_text(text, column->spreads[row], column->decimals, false));
+    mt_put(out, (marks & MT_MARK_BEYOND) != 0 ? " \\* |" : " |");
+}
+
+static void put_marks_note(struct mt_output *out, unsigned marks)
+{
+    if (marks == 0) return;
+    mt_put(out, "\n");
+    if ((marks & MT_MARK_BEST) != 0) mt_put(out, "Bold: best of a column; italics: second best. ");
+    if ((marks & MT_MARK_BEYOND) != 0) mt_put(out, "\\*: beyond chance, p < 0.05.");
+    mt_put(out, "\n");
+}
+
 static void put_rows(struct mt_output *out, const struct mt_figure *figure)
 {
     size_t rows = mt_figure_rows(figure);
@@ -40,7 +63,9 @@ static void put_rows(struct mt_output *out, const struct mt_figure *figure)
         mt_put(out, "|");
         for (int i = 0; i < figure->column_count; i++) {
             const struct mt_column *column = &figure->column[i];
-            if (column->kind == MT_COLUMN_NUMBER) {
+            if (column->kind == MT_COLUMN_MEASURE) {
+                put_measure_cell(out, column, row);
+            } else if (column->kind == MT_COLUMN_NUMBER) {
                 put_number_cell(out, column->numbers[row]);
             } else {
                 put_text_cell(out, mt_column_text(column, row));
@@ -48,6 +73,7 @@ static void put_rows(struct mt_output *out, const struct mt_figure *figure)
         }
         mt_put(out, "\n");
     }
+    put_marks_note(out, mt_figure_marks(figure));
 }
 
 /* What is known of a series or a row: first, last, lowest, highest, mean. */
@@ -142,7 +168,7 @@ static void put_figure(struct mt_output *out, const struct mt_figure *figure, co
     mt_put(out, "### ");
     mt_put_markdown(out, figure->head.title);
     mt_put(out, "\n\n");
-    mt_put_markdown(out, figure->head.meaning);
+    mt_put_markdown_math(out, figure->head.meaning);
     mt_put(out, "\n\n");
     if (pictures != NULL && mt_figure_has_picture(figure)) {
         mt_put(out, "![");
@@ -161,11 +187,51 @@ static void put_figure(struct mt_output *out, const struct mt_figure *figure, co
         put_rows(out, figure);
     }
     if (figure->head.formula[0] != '\0') {
-        mt_put(out, "\nFormula: ");
-        mt_put_markdown(out, figure->head.formula);
+        mt_put(out, "\n");
+        mt_put_markdown_math(out, figure->head.formula);
         mt_put(out, "\n");
     }
     mt_put(out, "\n");
+}
+
+static void put_cards(struct mt_output *out, const struct mt_page *page)
+{
+    for (const struct mt_card *card = page->first_card; card != NULL; card = card->next) {
+        mt_put(out, "- **");
+        mt_put_markdown(out, card->name);
+        mt_put(out, "**: ");
+        mt_put_markdown(out, card->value);
+        mt_put(out, card->note[0] != '\0' ? " (" : "");
+        mt_put_markdown(out, card->note);
+        mt_put(out, card->note[0] != '\0' ? ")\n" : "\n");
+    }
+}
+
+static void put_finding(struct mt_output *out, const struct mt_block *block)
+{
+    static const char *const signs[] = {"", "✓ ", "✗ ", "? "};
+    mt_putf(out, "- %s**", signs[block->tone]);
+    mt_put_markdown_math(out, block->headline);
+    mt_put(out, "** ");
+    mt_put_markdown_math(out, block->text);
+    mt_put(out, block->next != NULL && block->next->headline != NULL ? "\n" : "\n\n");
+}
+
+static void put_section(struct mt_output *out, const struct mt_section *section, const char *pictures)
+{
+    mt_put(out, "\n## ");
+    mt_put_markdown(out, section->title);
+    mt_put(out, "\n\n");
+    for (const struct mt_block *block = section->first; block != NULL; block = block->next) {
+        if (block->figure != NULL) {
+            put_figure(out, block->figure, pictures);
+        } else if (block->headline != NULL) {
+            put_finding(out, block);
+        } else {
+            mt_put_markdown_math(out, block->text);
+            mt_put(out, "\n\n");
+        }
+    }
 }
 
 enum mt_status mt_render_markdown(const struct mt_page *page, const char *pictures, struct mt_output *out)
@@ -177,27 +243,9 @@ enum mt_status mt_render_markdown(const struct mt_page *page, const char *pictur
         mt_put_markdown(out, page->subtitle);
         mt_put(out, "\n\n");
     }
-    for (const struct mt_card *card = page->first_card; card != NULL; card = card->next) {
-        mt_put(out, "- **");
-        mt_put_markdown(out, card->name);
-        mt_put(out, "**: ");
-        mt_put_markdown(out, card->value);
-        mt_put(out, card->note[0] != '\0' ? " (" : "");
-        mt_put_markdown(out, card->note);
-        mt_put(out, card->note[0] != '\0' ? ")\n" : "\n");
-    }
-    for (const struct mt_section *section = page->first; section != NULL; section = section->next) {
-        mt_put(out, "\n## ");
-        mt_put_markdown(out, section->title);
-        mt_put(out, "\n\n");
-        for (const struct mt_block *block = section->first; block != NULL; block = block->next) {
-            if (block->figure != NULL) {
-                put_figure(out, block->figure, pictures);
-            } else {
-                mt_put_markdown(out, block->text);
-                mt_put(out, "\n\n");
-            }
-        }
-    }
+    const struct mt_section *section = page->first;
+    for (; section != NULL && section->verdict; section = section->next) put_section(out, section, pictures);
+    put_cards(out, page);
+    for (; section != NULL; section = section->next) put_section(out, section, pictures);
     return out->status;
 }

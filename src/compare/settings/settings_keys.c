@@ -1,8 +1,8 @@
-/* The keys of a comparison: one row each, and how lists of methods, seeds and domains are read. */
+/* The keys of a comparison: one row each, and how lists of models, methods, seeds and domains are read. */
 #include <stddef.h>
 #include <string.h>
 
-#include "compare/settings.h"
+#include "compare/settings/settings_read.h"
 #include "formats/text/printable.h"
 #include "synth/synth.h"
 
@@ -11,10 +11,10 @@
 
 #define AT(field)       offsetof(struct mt_compare_settings, field)
 #define DOMAIN(field)   offsetof(struct mt_compare_domain, field)
+#define MODEL(field)    offsetof(struct mt_compare_model, field)
 
-/* Refuses a text that cannot name files. */
-static enum mt_status check_name(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
-                                 const char *what, const char *name)
+enum mt_status mt_compare_check_name(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                     const char *what, const char *name)
 {
     size_t length = strlen(name);
     if (length <= MOST_NAME && strspn(name, NAME_CHARACTERS) == length && name[0] != '.') return MT_OK;
@@ -31,8 +31,66 @@ static enum mt_status read_name(const struct mt_keys_reader *reader, const struc
     if (node->kind != MT_YAML_SCALAR || mt_yaml_is_nothing(node) || node->text[0] == '\0')
         return mt_key_fail(reader, &here, NULL, "%s is %s, expected a text", what, mt_yaml_kind_text(node));
     *name = node->text;
-    return check_name(reader, &here, what, *name);
+    return mt_compare_check_name(reader, &here, what, *name);
 }
+
+// ------------------------------------------------------------------ models
+
+static const struct mt_key_row model_rows[] = {
+    {"name", MT_KEY_NAME, MODEL(name), "NAME", "required", .meaning = "fit for a file name"},
+    {"path", MT_KEY_NAME, MODEL(path), "FOLDER", "required", .meaning = "the model's"},
+    {0},
+};
+
+static const struct mt_key_part model_parts[] = {{.rows = model_rows}, {0}};
+static const struct mt_keys model_keys = {.parts = model_parts, .what = "a model has"};
+
+/* The last part of a path, in the arena. */
+static enum mt_status name_of_path(const struct mt_keys_reader *reader, const char *path, const char **name)
+{
+    size_t end = strlen(path);
+    char *copy = NULL;
+    while (end > 1 && path[end - 1] == '/') end--;
+    size_t start = end;
+    while (start > 0 && path[start - 1] != '/') start--;
+    enum mt_status status = mt_arena_copy_text(reader->arena, path + start, end - start, &copy);
+    *name = copy;
+    return status;
+}
+
+static enum mt_status add_model(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                void *target)
+{
+    static const struct mt_key_row row = {.kind = MT_KEY_NAME, .values = "FOLDER"};
+    struct mt_compare_settings *settings = target;
+    struct mt_compare_model model = {0};
+    enum mt_status status = MT_OK;
+    if (settings->models == MT_COMPARE_MOST_MODELS)
+        return mt_key_fail(reader, entry, NULL, "more than %d models", MT_COMPARE_MOST_MODELS);
+    if (entry->node->kind == MT_YAML_MAP) {
+        struct mt_keys_reader members = mt_keys_reader_within(reader, &model_keys, &model);
+        status = mt_keys_read_map(&members, entry->node, entry->word);
+        if (status == MT_OK && model.path == NULL)
+            status = mt_key_fail(reader, entry, NULL, "a model needs path");
+    } else {
+        struct mt_key_entry folder = *entry;
+        folder.row = &row;
+        status = mt_key_store(reader, &folder, &model.path);
+    }
+    if (status == MT_OK && model.name == NULL) status = name_of_path(reader, model.path, &model.name);
+    // One model names no cell.
+    if (status == MT_OK && strcmp(entry->name, "models") == 0)
+        status = mt_compare_check_name(reader, entry, "the name of a model", model.name);
+    for (size_t i = 0; i < settings->models && status == MT_OK; i++) {
+        if (strcmp(settings->model[i].name, model.name) == 0)
+            status = mt_key_fail(reader, entry, NULL,
+                                 "two models are called %s; give {name: N, path: FOLDER}", model.name);
+    }
+    if (status == MT_OK) settings->model[settings->models++] = model;
+    return status;
+}
+
+// ------------------------------------------------------------------ methods
 
 static enum mt_status set_grid_method(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
                                       void *target)
@@ -72,7 +130,8 @@ static enum mt_status add_method(const struct mt_keys_reader *reader, const stru
 static const struct mt_key_row domain_rows[] = {
     {"name", MT_KEY_NAME, DOMAIN(name), "NAME", "required", .meaning = "fit for a file name"},
     {"train", MT_KEY_NAME, DOMAIN(train), "FILE", "required", .meaning = "examples to train on"},
-    {"test", MT_KEY_NAME, DOMAIN(test), "FILE", "required", .meaning = "examples to measure with"},
+    {"test", MT_KEY_NAME, DOMAIN(test), "FILE", "required",
+     .meaning = "examples to measure with; default a share of train, which is then not trained on"},
     {0},
 };
 
@@ -83,15 +142,15 @@ static enum mt_status read_domain_map(const struct mt_keys_reader *reader, const
                                       struct mt_compare_domain *domain)
 {
     struct mt_keys_reader members = mt_keys_reader_within(reader, &domain_keys, domain);
-    const char *train = domain->trained ? "train, " : "";
     enum mt_status status = mt_keys_read_map(&members, entry->node, entry->word);
     if (status != MT_OK) return status;
     if (!domain->trained && domain->train != NULL)
         return mt_key_fail(reader, mt_keys_given(&members, "train"), NULL,
                            "a domain of others has no key 'train'; expected name, test");
-    if (domain->name == NULL || domain->test == NULL || (domain->train == NULL && domain->trained))
-        return mt_key_fail(reader, entry, NULL, "a domain of files needs name, %stest", train);
-    return check_name(reader, mt_keys_given(&members, "name"), "name", domain->name);
+    if (domain->name == NULL || (domain->trained ? domain->train : domain->test) == NULL)
+        return mt_key_fail(reader, entry, NULL, "a domain of files needs name, %s",
+                           domain->trained ? "train" : "test");
+    return mt_compare_check_name(reader, mt_keys_given(&members, "name"), "name", domain->name);
 }
 
 static enum mt_status read_domain(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
@@ -103,8 +162,8 @@ static enum mt_status read_domain(const struct mt_keys_reader *reader, const str
     if (status != MT_OK || mt_synth_domain(domain->name, &known)) return status;
     return mt_key_fail(reader, entry, NULL,
                        "there is no built-in domain '%s': language, reasoning, science, math, "
-                       "code; or give {name: N, %stest: FILE}",
-                       domain->name, domain->trained ? "train: FILE, " : "");
+                       "code; or give {name: N, %s: FILE}",
+                       domain->name, domain->trained ? "train" : "test");
 }
 
 static enum mt_status add_domain(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
@@ -186,7 +245,11 @@ static enum mt_status set_training(const struct mt_keys_reader *reader, const st
 // ------------------------------------------------------------------ the table
 
 static const struct mt_key_row rows[] = {
-    {"model", MT_KEY_NAME, AT(model), "FOLDER", "required", .meaning = "the model every cell starts from"},
+    {"model", MT_KEY_OWN, 0, "FOLDER", "required", .meaning = "the model every cell starts from",
+     .set = add_model},
+    {"models", MT_KEY_EACH, 0, "FOLDERS", "none",
+     .meaning = "several: folders, or maps {name: N, path: FOLDER}; each is compared by itself",
+     .instead = "model", .set = add_model},
     {"out", MT_KEY_NAME, AT(out), "FOLDER", "required",
      .meaning = "where cells, compare.json and report.html go"},
     {"methods", MT_KEY_EACH, 0, "NAMES", "required",
@@ -199,8 +262,9 @@ static const struct mt_key_row rows[] = {
     {"seeds", MT_KEY_EACH, 0, "NUMBERS", "[1]", .meaning = "each method is trained once with each",
      .also = "seed", .set = add_seed},
     {"domains", MT_KEY_EACH, 0, "NAMES", "required",
-     .meaning =
-         "what is trained on: built-in domains (metier synth), or maps {name: N, train: FILE, test: FILE}",
+     .meaning = "what is trained on: built-in domains (metier synth), or maps {name: N, train: FILE, test: "
+                "FILE}; without "
+                "test a tenth of train is held out",
      .set = add_domain},
     {"others", MT_KEY_EACH, 0, "NAMES", "none",
      .meaning = "domains that are measured as well: built-in, or maps {name: N, test: FILE}",
@@ -234,7 +298,7 @@ static const struct mt_key_row rows[] = {
     {0},
 };
 
-static const struct mt_key_part parts[] = {{.rows = rows}, {0}};
+static const struct mt_key_part parts[] = {{.rows = rows}, {.rows = mt_compare_task_rows}, {0}};
 
 const struct mt_keys mt_compare_keys = {
     .parts = parts,

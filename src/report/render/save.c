@@ -3,31 +3,43 @@
 #include "base/files/folder.h"
 #include "report/render.h"
 
-static void put_cell(struct mt_output *out, const struct mt_column *column, size_t row, bool json)
+static void put_cell(struct mt_output *out, const struct mt_column_part *part, size_t row, bool json)
 {
-    if (column->kind == MT_COLUMN_NUMBER) {
+    const struct mt_column *column = part->column;
+    if (part->part == MT_PART_SPREAD) {
+        mt_put_exact(out, column->spreads[row], json ? "null" : "");
+        return;
+    }
+    if (column->kind != MT_COLUMN_LABEL && part->part == MT_PART_VALUE) {
         mt_put_exact(out, column->numbers[row], json ? "null" : "");
-    } else if (json) {
-        mt_put_json(out, mt_column_text(column, row));
+        return;
+    }
+    const char *text =
+        part->part == MT_PART_MARKS ? mt_marks_text(column->marks[row]) : mt_column_text(column, row);
+    if (json) {
+        mt_put_json(out, text);
     } else {
-        mt_put_csv(out, mt_column_text(column, row));
+        mt_put_csv(out, text);
     }
 }
 
 enum mt_status mt_render_csv(const struct mt_figure *figure, struct mt_output *out)
 {
+    struct mt_column_part parts[MT_FIGURE_MOST_PARTS];
+    char name[MT_PART_NAME_BYTES];
     size_t rows = mt_figure_rows(figure);
-    for (int i = 0; i < figure->column_count; i++) {
+    size_t count = mt_figure_parts(figure, parts);
+    for (size_t i = 0; i < count; i++) {
         if (i > 0) mt_put(out, ",");
-        mt_put_csv(out, figure->column[i].name);
+        mt_put_csv(out, mt_part_name(name, &parts[i]));
     }
-    mt_put(out, "\n");
+    mt_put(out, "\r\n");
     for (size_t row = 0; row < rows && out->status == MT_OK; row++) {
-        for (int i = 0; i < figure->column_count; i++) {
+        for (size_t i = 0; i < count; i++) {
             if (i > 0) mt_put(out, ",");
-            put_cell(out, &figure->column[i], row, false);
+            put_cell(out, &parts[i], row, false);
         }
-        mt_put(out, "\n");
+        mt_put(out, "\r\n");
     }
     return out->status;
 }
@@ -41,23 +53,26 @@ static void put_member(struct mt_output *out, const char *name, const char *text
 
 enum mt_status mt_render_json(const struct mt_figure *figure, struct mt_output *out)
 {
+    struct mt_column_part parts[MT_FIGURE_MOST_PARTS];
+    char name[MT_PART_NAME_BYTES];
     size_t rows = mt_figure_rows(figure);
+    size_t count = mt_figure_parts(figure, parts);
     mt_put(out, "{");
     put_member(out, "id", figure->id);
     put_member(out, "title", figure->head.title);
     put_member(out, "meaning", figure->head.meaning);
     put_member(out, "formula", figure->head.formula);
     mt_put(out, "\"columns\": [");
-    for (int i = 0; i < figure->column_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (i > 0) mt_put(out, ", ");
-        mt_put_json(out, figure->column[i].name);
+        mt_put_json(out, mt_part_name(name, &parts[i]));
     }
     mt_put(out, "],\n \"rows\": [");
     for (size_t row = 0; row < rows && out->status == MT_OK; row++) {
         mt_put(out, row > 0 ? ",\n  [" : "\n  [");
-        for (int i = 0; i < figure->column_count; i++) {
+        for (size_t i = 0; i < count; i++) {
             if (i > 0) mt_put(out, ", ");
-            put_cell(out, &figure->column[i], row, true);
+            put_cell(out, &parts[i], row, true);
         }
         mt_put(out, "]");
     }
@@ -88,17 +103,31 @@ static enum mt_status save(const struct mt_figure *figure, const char *folder, c
     return status;
 }
 
-enum mt_status mt_save_numbers(const struct mt_page *page, const char *folder)
+typedef enum mt_status render_figure(const struct mt_figure *figure, struct mt_output *out);
+
+/* FOLDER/IDENDING of every figure of which `wanted` says so. */
+static enum mt_status save_all(const struct mt_page *page, const char *folder, const char *ending,
+                               bool (*wanted)(const struct mt_figure *figure), render_figure *render)
 {
     enum mt_status status = mt_folder_make_all(page->ctx, folder);
     for (const struct mt_section *section = page->first; section != NULL; section = section->next) {
         for (const struct mt_block *block = section->first; block != NULL; block = block->next) {
-            if (block->figure == NULL) continue;
-            if (status == MT_OK) status = save(block->figure, folder, ".csv", mt_render_csv);
-            if (status == MT_OK) status = save(block->figure, folder, ".json", mt_render_json);
+            if (status == MT_OK && block->figure != NULL && wanted(block->figure))
+                status = save(block->figure, folder, ending, render);
         }
     }
     return status;
+}
+
+static bool is_any(const struct mt_figure *figure)
+{
+    (void)figure;
+    return true;
+}
+
+static bool is_table(const struct mt_figure *figure)
+{
+    return figure->head.kind == MT_FIGURE_TABLE || figure->head.kind == MT_FIGURE_GRID;
 }
 
 bool mt_figure_has_picture(const struct mt_figure *figure)
@@ -106,16 +135,22 @@ bool mt_figure_has_picture(const struct mt_figure *figure)
     return figure->head.kind != MT_FIGURE_TABLE && mt_figure_rows(figure) > 0;
 }
 
-enum mt_status mt_save_pictures(const struct mt_page *page, const char *folder)
+enum mt_status mt_save_numbers(const struct mt_page *page, const char *folder)
 {
-    enum mt_status status = mt_folder_make_all(page->ctx, folder);
-    for (const struct mt_section *section = page->first; section != NULL; section = section->next) {
-        for (const struct mt_block *block = section->first; block != NULL; block = block->next) {
-            if (block->figure == NULL || !mt_figure_has_picture(block->figure)) continue;
-            if (status == MT_OK) status = save(block->figure, folder, ".png", mt_render_png);
-        }
-    }
-    return status;
+    enum mt_status status = save_all(page, folder, ".csv", is_any, mt_render_csv);
+    return status == MT_OK ? save_all(page, folder, ".json", is_any, mt_render_json) : status;
+}
+
+enum mt_status mt_save_tables(const struct mt_page *page, const char *folder)
+{
+    return save_all(page, folder, ".csv", is_table, mt_render_csv);
+}
+
+enum mt_status mt_save_pictures(const struct mt_page *page, const char *folder, enum mt_picture format)
+{
+    bool vector = format == MT_PICTURE_SVG;
+    return save_all(page, folder, vector ? ".svg" : ".png", mt_figure_has_picture,
+                    vector ? mt_render_svg : mt_render_png);
 }
 
 // ------------------------------------------------------------------ the whole page
@@ -135,14 +170,28 @@ enum mt_status mt_save_html(const struct mt_page *page, const char *folder, cons
     return status;
 }
 
-enum mt_status mt_save_markdown(const struct mt_page *page, const char *pictures, const char *path,
-                                size_t *bytes)
+static enum mt_status save_text(const struct mt_page *page, const char *pictures, const char *path,
+                                size_t *bytes,
+                                enum mt_status (*render)(const struct mt_page *page, const char *pictures,
+                                                         struct mt_output *out))
 {
     struct mt_output out;
     mt_output_init(&out, page->ctx);
-    enum mt_status status = mt_render_markdown(page, pictures, &out);
+    enum mt_status status = render(page, pictures, &out);
     if (status == MT_OK) status = mt_output_save(&out, path);
     *bytes = out.text.count;
     mt_output_free(&out);
     return status;
+}
+
+enum mt_status mt_save_markdown(const struct mt_page *page, const char *pictures, const char *path,
+                                size_t *bytes)
+{
+    return save_text(page, pictures, path, bytes, mt_render_markdown);
+}
+
+enum mt_status mt_save_latex(const struct mt_page *page, const char *pictures, const char *path,
+                             size_t *bytes)
+{
+    return save_text(page, pictures, path, bytes, mt_render_latex);
 }

@@ -3,19 +3,14 @@
  * numbers are JSON in the page, from which the script draws and offers downloads. A policy in the head
  * forbids every request.
  */
-#include <stdio.h>
+#include <math.h>
 
 #include "base/files/file.h"
 #include "report/render.h"
-#include "report/thin.h"
+#include "report/render/html_data.h"
+#include "report/render/math.h"
 
 #define MOST_PART_BYTES ((size_t)8 << 20)
-
-static const char *const kind_names[] = {
-    [MT_FIGURE_TABLE] = "table",     [MT_FIGURE_LINES] = "lines", [MT_FIGURE_BARS] = "bars",
-    [MT_FIGURE_HEATMAP] = "heatmap", [MT_FIGURE_GRID] = "grid",   [MT_FIGURE_SCATTER] = "scatter",
-    [MT_FIGURE_RADAR] = "radar",
-};
 
 // ------------------------------------------------------------------ parts
 
@@ -74,95 +69,6 @@ void mt_html_parts_free(struct mt_html_parts *parts)
     mt_byte_list_free(&parts->charts);
 }
 
-// ------------------------------------------------------------------ numbers in the page
-
-static void put_codes(struct mt_output *out, const struct mt_column *column, const struct mt_thinned *thinned)
-{
-    bool first = true;
-    mt_put(out, "\"levels\":[");
-    for (size_t i = 0; i < column->level_count; i++) {
-        if (i > 0) mt_put(out, ",");
-        mt_put_json(out, column->levels[i]);
-    }
-    mt_put(out, "],\"codes\":[");
-    for (size_t row = 0; row < thinned->rows && out->status == MT_OK; row++) {
-        if (!mt_thinned_has(thinned, row)) continue;
-        mt_putf(out, first ? "%u" : ",%u", (unsigned)column->codes[row]);
-        first = false;
-    }
-    mt_put(out, "]");
-}
-
-static void put_numbers(struct mt_output *out, const struct mt_column *column,
-                        const struct mt_thinned *thinned)
-{
-    bool first = true;
-    mt_put(out, "\"values\":[");
-    for (size_t row = 0; row < thinned->rows && out->status == MT_OK; row++) {
-        if (!mt_thinned_has(thinned, row)) continue;
-        if (!first) mt_put(out, ",");
-        mt_put_exact(out, column->numbers[row], "null");
-        first = false;
-    }
-    mt_put(out, "]");
-}
-
-static void put_named(struct mt_output *out, const char *name, const char *text)
-{
-    mt_putf(out, ",\"%s\":", name);
-    mt_put_json(out, text);
-}
-
-static void put_data(struct mt_output *out, const struct mt_figure *figure, const struct mt_thinned *thinned)
-{
-    const struct mt_figure_head *head = &figure->head;
-    mt_put(out, "{\"id\":");
-    mt_put_json(out, figure->id);
-    put_named(out, "kind", kind_names[head->kind]);
-    put_named(out, "title", head->title);
-    put_named(out, "meaning", head->meaning);
-    put_named(out, "formula", head->formula);
-    put_named(out, "x", head->x);
-    put_named(out, "y", head->y);
-    put_named(out, "value", head->value);
-    mt_putf(out, ",\"band\":%s,\"log\":%s,\"centre\":", head->band ? "true" : "false",
-            head->log_y ? "true" : "false");
-    if (head->centred) {
-        mt_put_exact(out, head->centre, "null");
-    } else {
-        mt_put(out, "null");
-    }
-    if (head->kind == MT_FIGURE_HEATMAP || head->kind == MT_FIGURE_GRID) {
-        double low = 0.0;
-        double high = 0.0;
-        mt_figure_span(figure, &low, &high);
-        mt_put(out, ",\"range\":[");
-        mt_put_exact(out, low, "null");
-        mt_put(out, ",");
-        mt_put_exact(out, high, "null");
-        mt_put(out, "]");
-    } else if (head->kind != MT_FIGURE_TABLE) {
-        mt_putf(out, ",\"kindred\":%zu,\"colours\":[", mt_figure_kindred(figure));
-        for (size_t i = 0; i < figure->column[0].level_count; i++)
-            mt_putf(out, i > 0 ? ",%u" : "%u", (unsigned)mt_figure_colour(figure, i));
-        mt_put(out, "]");
-    }
-    mt_putf(out, ",\"rows\":%zu,\"columns\":[", thinned->kept);
-    for (int i = 0; i < figure->column_count; i++) {
-        const struct mt_column *column = &figure->column[i];
-        mt_put(out, i > 0 ? ",{\"name\":" : "{\"name\":");
-        mt_put_json(out, column->name);
-        mt_put(out, ",");
-        if (column->kind == MT_COLUMN_LABEL) {
-            put_codes(out, column, thinned);
-        } else {
-            put_numbers(out, column, thinned);
-        }
-        mt_put(out, "}");
-    }
-    mt_put(out, "]}");
-}
-
 // ------------------------------------------------------------------ elements
 
 static void put_element(struct mt_output *out, const char *open, const char *text, const char *close)
@@ -172,11 +78,60 @@ static void put_element(struct mt_output *out, const char *open, const char *tex
     mt_put(out, close);
 }
 
-static void put_table(struct mt_output *out, const struct mt_figure *figure)
+/* Texts in which formulas are set. */
+static void put_worded(struct mt_output *out, const char *open, const char *text, const char *close)
+{
+    mt_put(out, open);
+    mt_put_html_math(out, text);
+    mt_put(out, close);
+}
+
+static void put_measure(struct mt_output *out, const struct mt_column *column, size_t row)
+{
+    char text[MT_NUMBER_BYTES];
+    unsigned marks = column->marks[row];
+    mt_put(out, (marks & MT_MARK_BEST) != 0     ? "<td class=\"n best\">"
+                : (marks & MT_MARK_SECOND) != 0 ? "<td class=\"n second\">"
+                                                : "<td class=\"n\">");
+    put_element(out, "<b>", mt_fixed_text(text, column->numbers[row], column->decimals, column->is_signed),
+                "</b>");
+    if (isfinite(column->numbers[row]) && isfinite(column->spreads[row]))
+        put_element(out, "<i>", mt_fixed_text(text, column->spreads[row], column->decimals, false), "</i>");
+    if ((marks & MT_MARK_BEYOND) != 0) mt_put(out, "<sup>*</sup>");
+    mt_put(out, "</td>");
+}
+
+static void put_cell(struct mt_output *out, const struct mt_figure *figure, int index, size_t row)
 {
     char number[MT_NUMBER_BYTES];
+    const struct mt_column *column = &figure->column[index];
+    if (column->kind == MT_COLUMN_MEASURE) {
+        put_measure(out, column, row);
+    } else if (column->kind == MT_COLUMN_NUMBER) {
+        put_element(out, "<td class=\"n\">", mt_number_text(number, column->numbers[row]), "</td>");
+    } else {
+        put_element(out, index == 0 ? "<th scope=\"row\">" : "<td>", mt_column_text(column, row),
+                    index == 0 ? "</th>" : "</td>");
+    }
+}
+
+/* What the marks of a table mean. */
+static void put_marks_note(struct mt_output *out, unsigned marks)
+{
+    if (marks == 0) return;
+    mt_put(out, "<p class=\"note marks\">");
+    if ((marks & MT_MARK_BEST) != 0)
+        mt_put(out, "<b class=\"best\">best</b> and <span class=\"second\">second best</span> of a column");
+    if ((marks & MT_MARK_BEYOND) != 0)
+        mt_put(out, (marks & MT_MARK_BEST) != 0 ? "; * beyond chance: p &lt; 0.05"
+                                                : "* beyond chance: p &lt; 0.05");
+    mt_put(out, ".</p>\n");
+}
+
+static void put_table(struct mt_output *out, const struct mt_figure *figure)
+{
     size_t rows = mt_figure_rows(figure);
-    mt_put(out, "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr>");
+    mt_put(out, "<div class=\"wide\"><div class=\"scroll\" tabindex=\"0\"><table><thead><tr>");
     for (int i = 0; i < figure->column_count; i++) {
         bool label = figure->column[i].kind == MT_COLUMN_LABEL;
         put_element(out, label ? "<th scope=\"col\">" : "<th scope=\"col\" class=\"n\">",
@@ -184,19 +139,12 @@ static void put_table(struct mt_output *out, const struct mt_figure *figure)
     }
     mt_put(out, "</tr></thead><tbody>\n");
     for (size_t row = 0; row < rows && out->status == MT_OK; row++) {
-        mt_put(out, "<tr>");
-        for (int i = 0; i < figure->column_count; i++) {
-            const struct mt_column *column = &figure->column[i];
-            if (column->kind == MT_COLUMN_NUMBER) {
-                put_element(out, "<td class=\"n\">", mt_number_text(number, column->numbers[row]), "</td>");
-            } else {
-                put_element(out, i == 0 ? "<th scope=\"row\">" : "<td>", mt_column_text(column, row),
-                            i == 0 ? "</th>" : "</td>");
-            }
-        }
+        mt_put(out, mt_figure_has_rule(figure, row) ? "<tr class=\"rule\">" : "<tr>");
+        for (int i = 0; i < figure->column_count; i++) put_cell(out, figure, i, row);
         mt_put(out, "</tr>\n");
     }
-    mt_put(out, "</tbody></table></div>\n");
+    mt_put(out, "</tbody></table></div></div>\n");
+    put_marks_note(out, mt_figure_marks(figure));
 }
 
 /* Rows of a heat map decide how high it is. */
@@ -209,18 +157,36 @@ static int plot_height(const struct mt_figure *figure)
     return height < 200 ? 200 : (height > 1400 ? 1400 : (int)height);
 }
 
+static void put_canvas(struct mt_output *out, const struct mt_figure *figure, const char *panel)
+{
+    mt_put(out, "<canvas role=\"img\" aria-label=\"");
+    mt_put_html(out, figure->head.title);
+    mt_put(out, ". ");
+    mt_put_html(out, panel != NULL ? panel : figure->head.meaning);
+    mt_put(out, "\"></canvas>");
+}
+
 static void put_plot(struct mt_output *out, const struct mt_figure *figure)
 {
+    const struct mt_column *panels = mt_figure_panels(figure);
     if (mt_figure_rows(figure) == 0) {
         mt_put(out, "<p class=\"empty\">No data.</p>\n");
         return;
     }
-    mt_putf(out, "<div class=\"plot %s\" style=\"height:%dpx\"><canvas role=\"img\" aria-label=\"",
-            kind_names[figure->head.kind], plot_height(figure));
-    mt_put_html(out, figure->head.title);
-    mt_put(out, ". ");
-    mt_put_html(out, figure->head.meaning);
-    mt_put(out, "\"></canvas></div>\n");
+    if (panels == NULL) {
+        mt_putf(out, "<div class=\"plot %s\" style=\"height:%dpx\">", mt_figure_kind_name(figure),
+                plot_height(figure));
+        put_canvas(out, figure, NULL);
+        mt_put(out, "</div>\n");
+        return;
+    }
+    mt_put(out, "<div class=\"panels\">\n");
+    for (size_t i = 0; i < panels->level_count; i++) {
+        put_element(out, "<div class=\"panel\"><h4>", panels->levels[i], "</h4><div class=\"plot\">");
+        put_canvas(out, figure, panels->levels[i]);
+        mt_put(out, "</div></div>\n");
+    }
+    mt_put(out, "</div>\n");
 }
 
 static enum mt_status put_figure(struct mt_output *out, const struct mt_figure *figure)
@@ -229,10 +195,10 @@ static enum mt_status put_figure(struct mt_output *out, const struct mt_figure *
     bool table = figure->head.kind == MT_FIGURE_TABLE;
     if (out->status == MT_OK) out->status = mt_thin(figure, MT_THIN_ROWS, &thinned);
     if (out->status != MT_OK) return out->status;
-    mt_putf(out, "<figure id=\"f-%s\" class=\"%s\" data-figure=\"%s\"><figcaption>", figure->id,
-            kind_names[figure->head.kind], figure->id);
+    mt_putf(out, "<figure id=\"f-%s\" class=\"%s%s\" data-figure=\"%s\"><figcaption>", figure->id,
+            mt_figure_kind_name(figure), mt_figure_panels(figure) != NULL ? " many" : "", figure->id);
     put_element(out, "<h3>", figure->head.title, "</h3>");
-    put_element(out, "<p>", figure->head.meaning, "</p></figcaption>\n");
+    put_worded(out, "<p>", figure->head.meaning, "</p></figcaption>\n");
     if (table) {
         put_table(out, figure);
     } else {
@@ -247,11 +213,11 @@ static enum mt_status put_figure(struct mt_output *out, const struct mt_figure *
                     : "every so-manyth");
     mt_put(out, "<div class=\"foot\">");
     if (figure->head.formula[0] != '\0')
-        put_element(out, "<p class=\"formula\"><b>Formula</b> ", figure->head.formula, "</p>");
+        put_worded(out, "<p class=\"formula\">", figure->head.formula, "</p>");
     mt_put(out, "<p class=\"get\"><button type=\"button\" data-get=\"csv\">CSV</button>"
                 "<button type=\"button\" data-get=\"json\">JSON</button></p></div>\n"
                 "<script type=\"application/json\">");
-    put_data(out, figure, &thinned);
+    mt_put_figure_data(out, figure, &thinned);
     mt_put(out, "</script></figure>\n");
     mt_thinned_free(&thinned);
     return out->status;
@@ -272,6 +238,10 @@ static void put_head(struct mt_output *out, const struct mt_page *page, const st
     if (page->subtitle[0] != '\0') put_element(out, "<p>", page->subtitle, "</p>");
     mt_put(out,
            "</div><button type=\"button\" id=\"theme\" title=\"Light or dark\">Theme</button></header>\n");
+}
+
+static void put_cards(struct mt_output *out, const struct mt_page *page)
+{
     if (page->first_card == NULL) return;
     mt_put(out, "<dl class=\"cards\">\n");
     for (const struct mt_card *card = page->first_card; card != NULL; card = card->next) {
@@ -292,24 +262,64 @@ static void put_contents(struct mt_output *out, const struct mt_page *page)
     mt_put(out, "</ol></nav>\n<main>\n");
 }
 
+static void put_finding(struct mt_output *out, const struct mt_block *block)
+{
+    static const char *const tones[] = {"plain", "good", "bad", "open"};
+    mt_putf(out, "<p class=\"finding %s\">", tones[block->tone]);
+    put_worded(out, "<b>", block->headline, "</b> ");
+    put_worded(out, "", block->text, "</p>\n");
+}
+
+/* Findings on one side, the figure on the other. */
+static void put_verdict(struct mt_output *out, const struct mt_section *section)
+{
+    mt_put(out, "<div class=\"verdict\"><div>\n");
+    for (const struct mt_block *block = section->first; block != NULL; block = block->next) {
+        if (block->headline != NULL) {
+            put_finding(out, block);
+        } else if (block->figure == NULL) {
+            put_worded(out, "<p class=\"text\">", block->text, "</p>\n");
+        }
+    }
+    mt_put(out, "</div>\n");
+    for (const struct mt_block *block = section->first; block != NULL; block = block->next) {
+        if (block->figure != NULL) (void)put_figure(out, block->figure);
+    }
+    mt_put(out, "</div></section>\n");
+}
+
+static void put_section(struct mt_output *out, const struct mt_section *section)
+{
+    mt_putf(out, "<section id=\"s-%s\">", section->id);
+    put_element(out, "<h2>", section->title, "</h2>\n");
+    if (section->verdict) {
+        put_verdict(out, section);
+        return;
+    }
+    mt_put(out, "<div class=\"blocks\">\n");
+    for (const struct mt_block *block = section->first; block != NULL && out->status == MT_OK;
+         block = block->next) {
+        if (block->figure != NULL) {
+            (void)put_figure(out, block->figure);
+        } else if (block->headline != NULL) {
+            put_finding(out, block);
+        } else {
+            put_worded(out, "<p class=\"text\">", block->text, "</p>\n");
+        }
+    }
+    mt_put(out, "</div></section>\n");
+}
+
 enum mt_status mt_render_html(const struct mt_page *page, const struct mt_html_parts *parts,
                               struct mt_output *out)
 {
+    const struct mt_section *section = page->first;
     put_head(out, page, parts);
     put_contents(out, page);
-    for (const struct mt_section *section = page->first; section != NULL; section = section->next) {
-        mt_putf(out, "<section id=\"s-%s\">", section->id);
-        put_element(out, "<h2>", section->title, "</h2>\n<div class=\"blocks\">\n");
-        for (const struct mt_block *block = section->first; block != NULL && out->status == MT_OK;
-             block = block->next) {
-            if (block->figure != NULL) {
-                (void)put_figure(out, block->figure);
-            } else {
-                put_element(out, "<p class=\"text\">", block->text, "</p>\n");
-            }
-        }
-        mt_put(out, "</div></section>\n");
-    }
+    // What was found comes before everything else.
+    for (; section != NULL && section->verdict; section = section->next) put_section(out, section);
+    put_cards(out, page);
+    for (; section != NULL; section = section->next) put_section(out, section);
     mt_put(out, "</main></div>\n<script>");
     mt_put_bytes(out, parts->charts.data, parts->charts.count);
     mt_put(out, "</script>\n<script>");

@@ -1,17 +1,19 @@
 /*
  * What a comparison is told: one YAML file, then key=value words over it.
  *
- *     model: share/models/tiny-deepseek-v2
+ *     models: [models/one, {name: two, path: models/two}]
  *     out: build/compare
  *     methods: [aux, paper, {name: paper-strong, method: paper, objective.beta: 0.01}]
  *     seeds: [1, 2, 3]
  *     domains: [math, {name: law, train: law.jsonl, test: law-test.jsonl}]
  *     others: [code]
+ *     tasks: [gsm8k, {task: mmlu, limit: 100}, {task: math500, max_tokens: [512, 1024]}]
+ *     evaluation: {data: data, limit: 500}
  *     training: {steps: 100, lora.rank: 16}
  *
- * Every method is trained on every domain with every seed: a cell each. What stands under `training` are keys
- * of `metier train`, the same for all; a method's own keys come over them. A table (settings_keys.c) holds
- * every key of the comparison itself.
+ * Every method is trained from every model on every domain with every seed: a cell each. What stands under
+ * `training` are keys of `metier train`, the same for all; a method's own keys come over them. A table
+ * (settings_keys.c) holds every key of the comparison itself.
  */
 #ifndef MT_COMPARE_SETTINGS_H
 #define MT_COMPARE_SETTINGS_H
@@ -19,12 +21,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "compare/words.h"
+#include "compare/settings/words.h"
 
 #define MT_COMPARE_MOST_METHODS 256 // with those of the grid
 #define MT_COMPARE_MOST_SEEDS   64
 #define MT_COMPARE_MOST_DOMAINS 16
 #define MT_COMPARE_MOST_GRID    16 // values of one axis
+#define MT_COMPARE_MOST_MODELS  16
+#define MT_COMPARE_MOST_TASKS   64 // each budget of tokens counts
+#define MT_COMPARE_MOST_BUDGETS 8
+
+struct mt_compare_model {
+    const char *name; // fit for a file name
+    const char *path;
+};
 
 struct mt_compare_method {
     const char *name; // fit for a file name
@@ -36,8 +46,25 @@ struct mt_compare_method {
 struct mt_compare_domain {
     const char *name;  // fit for a file name
     const char *train; // NULL: built-in problems
-    const char *test;  // NULL: built-in problems
+    const char *test;  // NULL: built-in problems, or where `train` is a file a share of it (mt_cell_data)
     bool trained;      // else only measured
+};
+
+/* How many tokens an answer may have: one column of the tables each. */
+struct mt_compare_budgets {
+    int64_t tokens[MT_COMPARE_MOST_BUDGETS];
+    size_t count; // 0: as the task says
+};
+
+/* An entry of `tasks`, or what those have that do not say themselves. */
+struct mt_compare_entry {
+    const char *name;     // of the column, fit for a file name
+    const char *task;     // what metier eval is asked for: a task, a family, a group, a file
+    int64_t limit;        // questions at most, spread over its parts; 0: all
+    int64_t shots;        // examples before each; -1: as the task says
+    const char *template; // NULL: as in training
+    struct mt_compare_budgets budgets;
+    bool own_budgets; // it has said so itself
 };
 
 struct mt_compare_axis {
@@ -53,16 +80,23 @@ struct mt_compare_grid {
 /* All texts live in the arena the settings were read with. The key of a field is at its right. */
 struct mt_compare_settings {
     const char *file;      // where they come from, for messages
-    const char *model;     // model
     const char *out;       // out
     const char *reference; // reference: the method others are held against; must be among them
+    struct mt_compare_model model[MT_COMPARE_MOST_MODELS]; // model, models
+    size_t models;
     struct mt_compare_method method[MT_COMPARE_MOST_METHODS]; // methods, then the grid's
     size_t methods;
     uint64_t seed[MT_COMPARE_MOST_SEEDS]; // seeds
     size_t seeds;
     struct mt_compare_domain domain[MT_COMPARE_MOST_DOMAINS]; // domains, then others
     size_t domains, trained;                                  // the first `trained` are trained on
-    struct mt_compare_words training;                         // training
+    struct mt_compare_entry entry[MT_COMPARE_MOST_TASKS]; // tasks; compare/tasks.h has what they stand for
+    size_t entries;
+    struct mt_compare_entry asking;        // evaluation.limit, .shots, .template, .max_tokens
+    const char *data;                      // evaluation.data; NULL: nobody said
+    int64_t context;                       // evaluation.context; 0: chosen
+    bool skip_missing;                     // evaluation.skip_missing
+    struct mt_compare_words training;      // training
     struct mt_compare_words training_over; // those of them that were given as words over the file
     bool methods_over;                     // methods was
     struct mt_compare_grid grid;           // grid; method NULL: none

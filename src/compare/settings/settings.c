@@ -1,5 +1,5 @@
 /* Settings of a comparison: what the table reads, training's words, the grid's methods, what cannot be. */
-#include "compare/settings.h"
+#include "compare/settings/settings.h"
 
 #include <string.h>
 
@@ -75,7 +75,7 @@ static enum mt_status check(const struct mt_keys_reader *reader)
     if (settings->methods == 0) missing = "methods";
     if (settings->trained == 0) missing = "domains";
     if (settings->out == NULL) missing = "out";
-    if (settings->model == NULL) missing = "model";
+    if (settings->models == 0) missing = "model";
     if (missing != NULL) return mt_key_fail(reader, NULL, NULL, "%s is missing", missing);
     if (settings->reference == NULL) settings->reference = settings->method[0].name;
     if (mt_compare_reference(settings) == settings->methods)
@@ -123,7 +123,7 @@ static enum mt_status read_settings(struct mt_keys_reader *reader, const char *t
     struct mt_compare_settings *settings = reader->target;
     void *memory = NULL;
     size_t own_count = 0;
-    *settings = (struct mt_compare_settings){.file = reader->file};
+    *settings = (struct mt_compare_settings){.file = reader->file, .asking = {.shots = -1}};
     enum mt_status status = mt_arena_allocate(reader->arena, (word_count + 1) * sizeof(char *), &memory);
     const char **own = memory;
     for (size_t i = 0; i < word_count && status == MT_OK; i++) {

@@ -1,0 +1,168 @@
+/* A cell's benchmarks: what was trained is opened as metier eval opens it, and asked. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/interrupt.h"
+#include "compare/cell.h"
+#include "infer/task_evaluation.h"
+#include "train/settings/settings.h"
+
+#define PATH_BYTES 4096
+
+struct evaluating {
+    const struct mt_cell_job *job;
+    const struct mt_cell *cell;
+    const struct mt_train_settings *training;
+    struct mt_comm *comm; // of this process alone
+    struct mt_interrupt interrupt;
+    struct mt_session session;    // opened when the first benchmark asks, and again for another template
+    const char *template;         // of the session
+    char model[PATH_BYTES];       // what is evaluated: the base, or what was trained of it
+    char adapter[PATH_BYTES];     // "": none
+    size_t task;                  // at hand, and its part
+    size_t before;                // questions of the parts that are done
+    size_t part_done, part_count; // of the part at hand
+};
+
+/* A run of LoRA leaves an adapter, one of whole parameters a model. */
+static void find_trained(struct evaluating *e)
+{
+    const struct mt_train_settings *training = e->training;
+    bool adapter = training->train == MT_TRAIN_LORA;
+    e->adapter[0] = '\0';
+    (void)snprintf(e->model, sizeof e->model, "%s", training->model);
+    if (e->cell->base) return;
+    if (adapter)
+        (void)snprintf(e->adapter, sizeof e->adapter, "%s/adapter", training->out);
+    else
+        (void)snprintf(e->model, sizeof e->model, "%s/model", training->out);
+}
+
+/* As the entry says, else as in training; "none": plain texts. */
+static const char *template_of(const struct evaluating *e, const struct mt_compare_task *task)
+{
+    return task->entry->template != NULL ? task->entry->template : e->training->template_name;
+}
+
+static enum mt_status open_session(struct evaluating *e, const char *template, const char *device)
+{
+    const struct mt_compare_settings *settings = e->job->settings;
+    const struct mt_session_options options = {
+        .directory = e->model,
+        .adapter = e->adapter[0] != '\0' ? e->adapter : NULL,
+        .template_name = template != NULL && strcmp(template, "none") != 0 ? template : NULL,
+        .templates = e->job->templates,
+        .template_options = e->training->template_options,
+        .template_date = e->training->template_date,
+        .bos = MT_BOS_TOKENIZER,
+        .device = device,
+        .threads = (int)settings->threads,
+        .context = settings->context};
+    bool same = template == e->template ||
+                (template != NULL && e->template != NULL && strcmp(template, e->template) == 0);
+    if (e->session.ctx != NULL && same) return MT_OK;
+    mt_session_close(&e->session);
+    e->template = template;
+    return mt_session_open(e->job->ctx, &options, &e->session);
+}
+
+// ------------------------------------------------------------------ while it is answered
+
+static bool told_to_stop(void *self)
+{
+    const struct evaluating *e = self;
+    return mt_interrupt_seen(&e->interrupt) != 0;
+}
+
+/* Parts come one after the other: a count that falls back is the next one's. */
+static void progressed(void *self, size_t done, size_t count)
+{
+    struct evaluating *e = self;
+    if (done < e->part_done || count != e->part_count) e->before += e->part_done;
+    e->part_done = done;
+    e->part_count = count;
+    if (e->job->asked != NULL)
+        e->job->asked(e->job->self, e->task, e->before + done, e->job->tasks->task[e->task].questions);
+}
+
+/* The task's own metric; of a group or family the mean over its parts' samples. */
+static void take_value(const struct mt_compare_task *task, const struct mt_task_result *results,
+                       struct mt_cell_task *value)
+{
+    struct mt_metric_result metric = results[0].metrics[0];
+    size_t samples = results[0].done;
+    if (mt_eval_group(results, task->list.count, 0, &metric)) samples = metric.samples;
+    *value = (struct mt_cell_task){
+        .known = true, .value = metric.value, .low = metric.low, .high = metric.high, .samples = samples};
+}
+
+static enum mt_status evaluate_task(struct evaluating *e, const char *out, struct mt_cell_task *value,
+                                    bool *stopped)
+{
+    const struct mt_cell_job *job = e->job;
+    const struct mt_compare_task *task = &job->tasks->task[e->task];
+    const char *template = template_of(e, task);
+    const char *const template_options[] = {e->training->template_options, NULL};
+    const struct mt_task_evaluation_options options = {
+        .list = &task->list,
+        .data = job->data,
+        .source = {.out = out,
+                   .model = e->model,
+                   .adapter = e->adapter[0] != '\0' ? e->adapter : NULL,
+                   .adapter_name = "the cell's",
+                   .template_name = template,
+                   .templates = job->templates,
+                   .template_options = template_options,
+                   .bos = "tokenizer",
+                   .context = job->settings->context,
+                   .temperature = -1.0,
+                   .top_p = -1.0,
+                   .max_new = task->max_tokens},
+        .device = job->device,
+        .judge = job->judge,
+        .comm = e->comm,
+        .log = job->log,
+        .stop = told_to_stop,
+        .progressed = progressed,
+        .self = e};
+    struct mt_task_evaluation evaluation;
+    enum mt_status status = mt_task_evaluation_open(job->ctx, &options, &evaluation);
+    if (status == MT_OK) status = open_session(e, template, evaluation.device);
+    const struct mt_task_answering answering = {.session = &e->session, .routing = true};
+    if (status == MT_OK) status = mt_task_evaluation_run(&evaluation, &answering);
+    for (size_t i = 0; status == MT_OK && i < task->list.count; i++)
+        *stopped = *stopped || evaluation.results[i].stopped;
+    if (status == MT_OK && !*stopped) take_value(task, evaluation.results, value);
+    mt_task_evaluation_close(&evaluation);
+    return status;
+}
+
+enum mt_status mt_cell_evaluate(const struct mt_cell_job *job, struct mt_cell *cell,
+                                const struct mt_train_settings *training, const char *identity,
+                                bool *interrupted, int *signal)
+{
+    struct evaluating e = {.job = job, .cell = cell, .training = training};
+    char out[PATH_BYTES];
+    if (job->tasks->count == 0) return MT_OK;
+    enum mt_status status = mt_comm_open_alone(job->ctx, &e.comm);
+    if (status != MT_OK) return status;
+    find_trained(&e);
+    if (job->signals) mt_interrupt_begin(&e.interrupt, NULL, "");
+    for (size_t t = 0; t < job->tasks->count && status == MT_OK && !*interrupted; t++) {
+        if (cell->result.task[t].known) continue;
+        e.task = t;
+        e.before = e.part_done = e.part_count = 0;
+        int length = snprintf(out, sizeof out, "%s/eval/%s", cell->folder, job->tasks->task[t].name);
+        if (length < 0 || (size_t)length >= sizeof out)
+            status = mt_fail(job->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", cell->folder);
+        if (status == MT_OK) status = evaluate_task(&e, out, &cell->result.task[t], interrupted);
+        if (status == MT_OK && !*interrupted) status = mt_cell_file_write(job, cell, identity);
+    }
+    *signal = mt_interrupt_seen(&e.interrupt);
+    *interrupted = *interrupted || *signal != 0; // it may have come after the last question
+    mt_session_close(&e.session);
+    mt_interrupt_end(&e.interrupt);
+    mt_comm_close(e.comm);
+    return status;
+}

@@ -1,0 +1,162 @@
+/* A comparison's page: its head, and the order of its parts. */
+#include "compare/page.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/amount.h"
+#include "compare/page/parts.h"
+#include "report/output.h"
+
+const char *mt_compare_mean_text(char text[MT_COMPARE_TEXT_BYTES], const struct mt_compare_figure_row *row,
+                                 const struct mt_moments *moments)
+{
+    int length = 0;
+    if (isnan(moments->mean)) {
+        (void)snprintf(text, MT_COMPARE_TEXT_BYTES, "–");
+        return text;
+    }
+    length = snprintf(text, MT_COMPARE_TEXT_BYTES, "%.*f", row->decimals, row->factor * moments->mean);
+    if (!isnan(moments->deviation) && length > 0 && length < MT_COMPARE_TEXT_BYTES)
+        (void)snprintf(text + length, MT_COMPARE_TEXT_BYTES - (size_t)length, " ± %.*f", row->decimals,
+                       row->factor * moments->deviation);
+    return text;
+}
+
+static struct mt_compare_view view_of(const struct mt_comparison *comparison, struct mt_page *page,
+                                      size_t model)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    struct mt_compare_view view = {
+        .comparison = comparison, .page = page, .model = model, .reference = mt_compare_reference(settings)};
+    while (view.methods < settings->methods && !settings->method[view.methods].in_grid) view.methods++;
+    return view;
+}
+
+static void add_cards(const struct mt_comparison *comparison, struct mt_page *page, size_t known)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    char number[MT_NUMBER_BYTES];
+    char text[MT_COMPARE_TEXT_BYTES];
+    if (settings->models > 1)
+        mt_page_card(page, "models", mt_number_text(number, (double)settings->models), "");
+    mt_page_card(page, "methods", mt_number_text(number, (double)settings->methods), "");
+    mt_page_card(page, "seeds", mt_number_text(number, (double)settings->seeds), "");
+    mt_page_card(page, "domains", mt_number_text(number, (double)settings->trained), "trained on");
+    if (comparison->tasks.count > 0)
+        mt_page_card(page, "benchmarks", mt_number_text(number, (double)comparison->tasks.count), "");
+    (void)snprintf(text, sizeof text, "of %zu", comparison->cells);
+    mt_page_card(page, "cells", mt_number_text(number, (double)known), text);
+    mt_page_card(page, "reference", settings->reference, "");
+}
+
+/* Cells that are not there, and why. */
+static void add_failures(const struct mt_comparison *comparison, struct mt_page *page, size_t known)
+{
+    if (known < comparison->cells)
+        mt_page_finding(page, MT_TONE_BAD, "Cells are missing.",
+                        "Of %s %zu missing; what is shown is of the others.",
+                        mt_counted(comparison->cells, "cell", "cells").text, comparison->cells - known);
+    for (size_t i = 0; i < mt_comparison_jobs(comparison); i++) {
+        const struct mt_cell *cell = mt_comparison_job(comparison, i);
+        if (cell->failure != NULL)
+            mt_page_finding(page, MT_TONE_BAD, "A cell failed.", "%.100s: %.600s", cell->name, cell->failure);
+    }
+}
+
+static void add_verdict(const struct mt_comparison *comparison, struct mt_page *page)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    size_t known = 0;
+    for (size_t i = 0; i < comparison->cells; i++) known += comparison->cell[i].result.known ? 1 : 0;
+    mt_page_subtitle(page, "metier compare");
+    mt_page_verdict(page, "Verdict");
+    for (size_t i = 0; i < settings->models; i++) {
+        struct mt_compare_view view = view_of(comparison, page, i);
+        mt_page_compare_verdict(&view);
+    }
+    if (settings->seeds == 1)
+        mt_page_finding(page, MT_TONE_OPEN, "One seed.", "Differences may be chance: more seeds tell.");
+    add_failures(comparison, page, known);
+    mt_page_compare_picture(comparison, page);
+    add_cards(comparison, page, known);
+}
+
+/* What was trained and asked. */
+static void add_setup(const struct mt_comparison *comparison, struct mt_page *page)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    mt_page_section(page, "What was compared");
+    for (size_t i = 0; i < settings->models; i++)
+        mt_page_text(page, "Model %.100s: %.300s.", settings->model[i].name, settings->model[i].path);
+    mt_page_text(
+        page, "Every method is trained on every domain with every seed%s, and measured on held-out problems.",
+        settings->models > 1 ? ", from every model" : "");
+    if (comparison->tasks.count == 0) return;
+    struct mt_figure *table = mt_page_figure(
+        page,
+        &(struct mt_figure_head){.kind = MT_FIGURE_TABLE,
+                                 .title = "Benchmarks asked",
+                                 .meaning = "What each column of the tables asks, and how it is judged."});
+    mt_figure_column(table, MT_COLUMN_LABEL, "benchmark");
+    mt_figure_column(table, MT_COLUMN_LABEL, "task");
+    mt_figure_column(table, MT_COLUMN_LABEL, "metric");
+    mt_figure_column(table, MT_COLUMN_NUMBER, "questions");
+    mt_figure_column(table, MT_COLUMN_NUMBER, "tokens at most");
+    for (size_t t = 0; t < comparison->tasks.count; t++) {
+        const struct mt_compare_task *task = &comparison->tasks.task[t];
+        mt_figure_text(table, task->name);
+        mt_figure_text(table, task->entry->task);
+        mt_figure_text(table, task->metric);
+        mt_figure_number(table, (double)task->questions);
+        mt_figure_number(table, task->max_tokens > 0 ? (double)task->max_tokens : (double)NAN);
+    }
+}
+
+typedef void add_part(const struct mt_compare_view *view);
+
+// The parts in their order; those of one section follow each other.
+static const struct part {
+    const char *section; // NULL: as before
+    add_part *add;
+    enum { ALWAYS, WITH_TASKS, WITH_ABLATIONS, WITH_GRID } when;
+} parts[] = {
+    {"Benchmarks", mt_page_compare_benchmarks, WITH_TASKS},
+    {NULL, mt_page_compare_budgets, WITH_TASKS},
+    {"Whole answers", mt_page_compare_answers, ALWAYS},
+    {NULL, mt_page_compare_radar, ALWAYS},
+    {"Ablation", mt_page_compare_ablation, WITH_ABLATIONS},
+    {NULL, mt_page_compare_claims, WITH_ABLATIONS},
+    {"Balance and geometry", mt_page_compare_geometry, ALWAYS},
+    {NULL, mt_page_compare_bars, ALWAYS},
+    {"Training", mt_page_compare_curves, ALWAYS},
+    {"Experts", mt_page_compare_tokens, ALWAYS},
+    {NULL, mt_page_compare_shares, ALWAYS},
+    {"Sensitivity", mt_page_compare_sensitivity, WITH_GRID},
+    {"Cost", mt_page_compare_cost, ALWAYS},
+};
+
+static bool is_shown(const struct mt_compare_view *view, const struct part *part)
+{
+    switch (part->when) {
+    case WITH_TASKS: return view->comparison->tasks.count > 0;
+    case WITH_ABLATIONS: return mt_view_has_ablations(view);
+    case WITH_GRID: return view->comparison->settings->grid.method != NULL;
+    default: return true;
+    }
+}
+
+enum mt_status mt_comparison_page(const struct mt_comparison *comparison, struct mt_page *page)
+{
+    add_verdict(comparison, page);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        for (size_t model = 0; model < comparison->settings->models; model++) {
+            struct mt_compare_view view = view_of(comparison, page, model);
+            if (!is_shown(&view, &parts[i])) continue;
+            if (parts[i].section != NULL && model == 0) mt_page_section(page, parts[i].section);
+            parts[i].add(&view);
+        }
+    }
+    add_setup(comparison, page);
+    return mt_page_status(page);
+}

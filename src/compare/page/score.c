@@ -1,0 +1,153 @@
+/* The score of methods, and other things the parts share. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/amount.h"
+#include "compare/page/parts.h"
+#include "report/formulas.h"
+
+#define MOST_PAIRS (MT_COMPARE_MOST_SEEDS * MT_COMPARE_MOST_DOMAINS)
+
+const char *mt_view_title(char title[MT_COMPARE_TITLE_BYTES], const struct mt_compare_view *view,
+                          const char *what)
+{
+    const struct mt_compare_settings *settings = view->comparison->settings;
+    (void)snprintf(title, MT_COMPARE_TITLE_BYTES, settings->models > 1 ? "%.90s: %.90s" : "%.90s", what,
+                   settings->model[view->model].name);
+    return title;
+}
+
+/* Of one cell, in points. */
+static double score_of(const struct mt_compare_view *view, size_t method, size_t domain, size_t seed)
+{
+    const struct mt_comparison *comparison = view->comparison;
+    size_t tasks = comparison->tasks.count;
+    double sum = 0.0;
+    if (tasks == 0)
+        return 100.0 * mt_compare_value(comparison, view->model, method, domain, seed, MT_COMPARE_ACCURACY);
+    for (size_t t = 0; t < tasks; t++) {
+        size_t column = mt_compare_task_column(t);
+        sum += mt_compare_column_row(comparison, column)->factor *
+               mt_compare_value(comparison, view->model, method, domain, seed, column);
+    }
+    return sum / (double)tasks;
+}
+
+/* Of all cells of a method, seed by seed and domain by domain. */
+static size_t gather(const struct mt_compare_view *view, size_t method, double scores[MOST_PAIRS])
+{
+    const struct mt_compare_settings *settings = view->comparison->settings;
+    size_t count = 0;
+    for (size_t s = 0; s < settings->seeds; s++) {
+        for (size_t d = 0; d < settings->trained; d++) scores[count++] = score_of(view, method, d, s);
+    }
+    return count;
+}
+
+/* Of each seed the mean over domains, then over seeds. */
+static struct mt_moments over_seeds(const double *scores, size_t seeds, size_t domains)
+{
+    double means[MT_COMPARE_MOST_SEEDS];
+    for (size_t s = 0; s < seeds; s++) {
+        double sum = 0.0;
+        for (size_t d = 0; d < domains; d++) sum += scores[s * domains + d];
+        means[s] = sum / (double)domains;
+    }
+    return mt_moments(means, seeds);
+}
+
+void mt_view_scores(const struct mt_compare_view *view, struct mt_score *scores)
+{
+    const struct mt_compare_settings *settings = view->comparison->settings;
+    double reference[MOST_PAIRS];
+    double values[MOST_PAIRS];
+    double p[MT_COMPARE_MOST_METHODS];
+    double adjusted[MT_COMPARE_MOST_METHODS];
+    size_t pairs = gather(view, view->reference, reference);
+    for (size_t m = 0; m < view->methods; m++) {
+        (void)gather(view, m, values);
+        scores[m].moments = over_seeds(values, settings->seeds, settings->trained);
+        scores[m].paired = mt_paired(values, reference, pairs);
+        p[m] = m == view->reference ? (double)NAN : scores[m].paired.p;
+    }
+    mt_holm(p, view->methods, adjusted);
+    for (size_t m = 0; m < view->methods; m++) scores[m].holm = adjusted[m];
+}
+
+double mt_view_base_score(const struct mt_compare_view *view)
+{
+    const struct mt_comparison *comparison = view->comparison;
+    double sum = 0.0;
+    for (size_t t = 0; t < comparison->tasks.count; t++) {
+        const struct mt_cell_task *base = mt_compare_base(comparison, view->model, t);
+        sum += base != NULL ? comparison->task_row[t].factor * base->value : (double)NAN;
+    }
+    return comparison->tasks.count > 0 ? sum / (double)comparison->tasks.count : (double)NAN;
+}
+
+const char *mt_view_score_name(char name[MT_COMPARE_TITLE_BYTES], const struct mt_compare_view *view)
+{
+    const struct mt_compare_tasks *tasks = &view->comparison->tasks;
+    if (tasks->count > 1)
+        (void)snprintf(name, MT_COMPARE_TITLE_BYTES, "the mean over %s",
+                       mt_counted(tasks->count, "benchmark", "benchmarks").text);
+    else
+        (void)snprintf(name, MT_COMPARE_TITLE_BYTES, "%.100s",
+                       tasks->count == 1 ? tasks->task[0].name : "whole answers that are right");
+    return name;
+}
+
+// Figures of a comparison, and what the report calls them.
+static const struct alias {
+    const char *name, *formula;
+} aliases[] = {
+    {"maxvio", "maxvio"},      {"entropy", "entropy"},
+    {"overlap", "overlap_in"}, {"silhouette", "silhouette_in"},
+    {"rv_token", "rv_token"},  {"rv_expert", "rv_expert"},
+    {"abs_cos", "abs_cos"},    {"information", "information"},
+};
+
+const char *mt_view_formula(const struct mt_compare_figure_row *row)
+{
+    for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++) {
+        if (strcmp(aliases[i].name, row->name) == 0) return mt_formula_of(aliases[i].formula)->formula;
+    }
+    return row->formula;
+}
+
+void mt_view_formulas(char *text, size_t bytes, const struct mt_compare_view *view, const size_t *columns,
+                      size_t count)
+{
+    size_t length = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        const struct mt_compare_figure_row *row = mt_compare_column_row(view->comparison, columns[i]);
+        int added = snprintf(text + length, bytes - length, "%s: %s; ", row->title, mt_view_formula(row));
+        if (added > 0 && length + (size_t)added < bytes) length += (size_t)added;
+    }
+    (void)snprintf(text + length, bytes - length, "%s.", MT_FORMULA_LETTERS);
+}
+
+static bool is_of_paper(const char *name)
+{
+    return strncmp(name, "paper-wo", 8) == 0 || strcmp(name, "paper-only-aux") == 0;
+}
+
+bool mt_view_is_ablation(const struct mt_compare_view *view, size_t method)
+{
+    const char *name = view->comparison->settings->method[method].name;
+    return strcmp(name, "paper") == 0 || strcmp(name, "metier") == 0 || is_of_paper(name);
+}
+
+bool mt_view_has_ablations(const struct mt_compare_view *view)
+{
+    const struct mt_compare_settings *settings = view->comparison->settings;
+    bool paper = false;
+    bool without = false;
+    for (size_t m = 0; m < view->methods; m++) {
+        paper |= strcmp(settings->method[m].name, "paper") == 0;
+        without |= is_of_paper(settings->method[m].name);
+    }
+    return paper && without;
+}

@@ -1,0 +1,238 @@
+/* The page's tables: methods and benchmarks, whole answers, balance and geometry. */
+#include <math.h>
+#include <stdio.h>
+
+#include "compare/page/parts.h"
+
+#define PAIRED                                                                                                  \
+    "mean ± standard deviation over seeds; Δ: mean ± standard error of paired differences (same seed, same " \
+    "domain) to the reference; p: two-sided paired t-test, from three pairs on, corrected by Holm for the "     \
+    "number of methods"
+
+/* A column of measures, with marks; rows are the methods of `shown`, or all. */
+static void put_mean(struct mt_figure *table, const struct mt_compare_figure_row *row,
+                     const struct mt_moments *moments)
+{
+    mt_figure_measure(table, row->factor * moments->mean, row->factor * moments->deviation, false);
+}
+
+static void put_difference(struct mt_figure *table, double factor, const struct mt_paired *paired, double p,
+                           bool reference)
+{
+    double none = (double)NAN;
+    mt_figure_measure(table, reference ? none : factor * paired->mean,
+                      reference ? none : factor * paired->error, p < MT_COMPARE_SIGNIFICANT);
+}
+
+// ------------------------------------------------------------------ benchmarks
+
+static void put_base(const struct mt_compare_view *view, struct mt_figure *table)
+{
+    const struct mt_comparison *comparison = view->comparison;
+    if (isnan(mt_view_base_score(view))) return;
+    mt_figure_text(table, "base");
+    for (size_t t = 0; t < comparison->tasks.count; t++) {
+        const struct mt_cell_task *base = mt_compare_base(comparison, view->model, t);
+        mt_figure_measure(table, base != NULL ? comparison->task_row[t].factor * base->value : (double)NAN,
+                          (double)NAN, false);
+    }
+    mt_figure_measure(table, mt_view_base_score(view), (double)NAN, false);
+    mt_figure_measure(table, (double)NAN, (double)NAN, false);
+    mt_figure_number(table, (double)NAN);
+    mt_figure_measure(table, (double)NAN, (double)NAN, false);
+    mt_figure_rule(table);
+}
+
+static struct mt_figure *open_benchmarks(const struct mt_compare_view *view)
+{
+    const struct mt_comparison *comparison = view->comparison;
+    char title[MT_COMPARE_TITLE_BYTES];
+    char name[MT_COMPARE_TITLE_BYTES];
+    struct mt_figure *table = mt_page_figure(
+        view->page,
+        &(struct mt_figure_head){
+            .kind = MT_FIGURE_TABLE,
+            .title = mt_view_title(title, view, "Methods and benchmarks"),
+            .meaning = "Each benchmark by its own metric, in points of 100; the base is the model before "
+                       "training and is not ranked.",
+            .formula = PAIRED "; rank: mean of the places over benchmarks, 1 is best"});
+    mt_figure_column(table, MT_COLUMN_LABEL, "method");
+    for (size_t t = 0; t < comparison->tasks.count; t++)
+        mt_figure_measure_column(table, comparison->task_row[t].title, comparison->task_row[t].decimals,
+                                 false);
+    mt_figure_measure_column(table, "mean", 1, false);
+    (void)snprintf(name, sizeof name, "Δ %.80s", comparison->settings->reference);
+    mt_figure_measure_column(table, name, 1, true);
+    mt_figure_column(table, MT_COLUMN_NUMBER, "p (Holm)");
+    mt_figure_measure_column(table, "rank", 2, false);
+    return table;
+}
+
+static void add_task_differences(const struct mt_compare_view *view)
+{
+    const struct mt_comparison *comparison = view->comparison;
+    struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
+    char title[MT_COMPARE_TITLE_BYTES];
+    char meaning[MT_COMPARE_TITLE_BYTES];
+    (void)snprintf(meaning, sizeof meaning, "Points above or below %.80s, benchmark by benchmark.",
+                   comparison->settings->reference);
+    struct mt_figure *table = mt_page_figure(
+        view->page, &(struct mt_figure_head){.kind = MT_FIGURE_TABLE,
+                                             .title = mt_view_title(title, view, "Differences by benchmark"),
+                                             .meaning = meaning,
+                                             .formula = PAIRED});
+    mt_figure_column(table, MT_COLUMN_LABEL, "method");
+    for (size_t t = 0; t < comparison->tasks.count; t++)
+        mt_figure_measure_column(table, comparison->task_row[t].title, comparison->task_row[t].decimals,
+                                 true);
+    for (size_t m = 0; m < view->methods; m++) {
+        if (m == view->reference) continue;
+        mt_figure_text(table, comparison->settings->method[m].name);
+        for (size_t t = 0; t < comparison->tasks.count; t++) {
+            mt_compare_summarize(comparison, view->model, mt_compare_task_column(t), MT_ALL_DOMAINS, summary);
+            put_difference(table, comparison->task_row[t].factor, &summary[m].paired, summary[m].holm, false);
+        }
+    }
+}
+
+void mt_page_compare_benchmarks(const struct mt_compare_view *view)
+{
+    const struct mt_comparison *comparison = view->comparison;
+    struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
+    struct mt_score scores[MT_COMPARE_MOST_METHODS];
+    double rank[MT_COMPARE_MOST_METHODS];
+    size_t tasks = comparison->tasks.count;
+    struct mt_figure *table = open_benchmarks(view);
+    mt_view_scores(view, scores);
+    mt_compare_ranks(comparison, view->model, MT_ALL_DOMAINS, rank);
+    put_base(view, table);
+    for (size_t m = 0; m < view->methods; m++) {
+        mt_figure_text(table, comparison->settings->method[m].name);
+        for (size_t t = 0; t < tasks; t++) {
+            mt_compare_summarize(comparison, view->model, mt_compare_task_column(t), MT_ALL_DOMAINS, summary);
+            put_mean(table, &comparison->task_row[t], &summary[m].moments);
+        }
+        mt_figure_measure(table, scores[m].moments.mean, scores[m].moments.deviation, false);
+        put_difference(table, 1.0, &scores[m].paired, scores[m].holm, m == view->reference);
+        mt_figure_number(table, scores[m].holm);
+        mt_figure_measure(table, rank[m], (double)NAN, false);
+    }
+    size_t first = isnan(mt_view_base_score(view)) ? 0u : 1u; // the base is not ranked
+    for (size_t i = 1; i <= tasks + 1; i++) mt_figure_rank(table, (int)i, 1, first);
+    mt_figure_rank(table, (int)tasks + 4, -1, first);
+    if (view->methods > 1) add_task_differences(view);
+}
+
+// ------------------------------------------------------------------ whole answers
+
+static void open_answers(const struct mt_compare_view *view, struct mt_figure *table)
+{
+    const struct mt_compare_settings *settings = view->comparison->settings;
+    char name[MT_COMPARE_TITLE_BYTES];
+    mt_figure_column(table, MT_COLUMN_LABEL, "method");
+    for (size_t d = 0; d < settings->trained; d++) {
+        (void)snprintf(name, sizeof name, "%.80s %%", settings->domain[d].name);
+        mt_figure_measure_column(table, name, 1, false);
+    }
+    (void)snprintf(name, sizeof name, "Δ %.80s", settings->reference);
+    mt_figure_measure_column(table, name, 1, true);
+    mt_figure_column(table, MT_COLUMN_NUMBER, "p (Holm)");
+    mt_figure_measure_column(table, "others %", 1, false);
+    (void)snprintf(name, sizeof name, "Δ others, %.80s", settings->reference);
+    mt_figure_measure_column(table, name, 1, true);
+    mt_figure_column(table, MT_COLUMN_NUMBER, "p (Holm), others");
+}
+
+void mt_page_compare_answers(const struct mt_compare_view *view)
+{
+    const struct mt_comparison *comparison = view->comparison;
+    const struct mt_compare_settings *settings = comparison->settings;
+    struct mt_compare_summary own[MT_COMPARE_MOST_METHODS];
+    struct mt_compare_summary others[MT_COMPARE_MOST_METHODS];
+    struct mt_compare_summary domain[MT_COMPARE_MOST_METHODS];
+    const struct mt_compare_figure_row *row = mt_compare_figure_row(MT_COMPARE_ACCURACY);
+    char title[MT_COMPARE_TITLE_BYTES];
+    struct mt_figure *table = mt_page_figure(
+        view->page,
+        &(struct mt_figure_head){
+            .kind = MT_FIGURE_TABLE,
+            .title = mt_view_title(title, view, "Whole answers"),
+            .meaning = "Held-out problems whose whole answer the model would write exactly, after training "
+                       "on the domain; then those of all other domains, where a routing loss that is too "
+                       "strong shows first.",
+            .formula = PAIRED});
+    open_answers(view, table);
+    mt_compare_summarize(comparison, view->model, MT_COMPARE_ACCURACY, MT_ALL_DOMAINS, own);
+    mt_compare_summarize(comparison, view->model, MT_COMPARE_ACCURACY_OTHERS, MT_ALL_DOMAINS, others);
+    for (size_t m = 0; m < view->methods; m++) {
+        bool reference = m == view->reference;
+        mt_figure_text(table, settings->method[m].name);
+        for (size_t d = 0; d < settings->trained; d++) {
+            mt_compare_summarize(comparison, view->model, MT_COMPARE_ACCURACY, d, domain);
+            put_mean(table, row, &domain[m].moments);
+        }
+        put_difference(table, row->factor, &own[m].paired, own[m].holm, reference);
+        mt_figure_number(table, own[m].holm);
+        put_mean(table, row, &others[m].moments);
+        put_difference(table, row->factor, &others[m].paired, others[m].holm, reference);
+        mt_figure_number(table, others[m].holm);
+    }
+    for (size_t d = 0; d < settings->trained; d++) mt_figure_rank(table, (int)d + 1, 1, 0);
+    mt_figure_rank(table, (int)settings->trained + 3, 1, 0);
+}
+
+// ------------------------------------------------------------------ balance and geometry
+
+static const size_t geometry[] = {
+    MT_COMPARE_LOSS,     MT_COMPARE_LOSS_OTHERS, MT_COMPARE_MAXVIO,      MT_COMPARE_ENTROPY,
+    MT_COMPARE_OVERLAP,  MT_COMPARE_SILHOUETTE,  MT_COMPARE_OVERLAP_OUT, MT_COMPARE_SILHOUETTE_OUT,
+    MT_COMPARE_RV_TOKEN, MT_COMPARE_RV_EXPERT,   MT_COMPARE_ABS_COS,     MT_COMPARE_INFORMATION,
+};
+
+enum { GEOMETRY = sizeof geometry / sizeof geometry[0] };
+
+static void add_geometry(const struct mt_compare_view *view, const char *what, const char *meaning,
+                         bool differences)
+{
+    const struct mt_comparison *comparison = view->comparison;
+    struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
+    char title[MT_COMPARE_TITLE_BYTES];
+    char formula[3072];
+    mt_view_formulas(formula, sizeof formula, view, geometry, GEOMETRY);
+    struct mt_figure *table =
+        mt_page_figure(view->page, &(struct mt_figure_head){.kind = MT_FIGURE_TABLE,
+                                                            .title = mt_view_title(title, view, what),
+                                                            .meaning = meaning,
+                                                            .formula = differences ? PAIRED : formula});
+    mt_figure_column(table, MT_COLUMN_LABEL, "method");
+    for (int i = 0; i < GEOMETRY; i++) {
+        const struct mt_compare_figure_row *row = mt_compare_column_row(comparison, geometry[i]);
+        mt_figure_measure_column(table, row->title, row->decimals, differences);
+    }
+    for (size_t m = 0; m < view->methods; m++) {
+        if (differences && m == view->reference) continue;
+        mt_figure_text(table, comparison->settings->method[m].name);
+        for (int i = 0; i < GEOMETRY; i++) {
+            const struct mt_compare_figure_row *row = mt_compare_column_row(comparison, geometry[i]);
+            mt_compare_summarize(comparison, view->model, geometry[i], MT_ALL_DOMAINS, summary);
+            if (differences)
+                put_difference(table, row->factor, &summary[m].paired, summary[m].holm, false);
+            else
+                put_mean(table, row, &summary[m].moments);
+        }
+    }
+    for (int i = 0; i < GEOMETRY && !differences; i++)
+        mt_figure_rank(table, i + 1, mt_compare_column_row(comparison, geometry[i])->better, 0);
+}
+
+void mt_page_compare_geometry(const struct mt_compare_view *view)
+{
+    char meaning[256];
+    add_geometry(view, "Balance and geometry",
+                 "Mean ± standard deviation over seeds, of held-out problems of the domain trained on.",
+                 false);
+    (void)snprintf(meaning, sizeof meaning, "Mean ± standard error of paired differences to %.80s.",
+                   view->comparison->settings->reference);
+    if (view->comparison->settings->seeds > 1 && view->methods > 1)
+        add_geometry(view, "Differences in balance and geometry", meaning, true);
+}

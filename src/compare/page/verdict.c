@@ -1,0 +1,183 @@
+/*
+ * What was found: which method, by how much, beyond chance or not, at what cost on other domains, in balance
+ * and in time. Sentences follow from the numbers of the tables alone.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/amount.h"
+#include "compare/page/parts.h"
+#include "report/output.h"
+
+/* "MODEL: " where there are several. */
+static const char *of_model(char text[MT_COMPARE_TITLE_BYTES], const struct mt_compare_view *view)
+{
+    const struct mt_compare_settings *settings = view->comparison->settings;
+    (void)snprintf(text, MT_COMPARE_TITLE_BYTES, settings->models > 1 ? "%.150s: " : "",
+                   settings->model[view->model].name);
+    return text;
+}
+
+/* How sure a difference is, as a clause. */
+static const char *certainty(char text[96], double p)
+{
+    char number[MT_NUMBER_BYTES];
+    if (isnan(p))
+        (void)snprintf(text, 96, "too few pairs to tell it from chance");
+    else if (p < 0.001)
+        (void)snprintf(text, 96, "beyond chance (p < 0.001)");
+    else
+        (void)snprintf(text, 96, "%s (p = %s)",
+                       p < MT_COMPARE_SIGNIFICANT ? "beyond chance" : "not beyond chance",
+                       mt_fixed_text(number, p, 3, false));
+    return text;
+}
+
+/* The method with the highest score; `but`: not this one. view->methods: none is known. */
+static size_t best_of(const struct mt_compare_view *view, const struct mt_score *scores, size_t but)
+{
+    size_t best = view->methods;
+    for (size_t m = 0; m < view->methods; m++) {
+        if (m == but || isnan(scores[m].moments.mean)) continue;
+        if (best == view->methods || scores[m].moments.mean > scores[best].moments.mean) best = m;
+    }
+    return best;
+}
+
+static void judge_best(const struct mt_compare_view *view, const struct mt_score *scores, size_t best,
+                       size_t other)
+{
+    const struct mt_compare_settings *settings = view->comparison->settings;
+    char who[MT_COMPARE_TITLE_BYTES], what[MT_COMPARE_TITLE_BYTES], headline[MT_COMPARE_TITLE_BYTES],
+        sure[96];
+    const struct mt_score *shown = &scores[best == view->reference ? other : best];
+    bool seen = shown->holm < MT_COMPARE_SIGNIFICANT;
+    if (best == view->reference)
+        (void)snprintf(headline, sizeof headline, "No method beats %.80s.", settings->reference);
+    else
+        (void)snprintf(headline, sizeof headline,
+                       seen ? "%.80s is best." : "%.80s leads, but not beyond chance.",
+                       settings->method[best].name);
+    mt_page_finding(view->page, seen && best != view->reference ? MT_TONE_GOOD : MT_TONE_OPEN, headline,
+                    "%sby %s %s has %.1f points; %s%s%+.1f ± %.1f points against %.80s: %s.",
+                    of_model(who, view), mt_view_score_name(what, view), settings->method[best].name,
+                    scores[best].moments.mean, best == view->reference ? settings->method[other].name : "",
+                    best == view->reference ? " has " : "", shown->paired.mean, shown->paired.error,
+                    settings->reference, certainty(sure, shown->holm));
+}
+
+static void judge_base(const struct mt_compare_view *view, const struct mt_score *scores, size_t best)
+{
+    char who[MT_COMPARE_TITLE_BYTES];
+    double base = mt_view_base_score(view);
+    double gain = scores[best].moments.mean - base;
+    if (isnan(base)) return;
+    mt_page_finding(view->page, gain > 0.0 ? MT_TONE_GOOD : MT_TONE_BAD,
+                    gain > 0.0 ? "Training helps." : "Training does not help.",
+                    "%sthe model before training has %.1f points, %s %.1f (%+.1f).", of_model(who, view),
+                    base, view->comparison->settings->method[best].name, scores[best].moments.mean, gain);
+}
+
+/* One figure of the best method against the reference's, in a sentence with what it means. */
+struct side {
+    size_t column;
+    const char *fine, *worse, *open; // headlines
+    const char *what;
+};
+
+static const struct side sides[] = {
+    {MT_COMPARE_ACCURACY_OTHERS, "Better on other domains, too.", "It costs accuracy on other domains.",
+     "Other domains: no difference beyond chance.", "whole answers of other domains, in points"},
+    {MT_COMPARE_MAXVIO, "Balance is better.", "Balance is worse.", "Balance: no difference beyond chance.",
+     "MaxVio"},
+    {MT_COMPARE_OVERLAP, "Experts overlap less.", "Experts overlap more.",
+     "Overlap of experts: no difference beyond chance.", "overlap of inputs"},
+};
+
+static void judge_side(const struct mt_compare_view *view, size_t best, const struct side *side)
+{
+    const struct mt_comparison *comparison = view->comparison;
+    const struct mt_compare_figure_row *row = mt_compare_column_row(comparison, side->column);
+    struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
+    char who[MT_COMPARE_TITLE_BYTES], sure[96];
+    mt_compare_summarize(comparison, view->model, side->column, MT_ALL_DOMAINS, summary);
+    const struct mt_paired *paired = &summary[best].paired;
+    bool seen = summary[best].holm < MT_COMPARE_SIGNIFICANT;
+    bool fine = (paired->mean > 0.0) == (row->better > 0);
+    if (isnan(paired->mean)) return;
+    mt_page_finding(view->page, !seen ? MT_TONE_OPEN : (fine ? MT_TONE_GOOD : MT_TONE_BAD),
+                    !seen ? side->open : (fine ? side->fine : side->worse),
+                    "%s%s of %s is %.*f, %+.*f against %.80s: %s.", of_model(who, view), side->what,
+                    comparison->settings->method[best].name, row->decimals,
+                    row->factor * summary[best].moments.mean, row->decimals, row->factor * paired->mean,
+                    comparison->settings->reference, certainty(sure, summary[best].holm));
+}
+
+static double ratio(const struct mt_compare_view *view, size_t method, enum mt_compare_figure figure)
+{
+    struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
+    mt_compare_summarize(view->comparison, view->model, figure, MT_ALL_DOMAINS, summary);
+    return summary[method].moments.mean / summary[view->reference].moments.mean;
+}
+
+static void judge_cost(const struct mt_compare_view *view, size_t best)
+{
+    char who[MT_COMPARE_TITLE_BYTES], memory[64] = "";
+    double time = ratio(view, best, MT_COMPARE_PROCESSOR);
+    double bytes = ratio(view, best, MT_COMPARE_MEMORY);
+    if (isnan(time)) return;
+    if (!isnan(bytes)) (void)snprintf(memory, sizeof memory, " and %+.1f %% memory", 100.0 * (bytes - 1.0));
+    mt_page_finding(view->page, MT_TONE_PLAIN, "What it costs.",
+                    "%sa step of %s takes %+.1f %% processor time%s against %.80s.", of_model(who, view),
+                    view->comparison->settings->method[best].name, 100.0 * (time - 1.0), memory,
+                    view->comparison->settings->reference);
+}
+
+void mt_page_compare_verdict(const struct mt_compare_view *view)
+{
+    struct mt_score scores[MT_COMPARE_MOST_METHODS];
+    mt_view_scores(view, scores);
+    size_t best = best_of(view, scores, view->methods);
+    size_t other = best_of(view, scores, view->reference);
+    if (best == view->methods) return;
+    if (view->methods > 1 && other < view->methods) judge_best(view, scores, best, other);
+    judge_base(view, scores, best);
+    // What a reader would choose instead of the reference is looked at, even where it is not ahead.
+    size_t shown = best == view->reference ? other : best;
+    if (shown >= view->methods) return;
+    for (size_t i = 0; i < sizeof sides / sizeof sides[0]; i++) judge_side(view, shown, &sides[i]);
+    judge_cost(view, shown);
+}
+
+void mt_page_compare_picture(const struct mt_comparison *comparison, struct mt_page *page)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    struct mt_score scores[MT_COMPARE_MOST_METHODS];
+    char title[MT_COMPARE_TITLE_BYTES], what[MT_COMPARE_TITLE_BYTES], name[MT_COMPARE_TITLE_BYTES];
+    struct mt_compare_view view = {
+        .comparison = comparison, .page = page, .reference = mt_compare_reference(settings)};
+    while (view.methods < settings->methods && !settings->method[view.methods].in_grid) view.methods++;
+    bool several = view.methods > 1;
+    (void)snprintf(title, sizeof title, several ? "Points against %.80s" : "Points", settings->reference);
+    (void)snprintf(what, sizeof what, "By %s; whiskers are %s.", mt_view_score_name(name, &view),
+                   several ? "standard errors of paired differences" : "standard deviations over seeds");
+    struct mt_figure *bars =
+        mt_page_figure(page, &(struct mt_figure_head){.kind = MT_FIGURE_BARS,
+                                                      .title = title,
+                                                      .meaning = what,
+                                                      .series = "model",
+                                                      .x = "method",
+                                                      .y = several ? "difference in points" : "points",
+                                                      .band = true});
+    for (view.model = 0; view.model < settings->models; view.model++) {
+        mt_view_scores(&view, scores);
+        for (size_t m = 0; m < view.methods; m++) {
+            double middle = several ? scores[m].paired.mean : scores[m].moments.mean;
+            double away = several ? scores[m].paired.error : scores[m].moments.deviation;
+            if (several && m == view.reference) continue;
+            mt_figure_bar(bars, settings->model[view.model].name, settings->method[m].name, middle,
+                          middle - away, middle + away);
+        }
+    }
+}

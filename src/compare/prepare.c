@@ -1,0 +1,181 @@
+/* Problems and the device of a comparison. */
+#include "compare/prepare.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/files/file.h"
+#include "base/files/folder.h"
+#include "formats/data/dataset.h"
+#include "ops/choose.h"
+#include "synth/synth.h"
+
+#define HELD_OUT_ONE_IN 10
+
+// ------------------------------------------------------------------ files of built-in problems
+
+static enum mt_status write_problems(const struct mt_cell_job *job, const struct mt_compare_domain *domain,
+                                     bool test)
+{
+    const struct mt_compare_settings *settings = job->settings;
+    struct mt_synth_options options = {.split = test ? MT_SYNTH_TEST : MT_SYNTH_TRAIN,
+                                       .seed = (uint64_t)settings->problem_seed,
+                                       .difficulty = (int)settings->difficulty};
+    struct mt_synth *source = NULL;
+    struct mt_file_writer writer = {0};
+    const char *path = NULL;
+    enum mt_status status = mt_cell_data(job, domain, test, &path);
+    if (status != MT_OK || access(path, F_OK) == 0) return status;
+    if (!mt_synth_domain(domain->name, &options.domain))
+        return mt_fail(job->ctx, MT_ERR_INTERNAL, "%s is no built-in domain", domain->name);
+    status = mt_synth_create(job->ctx, &options, &source);
+    if (status == MT_OK) status = mt_file_writer_open(job->ctx, path, &writer);
+    int64_t count = test ? settings->test_problems : settings->train_problems;
+    if (status == MT_OK) status = mt_synth_write_rows(job->ctx, &source, 1, count, &writer);
+    if (status == MT_OK) status = mt_file_writer_commit(&writer);
+    mt_file_writer_abandon(&writer);
+    mt_synth_free(source);
+    return status;
+}
+
+// ------------------------------------------------------------------ a file that is divided
+
+/*
+ * Rows for the test: one in HELD_OUT_ONE_IN, spread evenly over the file, and no more than problems.test; the
+ * others are trained on.
+ */
+static bool is_held_out(uint64_t row, uint64_t rows, int64_t most)
+{
+    uint64_t count = rows / HELD_OUT_ONE_IN;
+    if (count > (uint64_t)most) count = (uint64_t)most;
+    if (count == 0 || rows == 0) return false;
+    // The first row of every one of `count` equal stretches.
+    return row == 0 || row * count / rows != (row - 1) * count / rows;
+}
+
+static enum mt_status write_part(const struct mt_cell_job *job, const struct mt_compare_domain *domain,
+                                 const struct mt_dataset *rows, bool test)
+{
+    struct mt_file_writer writer = {0};
+    struct mt_row row;
+    const char *path = NULL;
+    uint64_t count = mt_dataset_rows(rows);
+    enum mt_status status = mt_cell_data(job, domain, test, &path);
+    if (status != MT_OK || access(path, F_OK) == 0) return status;
+    mt_row_init(job->ctx, &row);
+    status = mt_file_writer_open(job->ctx, path, &writer);
+    for (uint64_t i = 0; i < count && status == MT_OK; i++) {
+        if (is_held_out(i, count, job->settings->test_problems) != test) continue;
+        status = mt_dataset_read(rows, i, &row);
+        if (status == MT_ERR_FORMAT) { // the row's own failure
+            mt_log_warning(job->log, "%s; left out", job->ctx->message);
+            status = MT_OK;
+            continue;
+        }
+        if (status == MT_OK) status = mt_file_writer_write(&writer, row.source, row.source_bytes);
+        if (status == MT_OK) status = mt_file_writer_write(&writer, "\n", 1);
+    }
+    if (status == MT_OK) status = mt_file_writer_commit(&writer);
+    mt_file_writer_abandon(&writer);
+    mt_row_free(&row);
+    return status;
+}
+
+static enum mt_status divide(const struct mt_cell_job *job, const struct mt_compare_domain *domain)
+{
+    struct mt_dataset *rows = NULL;
+    const struct mt_dataset_options options = {0};
+    enum mt_status status = mt_dataset_open(job->ctx, domain->train, &options, &rows);
+    if (status == MT_OK && mt_dataset_format(rows) != MT_DATASET_JSONL)
+        status = mt_fail(job->ctx, MT_ERR_USAGE,
+                         "%s: only a JSONL file can be divided into training and test; give the domain %s a "
+                         "test: FILE",
+                         domain->train, domain->name);
+    if (status == MT_OK && mt_dataset_rows(rows) < HELD_OUT_ONE_IN)
+        status = mt_fail(job->ctx, MT_ERR_USAGE, "%s: has fewer than %d rows, too few to hold some out",
+                         domain->train, HELD_OUT_ONE_IN);
+    if (status == MT_OK) status = write_part(job, domain, rows, true);
+    if (status == MT_OK) status = write_part(job, domain, rows, false);
+    mt_dataset_close(rows);
+    return status;
+}
+
+enum mt_status mt_comparison_write_problems(const struct mt_cell_job *job)
+{
+    const struct mt_compare_settings *settings = job->settings;
+    char folder[4096];
+    int length = snprintf(folder, sizeof folder, "%s/data", settings->out);
+    if (length < 0 || (size_t)length >= sizeof folder)
+        return mt_fail(job->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", settings->out);
+    enum mt_status status = mt_folder_make(job->ctx, folder);
+    for (size_t d = 0; d < settings->domains && status == MT_OK; d++) {
+        const struct mt_compare_domain *domain = &settings->domain[d];
+        if (domain->train != NULL && domain->test == NULL) {
+            status = divide(job, domain);
+            continue;
+        }
+        if (domain->trained && domain->train == NULL) status = write_problems(job, domain, false);
+        if (status == MT_OK && domain->test == NULL) status = write_problems(job, domain, true);
+    }
+    return status;
+}
+
+// ------------------------------------------------------------------ the device
+
+static bool any_known(const struct mt_comparison *comparison)
+{
+    bool any = false;
+    for (size_t i = 0; i < comparison->cells; i++) any = any || comparison->cell[i].result.known;
+    return any;
+}
+
+enum mt_status mt_comparison_read_device(struct mt_comparison *comparison)
+{
+    struct mt_context *ctx = comparison->ctx;
+    char *path = NULL;
+    void *text = NULL;
+    size_t bytes = 0;
+    enum mt_status status = mt_path_join(ctx, comparison->settings->out, "device", &path);
+    if (status == MT_OK && access(path, F_OK) == 0) {
+        status = mt_file_read_all(ctx, path, MT_COMPARE_DEVICE_BYTES, &text, &bytes);
+        size_t length = 0;
+        while (length < bytes && ((const char *)text)[length] > ' ') length++;
+        if (status == MT_OK && (length == 0 || length >= sizeof comparison->device))
+            status = mt_fail(ctx, MT_ERR_FORMAT, "%s: names no device", path);
+        if (status == MT_OK) memcpy(comparison->device, text, length);
+        mt_release(ctx, text, bytes);
+    } else if (status == MT_OK && any_known(comparison)) {
+        memcpy(comparison->device, "cpu", sizeof "cpu"); // before it was noted
+    }
+    mt_path_release(ctx, path);
+    return status;
+}
+
+enum mt_status mt_comparison_choose_device(struct mt_comparison *comparison, FILE *terminal)
+{
+    struct mt_context *ctx = comparison->ctx;
+    const char *asked = comparison->settings->device;
+    const char *name = NULL;
+    char *path = NULL;
+    bool noted = comparison->device[0] != '\0';
+    bool automatic = strcmp(asked, MT_DEVICE_AUTO) == 0;
+    if (noted && !automatic && strcmp(asked, comparison->device) != 0)
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "%s was begun on the device %s, and device is %s now: set it back, or choose another "
+                       "out",
+                       comparison->settings->out, comparison->device, asked);
+    enum mt_status status =
+        mt_device_choose(ctx, NULL, noted ? comparison->device : asked, MT_USE_FAST, &name);
+    if (status == MT_OK && !noted) (void)snprintf(comparison->device, sizeof comparison->device, "%s", name);
+    if (status == MT_OK) status = mt_path_join(ctx, comparison->settings->out, "device", &path);
+    if (status == MT_OK) {
+        char line[MT_COMPARE_DEVICE_BYTES + 1];
+        int length = snprintf(line, sizeof line, "%s\n", comparison->device);
+        status = mt_file_write_all(ctx, path, line, (size_t)length);
+    }
+    mt_path_release(ctx, path);
+    if (status == MT_OK && terminal != NULL) (void)fprintf(terminal, "device: %s\n", comparison->device);
+    comparison->job.device = comparison->device;
+    return status;
+}

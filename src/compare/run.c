@@ -1,0 +1,131 @@
+/* The cells that are not done, one after the other; those that fail once more. */
+#include <string.h>
+
+#include "arch/config.h"
+#include "base/files/folder.h"
+#include "base/files/folder_lock.h"
+#include "compare/bar.h"
+#include "compare/prepare.h"
+
+/* A failure is the cell's own; only memory that ran out ends everything. */
+static enum mt_status note_failure(struct mt_comparison *comparison, struct mt_cell *cell,
+                                   enum mt_status status)
+{
+    char *copy = NULL;
+    if (status == MT_ERR_MEMORY) return status;
+    status = mt_arena_copy_text(&comparison->arena, comparison->ctx->message,
+                                strlen(comparison->ctx->message), &copy);
+    cell->failure = copy;
+    if (!cell->result.known) cell->result = (struct mt_cell_result){0};
+    return status;
+}
+
+/* All that are to do; `again`: those that failed. */
+static enum mt_status run_cells(struct mt_comparison *comparison, struct mt_compare_bar *bar, bool again,
+                                bool *interrupted, int *signal)
+{
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < mt_comparison_jobs(comparison) && status == MT_OK && !*interrupted; i++) {
+        struct mt_cell *cell = mt_comparison_job(comparison, i);
+        if (cell->result.complete || (again && cell->failure == NULL)) continue;
+        status = mt_folder_check(comparison->ctx, comparison->settings->out, comparison->job.held);
+        if (status != MT_OK) break;
+        mt_compare_bar_begin(bar, cell, again);
+        cell->failure = NULL;
+        status = mt_cell_run(&comparison->job, cell, interrupted, signal);
+        if (status != MT_OK) status = note_failure(comparison, cell, status);
+        if (!*interrupted && status == MT_OK) mt_compare_bar_end(bar, cell);
+    }
+    // What is written last is for the same folder, too.
+    return mt_folder_blame(comparison->ctx, status, comparison->settings->out, comparison->job.held);
+}
+
+static size_t count_failed(const struct mt_comparison *comparison)
+{
+    size_t failed = 0;
+    for (size_t i = 0; i < mt_comparison_jobs(comparison); i++)
+        failed += mt_comparison_job(comparison, i)->failure != NULL ? 1 : 0;
+    return failed;
+}
+
+/* Cells that are done stay what they are: all must be of the same files. */
+static enum mt_status check_inputs(const struct mt_comparison *comparison)
+{
+    const struct mt_cell *unknown = NULL;
+    struct mt_fingerprint inputs;
+    mt_fingerprint_init(comparison->ctx, &inputs);
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < mt_comparison_jobs(comparison) && status == MT_OK; i++) {
+        const struct mt_cell *cell = mt_comparison_job(comparison, i);
+        bool known = true;
+        if (!cell->result.known) continue;
+        status = mt_cell_check_inputs(&comparison->job, cell, &inputs, &known);
+        if (!known) unknown = cell;
+    }
+    if (status == MT_OK && unknown != NULL)
+        mt_log_warning(
+            comparison->job.log,
+            "%s/" MT_FINGERPRINT_FILE
+            ": is not there: whether model and data are what they were when the cell was made is not "
+            "known",
+            unknown->folder);
+    mt_fingerprint_release(&inputs);
+    return status;
+}
+
+/* A model that cannot be read fails no cell, but the whole, before anything is written. */
+static enum mt_status check_models(const struct mt_comparison *comparison)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < settings->models && status == MT_OK; i++) {
+        struct mt_hf_config config;
+        status = mt_hf_config_read_folder(comparison->ctx, settings->model[i].path, &config);
+        if (status == MT_OK) mt_hf_config_free(&config);
+    }
+    return status;
+}
+
+/* Programs that a model writes are run in a sandbox: whether there is one is known before the first step. */
+static enum mt_status open_judge(struct mt_comparison *comparison)
+{
+    enum mt_status status = MT_OK;
+    for (size_t t = 0; t < comparison->tasks.count && status == MT_OK && !comparison->judge.needed; t++)
+        status =
+            mt_task_judge_open(comparison->ctx, &comparison->tasks.task[t].list, false, &comparison->judge);
+    return status;
+}
+
+enum mt_status mt_comparison_run(struct mt_comparison *comparison,
+                                 const struct mt_comparison_options *options, bool *interrupted, int *signal)
+{
+    struct mt_compare_bar bar;
+    size_t jobs = mt_comparison_jobs(comparison);
+    comparison->kept = 0;
+    for (size_t i = 0; i < jobs; i++)
+        comparison->kept += mt_comparison_job(comparison, i)->result.complete ? 1 : 0;
+    *interrupted = false;
+    *signal = 0;
+    bool done = comparison->kept == jobs;
+    enum mt_status status = done ? MT_OK : check_models(comparison);
+    if (status == MT_OK && !done) status = open_judge(comparison);
+    if (status == MT_OK) status = check_inputs(comparison);
+    if (status == MT_OK) status = mt_folder_make_all(comparison->ctx, comparison->settings->out);
+    if (status == MT_OK) status = mt_comparison_write_problems(&comparison->job);
+    if (status != MT_OK || done) return status;
+    status = mt_comparison_choose_device(comparison, options->terminal);
+    if (status == MT_OK)
+        status = mt_folder_hold(comparison->ctx, comparison->settings->out, &comparison->job.held);
+    if (status != MT_OK) return status;
+    mt_compare_bar_start(&bar, comparison, options->terminal);
+    comparison->job.stepped = mt_compare_bar_stepped;
+    comparison->job.asked = mt_compare_bar_asked;
+    comparison->job.self = &bar;
+    status = run_cells(comparison, &bar, false, interrupted, signal);
+    if (status == MT_OK && !*interrupted && count_failed(comparison) > 0)
+        status = run_cells(comparison, &bar, true, interrupted, signal);
+    comparison->failed = count_failed(comparison);
+    if (!*interrupted) mt_progress_total(&bar.progress, bar.progress.done);
+    mt_progress_finish(&bar.progress);
+    return status;
+}

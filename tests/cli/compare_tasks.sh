@@ -1,0 +1,148 @@
+#!/bin/bash
+# metier compare with benchmarks: what a cell's evaluation is, going on inside it, several models, bases, budgets.
+# Usage: compare_tasks.sh METIER
+set -u
+metier=$1
+here=$(cd "$(dirname "$0")/.." && pwd)
+share=$(cd "$here/../share" && pwd)
+. "$here/support/expect.sh"
+
+# same_tables FOLDER FOLDER: compare.json of both, but for times.
+same_tables() {
+    cmp -s <(grep -v '"times' "$place/$1/compare.json") <(grep -v '"times' "$place/$2/compare.json")
+    result $? "$1/compare.json and $2/compare.json differ"
+}
+
+cp -r "$share/samples" "$place/data"
+"$metier" synth --domain all --split test --count 60 --out "$place/data/synth/{domain}.jsonl" >/dev/null 2>&1 ||
+    fail "metier synth"
+cat >"$place/compare.yaml" <<END
+model: $share/models/tiny-deepseek-v2
+out: $place/whole
+methods: [aux, {name: loss-free, objective.bias_rate: 0.1}]
+seeds: [1]
+domains: [math]
+problems: {train: 200, test: 20}
+tasks:
+    - {task: synth_math, limit: 20, max_tokens: [1, 16]}
+    - glue_cola
+evaluation: {data: $place/data, limit: 8}
+training:
+    steps: 4
+    lora: {rank: 4, alpha: 8}
+    optimizer.lr: 3e-3
+    data: {template: plain, max_length: 96}
+    batch: {examples: 8, tokens: 512}
+    checkpoint: {every: 2}
+threads: 1
+END
+printf 'x' >"$place/chart.js"
+js="--chart-js $place/chart.js"
+
+# What cannot be is refused before anything is made.
+expect 2 "there is no task 'gsm9k' in" compare "$place/compare.yaml" "tasks=[gsm9k]"
+expect 2 "did you mean 'gsm8k'?" compare "$place/compare.yaml" "tasks=[gsm9k]"
+expect 2 "evaluation.data is missing" compare "$place/compare.yaml" evaluation.data=
+expect 2 "evaluation.data names the folder" compare "$place/compare.yaml" evaluation.data="$place/nowhere"
+expect 2 "max_tokens means nothing: its choices are scored" compare "$place/compare.yaml" "tasks=[{task: mmlu_astronomy, max_tokens: 5}]"
+expect 2 "two tasks are called gsm8k" compare "$place/compare.yaml" "tasks=[gsm8k, {task: gsm8k, shots: 0}]"
+expect 2 "two models are called tiny-mixtral" compare "$place/compare.yaml" "models=[a/tiny-mixtral, b/tiny-mixtral]"
+expect 2 "an entry of tasks has no key 'shot'; did you mean 'shots'?" compare "$place/compare.yaml" "tasks=[{task: gsm8k, shot: 0}]"
+[ ! -e "$place/whole" ]
+result $? "a comparison that was refused left a folder"
+
+# shellcheck disable=SC2086
+{
+    expect 0 "$place/whole/report.html" compare "$place/compare.yaml" $js
+    grep -q '^base ' "$place/text" && grep -q 'synth_math@1 %' "$place/text" && grep -q 'synth_math@16 %' "$place/text"
+    result $? "no table of benchmarks"
+    # Short answers are cut: the budgets tell them apart, and the base is not what was trained of it.
+    for file in base aux-math-s1 loss-free-math-s1; do
+        grep -o '"synth_math@16": {.*"samples": 20}' "$place/whole/cells/$file/cell.json" | cut -d, -f3 >"$place/$file.value"
+        [ -s "$place/$file.value" ]
+        result $? "$file: no value of synth_math@16"
+        [ -s "$place/whole/cells/$file/eval/synth_math@1/results.json" ] &&
+            [ "$(wc -l <"$place/whole/cells/$file/eval/synth_math@16/samples_synth_math.jsonl")" -eq 20 ] &&
+            [ "$(wc -l <"$place/whole/cells/$file/eval/glue_cola/samples_glue_cola.jsonl")" -eq 2 ]
+        result $? "$file: what metier eval writes is not there"
+    done
+    differ whole/cells/base/eval/synth_math@1/samples_synth_math.jsonl whole/cells/base/eval/synth_math@16/samples_synth_math.jsonl
+
+    # What a cell scores is what metier eval says of its adapter.
+    expect 0 "synth_math" eval synth_math --limit 20 --max-new 16 --data "$place/data" --model "$share/models/tiny-deepseek-v2" \
+        --adapter "$place/whole/cells/aux-math-s1/run/adapter" --out "$place/by-hand" --threads 1 --quiet
+    sort "$place/by-hand/samples_synth_math.jsonl" >"$place/hand"
+    sort "$place/whole/cells/aux-math-s1/eval/synth_math@16/samples_synth_math.jsonl" >"$place/cell"
+    same hand cell "metier eval and a cell"
+    value=$(grep -o '"exact_match,none": [0-9.]*' "$place/by-hand/results.json" | cut -d' ' -f2)
+    grep -q "\"synth_math@16\": {\"asking\": \"[0-9a-f]*\", \"metric\": \"exact_match\", \"value\": $value," "$place/whole/cells/aux-math-s1/cell.json"
+    result $? "the cell's value is not $value, as metier eval has it"
+
+    # Loss-free balancing is evaluated as it was trained: without its biases the answers are others.
+    adapter=$place/whole/cells/loss-free-math-s1/run/adapter
+    [ -s "$adapter/router_bias.safetensors" ]
+    result $? "a loss-free cell leaves no biases"
+    cp -r "$adapter" "$place/unbiased" && rm "$place/unbiased/router_bias.safetensors"
+    for kind in biased unbiased; do
+        [ $kind = unbiased ] && adapter=$place/unbiased
+        expect 0 "glue_cola" eval glue_cola --data "$place/data" --model "$share/models/tiny-deepseek-v2" --template plain \
+            --adapter "$adapter" --out "$place/eval-$kind" --threads 1 --quiet
+        sort "$place/eval-$kind/samples_glue_cola.jsonl" >"$place/$kind.jsonl"
+    done
+    sort "$place/whole/cells/loss-free-math-s1/eval/glue_cola/samples_glue_cola.jsonl" >"$place/cell.jsonl"
+    same cell.jsonl biased.jsonl "loss-free"
+    differ cell.jsonl unbiased.jsonl "loss-free without its biases"
+
+    # Killed at some moment, again and again, while it trains and while it evaluates, it ends with the same.
+    for pause in 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9; do
+        "$metier" compare "$place/compare.yaml" out="$place/killed" $js --quiet >/dev/null 2>&1 &
+        sleep $pause
+        kill -9 $! 2>/dev/null
+        wait $! 2>/dev/null
+    done
+    expect 0 "$place/killed/report.html" compare "$place/compare.yaml" out="$place/killed" $js --quiet
+    same_tables whole killed
+    # And in the middle of an evaluation: questions that are answered are not asked again.
+    cp -r "$place/whole" "$place/cut"
+    for cell in aux-math-s1 base; do
+        sed -i 's/\("glue_cola": {"asking": "\)/\1otherwise/' "$place/cut/cells/$cell/cell.json"
+        sed -i '$d' "$place/cut/cells/$cell/eval/glue_cola/samples_glue_cola.jsonl"
+    done
+    head -n 1 "$place/cut/cells/base/eval/glue_cola/samples_glue_cola.jsonl" >"$place/kept"
+    touch -d '2001-01-01' "$place/cut/cells/aux-math-s1/run/log.jsonl"
+    expect 0 "of 3 cells, 2 trained and measured now, 1 before" compare "$place/compare.yaml" out="$place/cut" $js --quiet
+    same_tables whole cut
+    head -n 1 "$place/cut/cells/base/eval/glue_cola/samples_glue_cola.jsonl" | cmp -s - "$place/kept"
+    result $? "a question that was answered is asked again"
+    [ -n "$(find "$place/cut/cells/aux-math-s1/run/log.jsonl" ! -newermt 2002-01-01)" ]
+    result $? "a cell that was trained is trained again"
+
+    # A benchmark more: only that is asked.
+    expect 0 "five %" compare "$place/compare.yaml" out="$place/cut" $js --quiet \
+        "tasks=[{task: synth_math, limit: 20, max_tokens: [1, 16]}, glue_cola, {task: synth, limit: 7, name: five}]"
+    grep -q '"five": {"asking": "[0-9a-f]*", "metric": "mean", .*"samples": 7}' "$place/cut/cells/base/cell.json"
+    result $? "a limit is not spread over the parts of a group"
+    [ -n "$(find "$place/cut/cells/aux-math-s1/run/log.jsonl" ! -newermt 2002-01-01)" ]
+    result $? "a cell is trained again for a benchmark more"
+
+    # Several models: cells and tables of each; a file without a test file is divided.
+    "$metier" synth --domain math --split train --count 100 --out "$place/sums.jsonl" >/dev/null 2>&1 || fail "metier synth"
+    sed '/^model:/d' "$place/compare.yaml" >"$place/several.yaml"
+    expect 0 "tiny-mixtral" compare "$place/several.yaml" out="$place/models" $js --quiet "methods=[aux]" "tasks=[glue_cola]" \
+        "models=[{name: one, path: $share/models/tiny-deepseek-v2}, $share/models/tiny-mixtral]" \
+        "domains=[{name: sums, train: $place/sums.jsonl}]" problems.train=1
+    [ -f "$place/models/cells/one-aux-sums-s1/cell.json" ] && [ -f "$place/models/cells/tiny-mixtral-base/cell.json" ]
+    result $? "cells of two models"
+    [ "$(wc -l <"$place/models/data/test-sums.jsonl")" -eq 10 ] && [ "$(wc -l <"$place/models/data/train-sums.jsonl")" -eq 90 ] &&
+        [ -z "$(sort "$place/models/data/test-sums.jsonl" "$place/models/data/train-sums.jsonl" | uniq -d)" ]
+    result $? "a file is not divided into training and test"
+
+    # A cell that fails is tried once more, and named.
+    expect 1 "failed: broken-math-s1: " compare "$place/compare.yaml" out="$place/broken" $js \
+        "methods=[aux, {name: broken, method: aux, experts: $place/nowhere}]" "tasks=[glue_cola]"
+    [ "$(grep -c '^broken-math-s1: FAILED' "$place/text")" -eq 2 ] && [ -f "$place/broken/report.html" ]
+    result $? "a cell that fails is not tried once more"
+}
+
+printf '%d passed, %d failed\n' $passed $failed
+[ $failed -eq 0 ]
