@@ -211,7 +211,7 @@ static enum mt_status ask(struct teaching *teaching)
                                           .answerer = &answerer,
                                           .judge = options->teacher->judge,
                                           .stop = options->stop,
-                                          .stop_self = options->stop_self,
+                                          .self = options->stop_self,
                                           .terminal = options->terminal,
                                           .log = options->log};
     if (status == MT_OK) status = mt_eval_run(making->ctx, &asked, results);
