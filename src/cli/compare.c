@@ -6,6 +6,7 @@
 
 #include "base/amount.h"
 #include "cli/cli.h"
+#include "cli/compare/plan.h"
 #include "cli/shared/share.h"
 #include "cli/shared/table.h"
 #include "compare/page.h"
@@ -201,7 +202,7 @@ static enum mt_status write_comparison(const struct mt_comparison *comparison, c
 }
 
 struct arguments {
-    bool quiet, keys, tables;
+    bool quiet, keys, tables, dry_run;
     struct outputs outputs;
     const char *config;
     const char *const *words; // borrowed from argv
@@ -236,6 +237,11 @@ static enum mt_status run(struct mt_context *ctx, const struct arguments *argume
     if (status == MT_OK && settings.entries > 0)
         status = cli_find_share(arena, "tasks", "tasks", &options.tasks);
     if (status == MT_OK) status = mt_comparison_open(ctx, &settings, &options, &comparison);
+    if (status == MT_OK && arguments->dry_run) {
+        status = cli_compare_print_plan(&comparison);
+        mt_comparison_close(&comparison);
+        return status;
+    }
     if (status == MT_OK && !arguments->tables)
         status = mt_comparison_run(&comparison, &options, &interrupted, &signal);
     if (status == MT_OK && interrupted) *exit_status = report_interruption(arguments, signal);
@@ -252,6 +258,8 @@ static enum mt_status run_verb(struct cli_call *call)
     const struct cli_option options[] = {
         {"--keys", CLI_FLAG, &arguments.keys, NULL, "list every key of the file, its values and default"},
         {"--tables", CLI_FLAG, &arguments.tables, NULL, "train nothing: show the cells that are there"},
+        {"--dry-run", CLI_FLAG, &arguments.dry_run, NULL,
+         "train nothing, write nothing: cells, benchmarks, memory, disk"},
         {"--markdown", CLI_TEXT, &arguments.outputs.markdown, "FILE", "the report as Markdown, too"},
         {"--png", CLI_TEXT, &arguments.outputs.png, "DIR", "its pictures, which the Markdown links"},
         {"--chart-js", CLI_TEXT, &arguments.outputs.chart_js, "FILE",
@@ -263,7 +271,9 @@ static enum mt_status run_verb(struct cli_call *call)
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
     const struct cli_void rules[] = {
-        {arguments.keys, "--tables --markdown --png --chart-js --quiet", "with --keys"},
+        {arguments.keys, "--tables --dry-run --markdown --png --chart-js --quiet", "with --keys"},
+        {arguments.dry_run, "--tables --markdown --png --chart-js --quiet",
+         "with --dry-run: nothing is trained"},
         {arguments.tables, "--quiet", "with --tables: nothing is trained"},
     };
     status = cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
@@ -287,14 +297,28 @@ const struct cli_verb cli_verb_compare = {
     .arguments = "CONFIG.yaml [KEY=VALUE ...]",
     .counts_arguments = true,
     .details =
-        "Every method is trained on every domain with every seed, a cell each, and measured on held-out\n"
-        "problems of that domain and of the others. Out come tables, OUT/compare.json and\n"
-        "OUT/report.html: accuracy with significance, balance, geometry, curves, a picture of tokens,\n"
-        "sensitivity, seconds per step. Cells that are done are not repeated: the same command goes on\n"
-        "after a stop of any kind, unless model or data hold something else than when a cell was made.\n"
-        "A cell that fails is named and the others go on; the exit status is then 1.\n"
+        "Every method is trained from every model on every domain with every seed, a cell each, measured on\n"
+        "held-out problems of that domain and of the others, and evaluated with every benchmark of `tasks`, "
+        "as\n"
+        "metier eval does it; the models as they are, too. Out come tables, OUT/compare.json and\n"
+        "OUT/report.html: benchmarks with significance, balance, geometry, curves, a picture of tokens,\n"
+        "sensitivity, seconds per step, memory. What is done is not repeated: the same command goes on after "
+        "a\n"
+        "stop of any kind, unless model or data hold something else than when a cell was made. A cell that\n"
+        "fails is named, the others go on, it is tried once more, and if it fails again the exit status is "
+        "1.\n"
+        "  models: [models/moe, {name: other, path: models/other}]\n"
+        "  out: build/paper\n"
+        "  methods: [aux, loss-free, paper, metier]\n"
+        "  seeds: [1, 2, 3]\n"
+        "  domains: [{name: math, train: math.jsonl}]\n"
+        "  tasks: [{task: gsm8k, max_tokens: [512, 1024]}, {task: mmlu, limit: 500}, humaneval]\n"
+        "  evaluation: {data: data, limit: 200}\n"
+        "  training: {epochs: 1, lora.rank: 32}\n"
         "--keys lists the keys of the file; docs/compare.md explains them.",
     .examples = "  metier compare share/configs/compare-demo.yaml\n"
+                "  metier compare share/configs/compare-benchmarks.yaml --dry-run\n"
+                "  metier compare share/configs/compare-benchmarks.yaml evaluation.data=data\n"
                 "  metier compare share/configs/compare-paper.yaml --markdown tables.md\n"
                 "  metier compare share/configs/compare-demo.yaml out=again seeds=[1,2,3] training.steps=50",
     .run = run_verb,

@@ -36,6 +36,7 @@ struct mt_cell_task {
 struct mt_cell_result {
     bool known;    // trained and measured; else it failed, or is still to come
     bool complete; // and evaluated with every benchmark
+    double took;   // seconds so far, without those that a kill made void; for --dry-run
     struct mt_cell_task task[MT_COMPARE_MOST_TASKS]; // as the comparison numbers them
     double figure[MT_COMPARE_FIGURES];
     double accuracy[MT_COMPARE_MOST_DOMAINS]; // of each domain, as settings number them
@@ -79,6 +80,11 @@ struct mt_cell_job {
 /* The folder and name of a cell, in the arena. */
 enum mt_status mt_cell_name(const struct mt_cell_job *job, struct mt_cell *cell);
 
+/* The settings a cell is trained with; texts are in the arena. */
+struct mt_train_settings;
+enum mt_status mt_cell_training(const struct mt_cell_job *job, const struct mt_cell *cell,
+                                struct mt_arena *arena, struct mt_train_settings *training);
+
 /* Refuses settings of training that cannot be; *steps: how many there will be, 0: as the data says. */
 enum mt_status mt_cell_check(const struct mt_cell_job *job, const struct mt_cell *cell, int64_t *steps);
 
@@ -115,7 +121,6 @@ enum mt_status mt_cell_file_read(const struct mt_cell_job *job, struct mt_cell *
  * Evaluates with the benchmarks that are not done, and writes cell.json after each. `training`: the settings
  * of the run that made what is evaluated; of a base its template counts.
  */
-struct mt_train_settings;
 enum mt_status mt_cell_evaluate(const struct mt_cell_job *job, struct mt_cell *cell,
                                 const struct mt_train_settings *training, const char *identity,
                                 bool *interrupted, int *signal);

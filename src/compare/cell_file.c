@@ -80,7 +80,9 @@ static void put_result(struct mt_json_text *text, const struct mt_cell_job *job,
     const struct mt_cell_result *result = &cell->result;
     mt_json_text_format(text, "{\n \"cell\": ");
     mt_json_text_string(text, cell->name);
-    mt_json_text_format(text, ",\n \"identity\": \"%s\",\n \"figures\": {", identity);
+    mt_json_text_format(text, ",\n \"identity\": \"%s\",\n \"took\": ", identity);
+    mt_json_text_rounded(text, result->took, 3);
+    mt_json_text_format(text, ",\n \"figures\": {");
     for (int i = 0; i < MT_COMPARE_FIGURES; i++) {
         put_key(text, i == 0, mt_compare_figure_row((enum mt_compare_figure)i)->name);
         mt_json_text_number(text, result->figure[i]);
@@ -243,6 +245,8 @@ static enum mt_status read_result(const struct mt_cell_job *job, const struct mt
         status = mt_fail(job->ctx, MT_ERR_USAGE,
                          "%s/cell.json: was made under other settings; choose another out, or remove it",
                          cell->folder);
+    struct mt_json_node took;
+    if (status == MT_OK && mt_json_member(root, "took", &took)) status = read_number(&took, &result->took);
     if (status == MT_OK) status = read_figures(root, result->figure);
     if (status == MT_OK) status = read_domains(root, "accuracy", result->accuracy, job->settings);
     if (status == MT_OK) status = read_domains(root, "loss", result->loss, job->settings);
