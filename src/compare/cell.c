@@ -88,7 +88,7 @@ static enum mt_status collect_words(const struct mt_cell_job *job, const struct 
             status = mt_compare_add_word(arena, words, given[g]->word[i]);
     }
     (void)snprintf(seed, sizeof seed, "%" PRIu64, settings->seed[cell->seed]);
-    (void)snprintf(threads, sizeof threads, "%" PRId64, settings->threads);
+    (void)snprintf(threads, sizeof threads, "%" PRId64, job->threads);
     (void)snprintf(run, sizeof run, "%s/run", cell->folder);
     const char *const ours[][2] = {{"model", settings->model[cell->model].path},
                                    {"out", run},

@@ -68,6 +68,7 @@ struct mt_cell_job {
     struct mt_task_judge *judge;          // of their programs; borrowed
     const struct mt_log *log;             // borrowed
     struct mt_arena *arena;               // where results go
+    int64_t threads;                      // of this process; 0: as many as the machine has
     int held;                             // OUT, while cells are run (base/files/folder_lock.h)
     bool signals;                         // SIGINT, SIGTERM end training after the step at hand
     uint64_t stop_after;                  // this step training is left, as by a signal; for tests. 0: never
@@ -109,6 +110,11 @@ enum mt_status mt_cell_read(const struct mt_cell_job *job, struct mt_cell *cell)
  * interrupted it, else 0; with *interrupted it is not complete. */
 enum mt_status mt_cell_run(const struct mt_cell_job *job, struct mt_cell *cell, bool *interrupted,
                            int *signal);
+
+/* cell->failure as OUT/cells/NAME/failure.txt, for other ranks; without one the file is removed, or none is
+ * read. */
+enum mt_status mt_cell_failure_write(const struct mt_cell_job *job, const struct mt_cell *cell);
+enum mt_status mt_cell_failure_read(const struct mt_cell_job *job, struct mt_cell *cell);
 
 /* Writes cell->result as cell.json; `identity`: checksum of the settings it was made under. */
 enum mt_status mt_cell_file_write(const struct mt_cell_job *job, const struct mt_cell *cell,

@@ -276,3 +276,33 @@ enum mt_status mt_cell_file_read(const struct mt_cell_job *job, struct mt_cell *
     mt_json_free(&json);
     return status;
 }
+
+// ------------------------------------------------------------------ why it failed
+
+enum mt_status mt_cell_failure_write(const struct mt_cell_job *job, const struct mt_cell *cell)
+{
+    char *path = NULL;
+    enum mt_status status = mt_path_join(job->ctx, cell->folder, "failure.txt", &path);
+    if (status == MT_OK && cell->failure != NULL && access(cell->folder, F_OK) == 0)
+        status = mt_file_write_all(job->ctx, path, cell->failure, strlen(cell->failure));
+    if (status == MT_OK && cell->failure == NULL) (void)unlink(path);
+    mt_path_release(job->ctx, path);
+    return status;
+}
+
+enum mt_status mt_cell_failure_read(const struct mt_cell_job *job, struct mt_cell *cell)
+{
+    char *path = NULL;
+    char *copy = NULL;
+    void *text = NULL;
+    size_t bytes = 0;
+    enum mt_status status = mt_path_join(job->ctx, cell->folder, "failure.txt", &path);
+    if (status == MT_OK && access(path, F_OK) == 0) {
+        status = mt_file_read_all(job->ctx, path, FILE_BYTES, &text, &bytes);
+        if (status == MT_OK) status = mt_arena_copy_text(job->arena, text, bytes, &copy);
+        mt_release(job->ctx, text, bytes);
+    }
+    mt_path_release(job->ctx, path);
+    cell->failure = copy;
+    return status;
+}

@@ -58,7 +58,7 @@ static enum mt_status open_session(struct evaluating *e, const char *template, c
         .template_date = e->training->template_date,
         .bos = MT_BOS_TOKENIZER,
         .device = device,
-        .threads = (int)settings->threads,
+        .threads = (int)e->job->threads,
         .context = settings->context};
     bool same = template == e->template ||
                 (template != NULL && e->template != NULL && strcmp(template, e->template) == 0);

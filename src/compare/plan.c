@@ -78,9 +78,7 @@ static void count_questions(const struct mt_comparison *comparison, struct mt_co
     for (size_t t = 0; t < comparison->tasks.count; t++) {
         const struct mt_compare_task *task = &comparison->tasks.task[t];
         plan->questions += task->questions;
-        if (!task->writes) continue;
-        const struct mt_task *first = &task->list.tasks[0];
-        plan->written_tokens += (double)task->questions * (double)first->samples * (double)first->max_tokens;
+        plan->written_tokens += task->written;
     }
 }
 
