@@ -167,6 +167,8 @@ static void mistakes_are_named(void **state)
         {"lora.alpha: 3\n", "t:1: there is no key 'lora.alpha'; keys of metier train belong under training"},
         {"model: m\nmodel: n\n", "model"},
         {"model: m\nmodels: [a]\n", "models and model (line 1) are both given"},
+        {"model: m\nout: o\nmethods: [aux]\ndomains: [math]\nevaluation: {limit: 5}\n",
+         "t:5: evaluation.limit means nothing without tasks"},
         {"models: [a/m, b/m]\n", "t:1: two models are called m; give {name: N, path: FOLDER}"},
         {"models: [{name: m}]\n", "t:1: a model needs path"},
         {"tasks: [{name: m}]\n", "t:1: an entry of tasks needs task"},
