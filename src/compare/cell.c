@@ -61,9 +61,8 @@ enum mt_status mt_cell_name(const struct mt_cell_job *job, struct mt_cell *cell)
 enum mt_status mt_cell_data(const struct mt_cell_job *job, const struct mt_compare_domain *domain, bool test,
                             const char **path)
 {
-    // A file without a test file is divided: both parts lie in OUT/data.
-    bool divided = domain->trained && domain->train != NULL && domain->test == NULL;
-    *path = divided ? NULL : test ? domain->test : domain->train;
+    // Both parts of what is divided lie in OUT/data.
+    *path = mt_compare_divides(domain) ? NULL : test ? domain->test : domain->train;
     if (*path != NULL) return MT_OK;
     return put_path(job, path, "%s/data/%s-%s.jsonl", job->settings->out, test ? "test" : "train",
                     domain->name);
@@ -275,8 +274,8 @@ static enum mt_status identify(const struct mt_cell_job *job, const struct mt_ce
     }
     for (size_t d = 0; !cell->base && d < settings->domains; d++) {
         const struct mt_compare_domain *domain = &settings->domain[d];
-        const char *const texts[] = {domain->name, domain->train, domain->test};
-        for (size_t i = 0; i < 3; i++) {
+        const char *const texts[] = {domain->name, domain->train, domain->recipe, domain->test};
+        for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
             if (texts[i] != NULL) mt_digest_add(digest, texts[i], strlen(texts[i]) + 1);
         }
     }
@@ -327,6 +326,8 @@ static enum mt_status add_inputs(const struct mt_cell_job *job, const struct mt_
         const char *path = NULL;
         status = mt_cell_data(job, &settings->domain[d], true, &path);
         if (status == MT_OK) status = mt_fingerprint_add(inputs, path);
+        bool parted = mt_compare_divides(&settings->domain[d]) && settings->domain[d].train != NULL;
+        if (status == MT_OK && parted) status = mt_fingerprint_add(inputs, settings->domain[d].train);
     }
     return status;
 }

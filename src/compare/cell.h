@@ -10,6 +10,8 @@
 #ifndef MT_COMPARE_CELL_H
 #define MT_COMPARE_CELL_H
 
+#include <stdio.h>
+
 #include "base/log.h"
 #include "compare/figures.h"
 #include "compare/settings/settings.h"
@@ -67,6 +69,8 @@ struct mt_cell_job {
     const char *device;                   // what computes; borrowed
     const char *templates;                // folder of the chat templates that come along
     const char *data;                     // folder of the benchmarks' files
+    const char *task_files, *recipes;     // folders of the task files and recipes that come along
+    FILE *terminal;                       // what a recipe gave is told there; NULL: nobody listens
     const struct mt_compare_tasks *tasks; // borrowed
     struct mt_task_judge *judge;          // of their programs; borrowed
     const struct mt_log *log;             // borrowed

@@ -47,6 +47,7 @@ struct mt_comparison_options {
     const char *tasks;        // folder of task files; borrowed; NULL: there are none
     const char *data;         // folder of the benchmarks' files, where the settings name none; NULL: none
     const struct mt_log *log; // borrowed
+    const char *recipes;      // folder of the recipes that come along; NULL: no domain has one
     FILE *terminal;           // progress; borrowed; NULL: none
     struct mt_comm *comm;     // ranks that share the cells; borrowed; NULL: this process alone
     bool signals;             // SIGINT, SIGTERM end it after the step at hand

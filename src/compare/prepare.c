@@ -12,6 +12,7 @@
 #include "synth/synth.h"
 
 #define HELD_OUT_ONE_IN 10
+#define PATH_BYTES      4096
 
 // ------------------------------------------------------------------ files of built-in problems
 
@@ -82,41 +83,59 @@ static enum mt_status write_part(const struct mt_cell_job *job, const struct mt_
     return status;
 }
 
-static enum mt_status divide(const struct mt_cell_job *job, const struct mt_compare_domain *domain)
+/* `from`: its rows. */
+static enum mt_status divide(const struct mt_cell_job *job, const struct mt_compare_domain *domain,
+                             const char *from)
 {
     struct mt_dataset *rows = NULL;
     const struct mt_dataset_options options = {0};
-    enum mt_status status = mt_dataset_open(job->ctx, domain->train, &options, &rows);
+    enum mt_status status = mt_dataset_open(job->ctx, from, &options, &rows);
     if (status == MT_OK && mt_dataset_format(rows) != MT_DATASET_JSONL)
         status = mt_fail(job->ctx, MT_ERR_USAGE,
                          "%s: only a JSONL file can be divided into training and test; give the domain %s a "
                          "test: FILE",
-                         domain->train, domain->name);
+                         from, domain->name);
     if (status == MT_OK && mt_dataset_rows(rows) < HELD_OUT_ONE_IN)
-        status = mt_fail(job->ctx, MT_ERR_USAGE, "%s: has fewer than %d rows, too few to hold some out",
-                         domain->train, HELD_OUT_ONE_IN);
+        status = mt_fail(job->ctx, MT_ERR_USAGE, "%s: has fewer than %d rows, too few to hold some out", from,
+                         HELD_OUT_ONE_IN);
     if (status == MT_OK) status = write_part(job, domain, rows, true);
     if (status == MT_OK) status = write_part(job, domain, rows, false);
     mt_dataset_close(rows);
     return status;
 }
 
+/* What the domain is trained on, as far as it is not a file as it stands. */
+static enum mt_status write_training(const struct mt_cell_job *job, const struct mt_compare_domain *domain)
+{
+    char rows[PATH_BYTES];
+    const char *path = NULL;
+    if (!mt_compare_divides(domain)) {
+        if (domain->train != NULL) return MT_OK;
+        if (domain->recipe == NULL) return write_problems(job, domain, false);
+        enum mt_status status = mt_cell_data(job, domain, false, &path);
+        return status == MT_OK ? mt_comparison_write_recipe(job, domain, path) : status;
+    }
+    if (domain->recipe == NULL) return divide(job, domain, domain->train);
+    int length = snprintf(rows, sizeof rows, "%s/data/rows-%s.jsonl", job->settings->out, domain->name);
+    if (length < 0 || (size_t)length >= sizeof rows)
+        return mt_fail(job->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", job->settings->out);
+    enum mt_status status = mt_comparison_write_recipe(job, domain, rows);
+    return status == MT_OK ? divide(job, domain, rows) : status;
+}
+
 enum mt_status mt_comparison_write_problems(const struct mt_cell_job *job)
 {
     const struct mt_compare_settings *settings = job->settings;
-    char folder[4096];
+    char folder[PATH_BYTES];
     int length = snprintf(folder, sizeof folder, "%s/data", settings->out);
     if (length < 0 || (size_t)length >= sizeof folder)
         return mt_fail(job->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", settings->out);
     enum mt_status status = mt_folder_make(job->ctx, folder);
     for (size_t d = 0; d < settings->domains && status == MT_OK; d++) {
         const struct mt_compare_domain *domain = &settings->domain[d];
-        if (domain->train != NULL && domain->test == NULL) {
-            status = divide(job, domain);
-            continue;
-        }
-        if (domain->trained && domain->train == NULL) status = write_problems(job, domain, false);
-        if (status == MT_OK && domain->test == NULL) status = write_problems(job, domain, true);
+        if (domain->trained) status = write_training(job, domain);
+        bool built_in = domain->test == NULL && !mt_compare_divides(domain);
+        if (status == MT_OK && built_in) status = write_problems(job, domain, true);
     }
     return status;
 }

@@ -1,4 +1,4 @@
-/* What all cells need before the first: files of built-in problems, and the device. */
+/* What all cells need before the first: files of problems, and the device. */
 #ifndef MT_COMPARE_PREPARE_H
 #define MT_COMPARE_PREPARE_H
 
@@ -6,6 +6,13 @@
 
 /* Writes OUT/data, as far as it is not there. */
 enum mt_status mt_comparison_write_problems(const struct mt_cell_job *job);
+
+/*
+ * Writes the rows of a domain's recipe to `path`, unless they are there: problems.train of them, without what
+ * overlaps with a question of the comparison's benchmarks (recipe_rows.c).
+ */
+enum mt_status mt_comparison_write_recipe(const struct mt_cell_job *job,
+                                          const struct mt_compare_domain *domain, const char *path);
 
 /* Reads OUT/device: what the cells that are there were computed on; "" where there is none. */
 enum mt_status mt_comparison_read_device(struct mt_comparison *comparison);

@@ -149,6 +149,20 @@ result $? "a dry run left a folder"
         [ -z "$(sort "$place/models/data/test-sums.jsonl" "$place/models/data/train-sums.jsonl" | uniq -d)" ]
     result $? "a file is not divided into training and test"
 
+    # A recipe makes what is trained on, without what a benchmark of the comparison asks.
+    head -n 1 "$place/data/gsm8k/test.jsonl" >"$place/data/gsm8k/train.jsonl"
+    for i in $(seq 40); do
+        echo "{\"question\": \"$i and $i make what?\", \"answer\": \"#### $((i + i))\"}"
+    done >>"$place/data/gsm8k/train.jsonl"
+    expect 0 "gsm8k: 41 rows, 0 unusable, 1 that overlap with test questions removed; 30 drawn" compare "$place/compare.yaml" \
+        out="$place/made" $js "methods=[aux]" "tasks=[{task: gsm8k, max_tokens: 2, shots: 0}]" \
+        "domains=[{name: made, recipe: gsm8k}]" problems.train=30 training.data.max_length=300
+    [ "$(cat "$place/made/data/"{train,test}-made.jsonl | sort -u | wc -l)" -eq 30 ] &&
+        [ "$(wc -l <"$place/made/data/test-made.jsonl")" -eq 3 ] && [ -f "$place/made/cells/aux-made-s1/cell.json" ]
+    result $? "a recipe's rows"
+    expect 2 "has one of train and recipe" compare "$place/compare.yaml" "domains=[{name: made, recipe: gsm8k, train: x}]"
+    expect 2 "there is no recipe 'gsm9k'" compare "$place/compare.yaml" out="$place/none" "domains=[{name: made, recipe: gsm9k}]"
+
     # A cell that fails is tried once more, and named.
     expect 1 "failed: broken-math-s1: " compare "$place/compare.yaml" out="$place/broken" $js \
         "methods=[aux, {name: broken, method: aux, experts: $place/nowhere}]" "tasks=[glue_cola]"

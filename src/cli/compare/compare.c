@@ -244,8 +244,8 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
     enum mt_status status = mt_compare_settings_read(ctx, arguments->config, arguments->words,
                                                      arguments->word_count, arena, &settings);
     if (status == MT_OK) status = cli_find_templates(arena, "plain", &options.templates);
-    if (status == MT_OK && settings.entries > 0)
-        status = cli_find_share(arena, "tasks", "tasks", &options.tasks);
+    if (status == MT_OK) status = cli_find_share(arena, "tasks", "tasks", &options.tasks);
+    if (status == MT_OK) status = cli_find_share(arena, "recipes", "recipes", &options.recipes);
     if (status == MT_OK) status = mt_comparison_open(ctx, &settings, &options, &comparison);
     status = mt_comm_agree(comm, ctx, status);
     bool runs = !arguments->dry_run && !arguments->tables;

@@ -24,10 +24,11 @@ static void print_cells(const struct mt_comparison *comparison, const struct mt_
     for (size_t d = 0; d < settings->domains; d++) {
         const struct mt_compare_domain *domain = &settings->domain[d];
         const char *train = domain->train != NULL ? domain->train : "";
+        if (domain->recipe != NULL) train = domain->recipe;
         const char *test = domain->test != NULL ? domain->test : "";
         const char *rest = "";
-        if (domain->train == NULL && domain->test == NULL) rest = "built-in problems";
-        if (domain->train != NULL) rest = domain->test != NULL ? ", measured on " : ", a tenth held out";
+        if (*train == '\0' && domain->test == NULL) rest = "built-in problems";
+        if (*train != '\0') rest = domain->test != NULL ? ", measured on " : ", a tenth held out";
         printf("%s %s: %s%s%s\n", domain->trained ? "trained on" : "measured on", domain->name, train, rest,
                test);
     }

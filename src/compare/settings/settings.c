@@ -89,7 +89,7 @@ static enum mt_status check_problems(const struct mt_keys_reader *reader)
 {
     const struct mt_compare_settings *settings = reader->target;
     for (size_t d = 0; d < settings->domains; d++) {
-        if (settings->domain[d].test == NULL) return MT_OK;
+        if (settings->domain[d].test == NULL || settings->domain[d].recipe != NULL) return MT_OK;
     }
     for (const struct mt_key_entry *entry = reader->entries; entry != NULL; entry = entry->next) {
         if (strncmp(entry->name, "problems.", strlen("problems.")) != 0) continue;
@@ -100,13 +100,17 @@ static enum mt_status check_problems(const struct mt_keys_reader *reader)
     return MT_OK;
 }
 
-/* So do keys of the evaluation where nothing is evaluated. */
+/* So do keys of the evaluation where nothing is evaluated, but for the files that a recipe reads, too. */
 static enum mt_status check_evaluation(const struct mt_keys_reader *reader)
 {
     const struct mt_compare_settings *settings = reader->target;
+    bool recipes = false;
+    for (size_t d = 0; d < settings->domains; d++) recipes = recipes || settings->domain[d].recipe != NULL;
     for (const struct mt_key_entry *entry = reader->entries; entry != NULL && settings->entries == 0;
          entry = entry->next) {
-        if (strncmp(entry->name, "evaluation.", strlen("evaluation.")) == 0)
+        bool files = strcmp(entry->name, "evaluation.data") == 0 ||
+                     strcmp(entry->name, "evaluation.skip_missing") == 0;
+        if (strncmp(entry->name, "evaluation.", strlen("evaluation.")) == 0 && !(recipes && files))
             return mt_key_fail(reader, entry, NULL, "%s means nothing without tasks; leave it out",
                                entry->name);
     }

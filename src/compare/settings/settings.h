@@ -44,11 +44,18 @@ struct mt_compare_method {
 };
 
 struct mt_compare_domain {
-    const char *name;  // fit for a file name
-    const char *train; // NULL: built-in problems
-    const char *test;  // NULL: built-in problems, or where `train` is a file a share of it (mt_cell_data)
-    bool trained;      // else only measured
+    const char *name;   // fit for a file name
+    const char *train;  // a file; NULL: rows of the recipe, or built-in problems
+    const char *recipe; // makes what is trained on (docs/recipes.md); NULL: none
+    const char *test;   // NULL: built-in problems; of a file or a recipe a share of it (mt_cell_data)
+    bool trained;       // else only measured
 };
+
+/* True where rows of the domain's own are parted into what is trained on and what is held out. */
+static inline bool mt_compare_divides(const struct mt_compare_domain *domain)
+{
+    return domain->trained && domain->test == NULL && (domain->train != NULL || domain->recipe != NULL);
+}
 
 /* How many tokens an answer may have: one column of the tables each. */
 struct mt_compare_budgets {
@@ -100,7 +107,7 @@ struct mt_compare_settings {
     struct mt_compare_words training_over; // those of them that were given as words over the file
     bool methods_over;                     // methods was
     struct mt_compare_grid grid;           // grid; method NULL: none
-    int64_t train_problems;                // problems.train
+    int64_t train_problems;                // problems.train: also rows a recipe is asked for
     int64_t test_problems;                 // problems.test
     int64_t problem_seed;                  // problems.seed
     int64_t difficulty;                    // problems.difficulty

@@ -130,6 +130,8 @@ static enum mt_status add_method(const struct mt_keys_reader *reader, const stru
 static const struct mt_key_row domain_rows[] = {
     {"name", MT_KEY_NAME, DOMAIN(name), "NAME", "required", .meaning = "fit for a file name"},
     {"train", MT_KEY_NAME, DOMAIN(train), "FILE", "required", .meaning = "examples to train on"},
+    {"recipe", MT_KEY_NAME, DOMAIN(recipe), "NAME", "required",
+     .meaning = "instead of train: a recipe that makes them (metier recipe --list)"},
     {"test", MT_KEY_NAME, DOMAIN(test), "FILE", "required",
      .meaning = "examples to measure with; default a share of train, which is then not trained on"},
     {0},
@@ -144,12 +146,17 @@ static enum mt_status read_domain_map(const struct mt_keys_reader *reader, const
     struct mt_keys_reader members = mt_keys_reader_within(reader, &domain_keys, domain);
     enum mt_status status = mt_keys_read_map(&members, entry->node, entry->word);
     if (status != MT_OK) return status;
-    if (!domain->trained && domain->train != NULL)
-        return mt_key_fail(reader, mt_keys_given(&members, "train"), NULL,
-                           "a domain of others has no key 'train'; expected name, test");
-    if (domain->name == NULL || (domain->trained ? domain->train : domain->test) == NULL)
+    const char *made = domain->train != NULL ? "train" : "recipe";
+    const char *rows = domain->train != NULL ? domain->train : domain->recipe;
+    if (!domain->trained && rows != NULL)
+        return mt_key_fail(reader, mt_keys_given(&members, made), NULL,
+                           "a domain of others has no key '%s'; expected name, test", made);
+    if (domain->train != NULL && domain->recipe != NULL)
+        return mt_key_fail(reader, mt_keys_given(&members, "recipe"), NULL,
+                           "a domain has one of train and recipe");
+    if (domain->name == NULL || (domain->trained ? rows : domain->test) == NULL)
         return mt_key_fail(reader, entry, NULL, "a domain of files needs name, %s",
-                           domain->trained ? "train" : "test");
+                           domain->trained ? "train or recipe" : "test");
     return mt_compare_check_name(reader, mt_keys_given(&members, "name"), "name", domain->name);
 }
 
@@ -263,8 +270,7 @@ static const struct mt_key_row rows[] = {
      .also = "seed", .set = add_seed},
     {"domains", MT_KEY_EACH, 0, "NAMES", "required",
      .meaning = "what is trained on: built-in domains (metier synth), or maps {name: N, train: FILE, test: "
-                "FILE}; without "
-                "test a tenth of train is held out",
+                "FILE}, or {name: N, recipe: NAME} (metier recipe); without test a tenth is held out",
      .set = add_domain},
     {"others", MT_KEY_EACH, 0, "NAMES", "none",
      .meaning = "domains that are measured as well: built-in, or maps {name: N, test: FILE}",
@@ -272,7 +278,7 @@ static const struct mt_key_row rows[] = {
     {"training", MT_KEY_OWN, 0, "KEYS", "none", .meaning = "keys of metier train, for every cell",
      .set = set_training},
     {"problems.train", MT_KEY_WHOLE, AT(train_problems), "WHOLE NUMBER >= 1", "6000",
-     .meaning = "built-in problems of a domain to train on", .most = 1e7},
+     .meaning = "built-in problems of a domain, or rows of a recipe, to train on", .most = 1e7},
     {"problems.test", MT_KEY_WHOLE, AT(test_problems), "WHOLE NUMBER >= 1", "300",
      .meaning = "built-in problems of a domain to measure with", .most = 1e6},
     {"problems.seed", MT_KEY_WHOLE, AT(problem_seed), "WHOLE NUMBER >= 0", "1",
