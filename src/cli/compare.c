@@ -6,7 +6,9 @@
 
 #include "base/amount.h"
 #include "cli/cli.h"
+#include "cli/compare/plan.h"
 #include "cli/shared/page_files.h"
+#include "cli/shared/ranks.h"
 #include "cli/shared/share.h"
 #include "cli/shared/table.h"
 #include "compare/page.h"
@@ -129,8 +131,8 @@ static enum mt_status print_tables(const struct mt_comparison *comparison)
     return status;
 }
 
-/* What the numbers are of, and what they cannot say. */
-static void print_notes(const struct mt_comparison *comparison)
+/* What the numbers are of, and what they cannot say. `ran`: cells were, if there were any to run. */
+static void print_notes(const struct mt_comparison *comparison, bool ran)
 {
     const struct mt_compare_settings *settings = comparison->settings;
     printf("\ntrained on");
@@ -149,15 +151,15 @@ static void print_notes(const struct mt_comparison *comparison)
         printf("benchmarks: each task's own metric; * best, + second; rank: mean of the places over them\n"
                "exact: whole answers to built-in or held-out problems, token by token\n");
     size_t jobs = mt_comparison_jobs(comparison);
-    if (comparison->kept > 0)
+    if (ran && comparison->kept > 0)
         printf("of %s, %zu trained and measured now, %zu before\n", mt_counted(jobs, "cell", "cells").text,
                jobs - comparison->kept - comparison->failed, comparison->kept);
 }
 
-static enum mt_status print_comparison(const struct mt_comparison *comparison)
+static enum mt_status print_comparison(const struct mt_comparison *comparison, bool ran)
 {
     enum mt_status status = print_tables(comparison);
-    if (status == MT_OK) print_notes(comparison);
+    if (status == MT_OK) print_notes(comparison, ran);
     for (size_t i = 0; i < mt_comparison_jobs(comparison); i++) {
         const struct mt_cell *cell = mt_comparison_job(comparison, i);
         if (cell->failure != NULL) printf("failed: %s: %s\n", cell->name, cell->failure);
@@ -191,34 +193,54 @@ static enum mt_status write_comparison(const struct mt_comparison *comparison, s
 }
 
 struct arguments {
-    bool quiet, keys, tables;
+    bool quiet, keys, tables, dry_run;
     struct cli_page_files files;
     const char *config;
     const char *const *words; // borrowed from argv
     size_t word_count;
 };
 
-static int report_interruption(const struct arguments *arguments, int signal)
+static void report_interruption(const struct arguments *arguments)
 {
     (void)fprintf(stderr, "metier compare: stopped; the same command goes on: metier compare %s",
                   arguments->config);
     for (size_t i = 0; i < arguments->word_count; i++) (void)fprintf(stderr, " %s", arguments->words[i]);
     (void)fprintf(stderr, "\n");
-    return 128 + signal;
 }
 
-static enum mt_status run(struct mt_context *ctx, const struct arguments *arguments, struct mt_arena *arena,
-                          int *exit_status)
+/* What every rank knows. */
+struct comparing {
+    struct mt_context *ctx;
+    const struct arguments *arguments;
+    struct mt_arena *arena;
+};
+
+/* The tables and files; the first rank's. */
+static enum mt_status show(const struct mt_comparison *comparison, bool ran,
+                           const struct cli_page_files *files)
 {
+    enum mt_status status = print_comparison(comparison, ran);
+    return status == MT_OK ? write_comparison(comparison, *files) : status;
+}
+
+/* What one rank does; only the first of them talks. */
+static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
+{
+    const struct comparing *comparing = self;
+    const struct arguments *arguments = comparing->arguments;
+    struct mt_context *ctx = comparing->ctx;
+    struct mt_arena *arena = comparing->arena;
     struct mt_compare_settings settings;
     struct mt_comparison comparison = {0};
     struct mt_log log;
     bool interrupted = false;
     int signal = 0;
+    bool talks = mt_comm_rank(comm) == 0;
     mt_log_init(&log, stderr, MT_LOG_WARNING);
     struct mt_comparison_options options = {.log = &log,
-                                            .terminal = arguments->quiet ? NULL : stderr,
+                                            .terminal = arguments->quiet || !talks ? NULL : stderr,
                                             .signals = true,
+                                            .comm = comm,
                                             .data = getenv("METIER_DATA")};
     enum mt_status status = mt_compare_settings_read(ctx, arguments->config, arguments->words,
                                                      arguments->word_count, arena, &settings);
@@ -226,11 +248,15 @@ static enum mt_status run(struct mt_context *ctx, const struct arguments *argume
     if (status == MT_OK && settings.entries > 0)
         status = cli_find_share(arena, "tasks", "tasks", &options.tasks);
     if (status == MT_OK) status = mt_comparison_open(ctx, &settings, &options, &comparison);
-    if (status == MT_OK && !arguments->tables)
-        status = mt_comparison_run(&comparison, &options, &interrupted, &signal);
-    if (status == MT_OK && interrupted) *exit_status = report_interruption(arguments, signal);
-    if (status == MT_OK && !interrupted) status = print_comparison(&comparison);
-    if (status == MT_OK && !interrupted) status = write_comparison(&comparison, arguments->files);
+    status = mt_comm_agree(comm, ctx, status);
+    bool runs = !arguments->dry_run && !arguments->tables;
+    if (status == MT_OK && runs) status = mt_comparison_run(&comparison, &options, &interrupted, &signal);
+    if (status == MT_OK && interrupted) *exit_status = 128 + signal;
+    if (status == MT_OK && interrupted && talks) report_interruption(arguments);
+    bool shows = status == MT_OK && !interrupted && talks;
+    if (shows && arguments->dry_run) status = cli_compare_print_plan(&comparison);
+    if (shows && !arguments->dry_run) status = show(&comparison, runs, &arguments->files);
+    status = mt_comm_agree(comm, ctx, status);
     if (status == MT_OK && !interrupted && comparison.failed > 0) *exit_status = 1;
     mt_comparison_close(&comparison);
     return status;
@@ -242,6 +268,8 @@ static enum mt_status run_verb(struct cli_call *call)
     const struct cli_option options[] = {
         {"--keys", CLI_FLAG, &arguments.keys, NULL, "list every key of the file, its values and default"},
         {"--tables", CLI_FLAG, &arguments.tables, NULL, "train nothing: show the cells that are there"},
+        {"--dry-run", CLI_FLAG, &arguments.dry_run, NULL,
+         "train nothing, write nothing: cells, benchmarks, memory, disk"},
         {"--markdown", CLI_TEXT, &arguments.files.markdown, "FILE",
          "the report as Markdown, too; with --png it links the pictures"},
         {"--latex", CLI_TEXT, &arguments.files.latex, "FILE",
@@ -258,7 +286,10 @@ static enum mt_status run_verb(struct cli_call *call)
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
     const struct cli_void rules[] = {
-        {arguments.keys, "--tables --markdown --latex --csv --png --svg --chart-js --quiet", "with --keys"},
+        {arguments.keys, "--tables --dry-run --markdown --latex --csv --png --svg --chart-js --quiet",
+         "with --keys"},
+        {arguments.dry_run, "--tables --markdown --latex --csv --png --svg --chart-js --quiet",
+         "with --dry-run: nothing is trained"},
         {arguments.tables, "--quiet", "with --tables: nothing is trained"},
     };
     status = cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
@@ -271,7 +302,8 @@ static enum mt_status run_verb(struct cli_call *call)
     arguments.words = call->positional + 1;
     arguments.word_count = (size_t)call->positional_count - 1;
     mt_arena_init(&arena, call->ctx, ARENA_BLOCK_BYTES);
-    status = run(call->ctx, &arguments, &arena, &call->exit_status);
+    struct comparing comparing = {.ctx = call->ctx, .arguments = &arguments, .arena = &arena};
+    status = cli_run_ranks(call, run, &comparing);
     mt_arena_free(&arena);
     return status;
 }
@@ -282,17 +314,33 @@ const struct cli_verb cli_verb_compare = {
     .arguments = "CONFIG.yaml [KEY=VALUE ...]",
     .counts_arguments = true,
     .details =
-        "Every method is trained on every domain with every seed, a cell each, and measured on held-out\n"
-        "problems of that domain and of the others. Out come tables, OUT/compare.json and\n"
-        "OUT/report.html: accuracy with significance, balance, geometry, curves, a picture of tokens,\n"
-        "sensitivity, seconds per step. Cells that are done are not repeated: the same command goes on\n"
-        "after a stop of any kind, unless model or data hold something else than when a cell was made.\n"
-        "A cell that fails is named and the others go on; the exit status is then 1.\n"
+        "Every method is trained from every model on every domain with every seed, a cell each, measured on\n"
+        "held-out problems of that domain and of the others, and evaluated with every benchmark of `tasks`, "
+        "as\n"
+        "metier eval does it; the models as they are, too. Out come tables, OUT/compare.json and\n"
+        "OUT/report.html: benchmarks with significance, balance, geometry, curves, a picture of tokens,\n"
+        "sensitivity, seconds per step, memory. What is done is not repeated: the same command goes on after "
+        "a\n"
+        "stop of any kind, unless model or data hold something else than when a cell was made. A cell that\n"
+        "fails is named, the others go on, it is tried once more, and if it fails again the exit status is "
+        "1.\n"
+        "  models: [models/moe, {name: other, path: models/other}]\n"
+        "  out: build/paper\n"
+        "  methods: [aux, loss-free, paper, metier]\n"
+        "  seeds: [1, 2, 3]\n"
+        "  domains: [{name: math, train: math.jsonl}]\n"
+        "  tasks: [{task: gsm8k, max_tokens: [512, 1024]}, {task: mmlu, limit: 500}, humaneval]\n"
+        "  evaluation: {data: data, limit: 200}\n"
+        "  training: {epochs: 1, lora.rank: 32}\n"
         "--keys lists the keys of the file; docs/compare.md explains them.",
     .examples =
         "  metier compare share/configs/compare-demo.yaml\n"
+        "  metier compare share/configs/compare-benchmarks.yaml --dry-run\n"
+        "  metier compare share/configs/compare-benchmarks.yaml evaluation.data=data\n"
+        "  mpirun -n 4 metier compare share/configs/compare-benchmarks.yaml evaluation.data=data\n"
         "  metier compare share/configs/compare-paper.yaml --markdown tables.md\n"
-        "  metier compare share/configs/compare-paper.yaml --tables --latex tables.tex --csv csv --svg svg\n"
+        "  metier compare share/configs/compare-paper.yaml --tables --latex t.tex --csv csv --svg svg\n"
         "  metier compare share/configs/compare-demo.yaml out=again seeds=[1,2,3] training.steps=50",
+    .ranks = CLI_RANKS_SHARE,
     .run = run_verb,
 };

@@ -54,10 +54,9 @@ void mt_compare_bar_start(struct mt_compare_bar *bar, const struct mt_comparison
     *bar = (struct mt_compare_bar){.comparison = comparison};
     for (size_t i = 0; i < mt_comparison_jobs(comparison); i++) {
         const struct mt_cell *cell = mt_comparison_job(comparison, i);
-        if (cell->result.complete) {
-            bar->number++;
-            continue;
-        }
+        bar->number += cell->result.complete ? 1 : 0;
+        bar->jobs += cell->result.complete || mt_comparison_owns(comparison, i) ? 1 : 0;
+        if (!mt_comparison_owns(comparison, i)) continue;
         if (!cell->base && !cell->result.known) {
             bar->work[MT_WORK_STEPS].left += comparison->steps > 0 ? comparison->steps : 1;
             bar->work[MT_WORK_MEASURING].left++;
@@ -78,8 +77,7 @@ void mt_compare_bar_begin(struct mt_compare_bar *bar, const struct mt_cell *cell
     bar->cell = cell;
     bar->kind = MT_COMPARE_MOST_WORK;
     if (!again) bar->number++;
-    mt_progress_note(&bar->progress, "cell %zu of %zu  %s", bar->number, mt_comparison_jobs(bar->comparison),
-                     bar->cell->name);
+    mt_progress_note(&bar->progress, "cell %zu of %zu  %s", bar->number, bar->jobs, bar->cell->name);
     show(bar);
 }
 
@@ -87,7 +85,7 @@ void mt_compare_bar_stepped(void *self, uint64_t step, uint64_t steps)
 {
     struct mt_compare_bar *bar = self;
     mt_progress_note(&bar->progress, "cell %zu of %zu  %s  step %" PRIu64 " of %" PRIu64, bar->number,
-                     mt_comparison_jobs(bar->comparison), bar->cell->name, step, steps);
+                     bar->jobs, bar->cell->name, step, steps);
     advance(bar, MT_WORK_STEPS, bar->comparison->steps > 0 ? (int64_t)step : step == steps);
     show(bar);
 }
@@ -97,9 +95,8 @@ void mt_compare_bar_asked(void *self, size_t task, size_t done, size_t questions
     struct mt_compare_bar *bar = self;
     // What went by since the last step is measuring, and opening what was trained.
     if (bar->kind == MT_WORK_STEPS) advance(bar, MT_WORK_MEASURING, 1);
-    mt_progress_note(&bar->progress, "cell %zu of %zu  %s  %s %zu of %zu", bar->number,
-                     mt_comparison_jobs(bar->comparison), bar->cell->name,
-                     bar->comparison->tasks.task[task].name, done, questions);
+    mt_progress_note(&bar->progress, "cell %zu of %zu  %s  %s %zu of %zu", bar->number, bar->jobs,
+                     bar->cell->name, bar->comparison->tasks.task[task].name, done, questions);
     advance(bar, MT_WORK_TASKS + task, (int64_t)done);
     show(bar);
 }

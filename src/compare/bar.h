@@ -24,7 +24,7 @@ struct mt_compare_bar {
     const struct mt_comparison *comparison; // borrowed
     struct mt_compare_work work[MT_COMPARE_MOST_WORK];
     const struct mt_cell *cell; // at hand
-    size_t number;              // of it among all
+    size_t number, jobs;        // of it among all of this rank
     size_t kind;                // what it is at
     int64_t reached;            // of that
     double start, last;         // clock

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "base/files/folder_lock.h"
@@ -87,7 +88,7 @@ static enum mt_status collect_words(const struct mt_cell_job *job, const struct 
             status = mt_compare_add_word(arena, words, given[g]->word[i]);
     }
     (void)snprintf(seed, sizeof seed, "%" PRIu64, settings->seed[cell->seed]);
-    (void)snprintf(threads, sizeof threads, "%" PRId64, settings->threads);
+    (void)snprintf(threads, sizeof threads, "%" PRId64, job->threads);
     (void)snprintf(run, sizeof run, "%s/run", cell->folder);
     const char *const ours[][2] = {{"model", settings->model[cell->model].path},
                                    {"out", run},
@@ -205,8 +206,8 @@ enum mt_status mt_cell_check_shared(const struct mt_cell_job *job, const struct 
     return MT_OK;
 }
 
-static enum mt_status read_training(const struct mt_cell_job *job, const struct mt_cell *cell,
-                                    struct mt_arena *arena, struct mt_train_settings *training)
+enum mt_status mt_cell_training(const struct mt_cell_job *job, const struct mt_cell *cell,
+                                struct mt_arena *arena, struct mt_train_settings *training)
 {
     struct mt_compare_words words = {0};
     enum mt_status status = collect_words(job, cell, arena, &words);
@@ -223,7 +224,7 @@ enum mt_status mt_cell_check(const struct mt_cell_job *job, const struct mt_cell
     struct mt_train_settings training;
     struct mt_arena arena;
     mt_arena_init(&arena, job->ctx, ARENA_BLOCK_BYTES);
-    enum mt_status status = read_training(job, cell, &arena, &training);
+    enum mt_status status = mt_cell_training(job, cell, &arena, &training);
     *steps = status == MT_OK ? training.steps : 0;
     mt_arena_free(&arena);
     return status;
@@ -339,7 +340,7 @@ enum mt_status mt_cell_check_inputs(const struct mt_cell_job *job, const struct 
     struct mt_arena arena;
     char *path = NULL;
     mt_arena_init(&arena, job->ctx, ARENA_BLOCK_BYTES);
-    enum mt_status status = read_training(job, cell, &arena, &training);
+    enum mt_status status = mt_cell_training(job, cell, &arena, &training);
     if (status == MT_OK) status = add_inputs(job, cell, &training, inputs);
     if (status == MT_OK) status = mt_path_join(job->ctx, cell->folder, MT_FINGERPRINT_FILE, &path);
     if (status == MT_OK) status = mt_fingerprint_compare(inputs, path, &words, true, job->log, known);
@@ -508,8 +509,11 @@ static enum mt_status make(const struct mt_cell_job *job, struct mt_cell *cell,
             cell->result.accuracy[d] = cell->result.loss[d] = (double)NAN;
         return MT_OK;
     }
+    double start = mt_clock_seconds();
     enum mt_status status = mt_folder_sweep(job->ctx, training->out);
-    return status == MT_OK ? train_and_measure(job, cell, training, interrupted, signal) : status;
+    if (status == MT_OK) status = train_and_measure(job, cell, training, interrupted, signal);
+    cell->result.took = mt_clock_seconds() - start;
+    return status;
 }
 
 enum mt_status mt_cell_run(const struct mt_cell_job *job, struct mt_cell *cell, bool *interrupted,
@@ -523,7 +527,7 @@ enum mt_status mt_cell_run(const struct mt_cell_job *job, struct mt_cell *cell, 
     *signal = 0;
     mt_arena_init(&arena, job->ctx, ARENA_BLOCK_BYTES);
     mt_fingerprint_init(job->ctx, &inputs);
-    enum mt_status status = read_training(job, cell, &arena, &training);
+    enum mt_status status = mt_cell_training(job, cell, &arena, &training);
     if (status == MT_OK) status = identify(job, cell, &arena, &identity);
     if (status == MT_OK) status = add_inputs(job, cell, &training, &inputs);
     if (status == MT_OK) status = make_folders(job, cell);

@@ -36,6 +36,7 @@ struct mt_cell_task {
 struct mt_cell_result {
     bool known;    // trained and measured; else it failed, or is still to come
     bool complete; // and evaluated with every benchmark
+    double took;   // seconds so far, without those that a kill made void; for --dry-run
     struct mt_cell_task task[MT_COMPARE_MOST_TASKS]; // as the comparison numbers them
     double figure[MT_COMPARE_FIGURES];
     double accuracy[MT_COMPARE_MOST_DOMAINS]; // of each domain, as settings number them
@@ -70,6 +71,7 @@ struct mt_cell_job {
     struct mt_task_judge *judge;          // of their programs; borrowed
     const struct mt_log *log;             // borrowed
     struct mt_arena *arena;               // where results go
+    int64_t threads;                      // of this process; 0: as many as the machine has
     int held;                             // OUT, while cells are run (base/files/folder_lock.h)
     bool signals;                         // SIGINT, SIGTERM end training after the step at hand
     uint64_t stop_after;                  // this step training is left, as by a signal; for tests. 0: never
@@ -81,6 +83,11 @@ struct mt_cell_job {
 
 /* The folder and name of a cell, in the arena. */
 enum mt_status mt_cell_name(const struct mt_cell_job *job, struct mt_cell *cell);
+
+/* The settings a cell is trained with; texts are in the arena. */
+struct mt_train_settings;
+enum mt_status mt_cell_training(const struct mt_cell_job *job, const struct mt_cell *cell,
+                                struct mt_arena *arena, struct mt_train_settings *training);
 
 /* Refuses settings of training that cannot be; *steps: how many there will be, 0: as the data says. */
 enum mt_status mt_cell_check(const struct mt_cell_job *job, const struct mt_cell *cell, int64_t *steps);
@@ -107,6 +114,11 @@ enum mt_status mt_cell_read(const struct mt_cell_job *job, struct mt_cell *cell)
 enum mt_status mt_cell_run(const struct mt_cell_job *job, struct mt_cell *cell, bool *interrupted,
                            int *signal);
 
+/* cell->failure as OUT/cells/NAME/failure.txt, for other ranks; without one the file is removed, or none is
+ * read. */
+enum mt_status mt_cell_failure_write(const struct mt_cell_job *job, const struct mt_cell *cell);
+enum mt_status mt_cell_failure_read(const struct mt_cell_job *job, struct mt_cell *cell);
+
 /* Writes cell->result as cell.json; `identity`: checksum of the settings it was made under. */
 enum mt_status mt_cell_file_write(const struct mt_cell_job *job, const struct mt_cell *cell,
                                   const char *identity);
@@ -118,7 +130,6 @@ enum mt_status mt_cell_file_read(const struct mt_cell_job *job, struct mt_cell *
  * Evaluates with the benchmarks that are not done, and writes cell.json after each. `training`: the settings
  * of the run that made what is evaluated; of a base its template counts.
  */
-struct mt_train_settings;
 enum mt_status mt_cell_evaluate(const struct mt_cell_job *job, struct mt_cell *cell,
                                 const struct mt_train_settings *training, const char *identity,
                                 bool *interrupted, int *signal);

@@ -89,7 +89,9 @@ static void put_result(struct mt_json_text *text, const struct mt_cell_job *job,
     const struct mt_cell_result *result = &cell->result;
     mt_json_text_format(text, "{\n \"cell\": ");
     mt_json_text_string(text, cell->name);
-    mt_json_text_format(text, ",\n \"identity\": \"%s\",\n \"figures\": {", identity);
+    mt_json_text_format(text, ",\n \"identity\": \"%s\",\n \"took\": ", identity);
+    mt_json_text_rounded(text, result->took, 3);
+    mt_json_text_format(text, ",\n \"figures\": {");
     for (int i = 0; i < MT_COMPARE_FIGURES; i++) {
         put_key(text, i == 0, mt_compare_figure_row((enum mt_compare_figure)i)->name);
         mt_json_text_number(text, result->figure[i]);
@@ -282,6 +284,8 @@ static enum mt_status read_result(const struct mt_cell_job *job, const struct mt
         status = mt_fail(job->ctx, MT_ERR_USAGE,
                          "%s/cell.json: was made under other settings; choose another out, or remove it",
                          cell->folder);
+    struct mt_json_node took;
+    if (status == MT_OK && mt_json_member(root, "took", &took)) status = read_number(&took, &result->took);
     if (status == MT_OK) status = read_figures(root, result->figure);
     if (status == MT_OK) status = read_domains(root, "accuracy", result->accuracy, job->settings);
     if (status == MT_OK) status = read_domains(root, "loss", result->loss, job->settings);
@@ -310,5 +314,35 @@ enum mt_status mt_cell_file_read(const struct mt_cell_job *job, struct mt_cell *
         status = read_result(job, &root, cell, identity);
     }
     mt_json_free(&json);
+    return status;
+}
+
+// ------------------------------------------------------------------ why it failed
+
+enum mt_status mt_cell_failure_write(const struct mt_cell_job *job, const struct mt_cell *cell)
+{
+    char *path = NULL;
+    enum mt_status status = mt_path_join(job->ctx, cell->folder, "failure.txt", &path);
+    if (status == MT_OK && cell->failure != NULL && access(cell->folder, F_OK) == 0)
+        status = mt_file_write_all(job->ctx, path, cell->failure, strlen(cell->failure));
+    if (status == MT_OK && cell->failure == NULL) (void)unlink(path);
+    mt_path_release(job->ctx, path);
+    return status;
+}
+
+enum mt_status mt_cell_failure_read(const struct mt_cell_job *job, struct mt_cell *cell)
+{
+    char *path = NULL;
+    char *copy = NULL;
+    void *text = NULL;
+    size_t bytes = 0;
+    enum mt_status status = mt_path_join(job->ctx, cell->folder, "failure.txt", &path);
+    if (status == MT_OK && access(path, F_OK) == 0) {
+        status = mt_file_read_all(job->ctx, path, FILE_BYTES, &text, &bytes);
+        if (status == MT_OK) status = mt_arena_copy_text(job->arena, text, bytes, &copy);
+        mt_release(job->ctx, text, bytes);
+    }
+    mt_path_release(job->ctx, path);
+    cell->failure = copy;
     return status;
 }

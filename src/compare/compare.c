@@ -107,12 +107,38 @@ static enum mt_status check_cells(struct mt_comparison *comparison)
     return mt_cell_check_shared(&comparison->job, comparison->cell, comparison->settings->methods);
 }
 
+/* What is not done, among the ranks in turn. */
+static enum mt_status share_jobs(struct mt_comparison *comparison)
+{
+    enum mt_status status = MT_OK;
+    size_t jobs = mt_comparison_jobs(comparison);
+    size_t open = 0;
+    comparison->mine = mt_arena_array(&comparison->arena, jobs, sizeof *comparison->mine, &status);
+    for (size_t i = 0; i < jobs && status == MT_OK; i++) {
+        if (mt_comparison_job(comparison, i)->result.complete) continue;
+        comparison->mine[i] =
+            open % (size_t)mt_comm_size(comparison->comm) == (size_t)mt_comm_rank(comparison->comm);
+        open++;
+    }
+    comparison->kept = jobs - open;
+    return status;
+}
+
+bool mt_comparison_owns(const struct mt_comparison *comparison, size_t number)
+{
+    return comparison->mine[number];
+}
+
 enum mt_status mt_comparison_open(struct mt_context *ctx, const struct mt_compare_settings *settings,
                                   const struct mt_comparison_options *options,
                                   struct mt_comparison *comparison)
 {
     *comparison = (struct mt_comparison){.ctx = ctx, .settings = settings};
     mt_arena_init(&comparison->arena, ctx, ARENA_BLOCK_BYTES);
+    comparison->comm = options->comm;
+    comparison->own_comm = options->comm == NULL;
+    enum mt_status status = comparison->own_comm ? mt_comm_open_alone(ctx, &comparison->comm) : MT_OK;
+    if (status != MT_OK) return status;
     comparison->job = (struct mt_cell_job){.ctx = ctx,
                                            .settings = settings,
                                            .device = settings->device,
@@ -121,18 +147,20 @@ enum mt_status mt_comparison_open(struct mt_context *ctx, const struct mt_compar
                                            .tasks = &comparison->tasks,
                                            .judge = &comparison->judge,
                                            .log = options->log,
+                                           .threads = mt_comm_threads(comparison->comm, settings->threads),
                                            .held = MT_FOLDER_UNLOCKED,
                                            .arena = &comparison->arena,
                                            .signals = options->signals,
                                            .stop_after = options->stop_after};
-    enum mt_status status = mt_compare_tasks_find(settings, options->tasks, comparison->job.data,
-                                                  &comparison->arena, &comparison->tasks);
+    status = mt_compare_tasks_find(settings, options->tasks, comparison->job.data, &comparison->arena,
+                                   &comparison->tasks);
     if (status == MT_OK) status = describe_tasks(comparison);
     if (status == MT_OK) status = name_bases(comparison);
     if (status == MT_OK) status = name_cells(comparison);
     if (status == MT_OK) status = check_cells(comparison);
     for (size_t i = 0; status == MT_OK && i < mt_comparison_jobs(comparison); i++)
         status = mt_cell_read(&comparison->job, mt_comparison_job(comparison, i));
+    if (status == MT_OK) status = share_jobs(comparison);
     return status == MT_OK ? mt_comparison_read_device(comparison) : status;
 }
 
@@ -142,6 +170,7 @@ void mt_comparison_close(struct mt_comparison *comparison)
         mt_task_judge_close(&comparison->judge);
         mt_arena_free(&comparison->arena);
         mt_folder_unlock(comparison->job.held);
+        if (comparison->own_comm) mt_comm_close(comparison->comm);
     }
     *comparison = (struct mt_comparison){0};
 }

@@ -6,12 +6,16 @@
  *     mt_comparison_run      the others, one after the other
  *     mt_comparison_write    compare.json; page.h shows the same
  *     mt_comparison_close
+ *
+ * On many ranks all make these calls. Each takes every so-many-th of the cells that are not done, alone; what
+ * comes out is in files, which the first rank reads when all are through.
  */
 #ifndef MT_COMPARE_COMPARE_H
 #define MT_COMPARE_COMPARE_H
 
 #include <stdio.h>
 
+#include "comm/comm.h"
 #include "compare/cell.h"
 
 #define MT_COMPARE_DEVICE_BYTES 64
@@ -21,6 +25,8 @@ struct mt_comparison {
     const struct mt_compare_settings *settings; // borrowed
     struct mt_arena arena;
     struct mt_cell_job job;
+    struct mt_comm *comm; // borrowed, or of this process alone
+    bool own_comm;
     struct mt_compare_tasks tasks; // benchmarks: the columns beside the fixed figures
     struct mt_compare_figure_row task_row[MT_COMPARE_MOST_TASKS]; // how each is shown
     struct mt_task_judge judge;                                   // of their programs
@@ -29,9 +35,10 @@ struct mt_comparison {
     struct mt_cell *cell; // [cells], in the arena: seed by seed, model by model, domain by domain, method by
                           // method
     size_t cells;
-    size_t kept;                          // of cells and bases, done before this start
-    size_t failed;                        // likewise
-    int64_t steps;                        // of a cell; 0: as its data says
+    bool *mine;    // [bases + cells]: not done before this start, and for this rank to do
+    size_t kept;   // of cells and bases, done before this start
+    size_t failed; // likewise
+    int64_t steps; // of a cell; 0: as its data says
     char device[MT_COMPARE_DEVICE_BYTES]; // the cells are computed on, as OUT/device says; "": none is yet
 };
 
@@ -41,6 +48,7 @@ struct mt_comparison_options {
     const char *data;         // folder of the benchmarks' files, where the settings name none; NULL: none
     const struct mt_log *log; // borrowed
     FILE *terminal;           // progress; borrowed; NULL: none
+    struct mt_comm *comm;     // ranks that share the cells; borrowed; NULL: this process alone
     bool signals;             // SIGINT, SIGTERM end it after the step at hand
     uint64_t stop_after;      // the first cell that is trained is left after this step; for tests. 0: never
 };
@@ -69,6 +77,9 @@ enum mt_status mt_comparison_write(const struct mt_comparison *comparison, const
 /* The cell of a model, a method, a domain and a seed, by their places. */
 struct mt_cell *mt_comparison_cell(const struct mt_comparison *comparison, size_t model, size_t method,
                                    size_t domain, size_t seed);
+
+/* True when a job is this rank's to run. */
+bool mt_comparison_owns(const struct mt_comparison *comparison, size_t number);
 
 /* Bases and cells in one row, in the order they are run; [mt_comparison_jobs]. */
 size_t mt_comparison_jobs(const struct mt_comparison *comparison);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/interrupt.h"
 #include "compare/cell.h"
 #include "infer/task_evaluation.h"
@@ -57,7 +58,7 @@ static enum mt_status open_session(struct evaluating *e, const char *template, c
         .template_date = e->training->template_date,
         .bos = MT_BOS_TOKENIZER,
         .device = device,
-        .threads = (int)settings->threads,
+        .threads = (int)e->job->threads,
         .context = settings->context};
     bool same = template == e->template ||
                 (template != NULL && e->template != NULL && strcmp(template, e->template) == 0);
@@ -122,7 +123,7 @@ static enum mt_status evaluate_task(struct evaluating *e, const char *out, struc
         .device = job->device,
         .judge = job->judge,
         .comm = e->comm,
-        .log = job->log,
+        .log = e->cell->base ? job->log : NULL, // all are asked the same: once is enough
         .stop = told_to_stop,
         .progressed = progressed,
         .self = e};
@@ -156,7 +157,9 @@ enum mt_status mt_cell_evaluate(const struct mt_cell_job *job, struct mt_cell *c
         int length = snprintf(out, sizeof out, "%s/eval/%s", cell->folder, job->tasks->task[t].name);
         if (length < 0 || (size_t)length >= sizeof out)
             status = mt_fail(job->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", cell->folder);
+        double start = mt_clock_seconds();
         if (status == MT_OK) status = evaluate_task(&e, out, &cell->result.task[t], interrupted);
+        cell->result.took += mt_clock_seconds() - start;
         if (status == MT_OK && !*interrupted) status = mt_cell_file_write(job, cell, identity);
     }
     *signal = mt_interrupt_seen(&e.interrupt);

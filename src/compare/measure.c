@@ -207,7 +207,7 @@ static enum mt_status take_figures(struct measuring *m, struct mt_cell_result *r
 {
     const struct mt_compare_settings *settings = m->job->settings;
     const struct mt_geometry_options geometry = {
-        .neighbours = (int)settings->neighbours, .seed = SAMPLING_SEED, .threads = (int)settings->threads};
+        .neighbours = (int)settings->neighbours, .seed = SAMPLING_SEED, .threads = (int)m->job->threads};
     enum mt_status status = MT_OK;
     for (size_t d = 0; d < settings->domains && status == MT_OK; d++)
         status =

@@ -16,23 +16,26 @@ static enum mt_status note_failure(struct mt_comparison *comparison, struct mt_c
     status = mt_arena_copy_text(&comparison->arena, comparison->ctx->message,
                                 strlen(comparison->ctx->message), &copy);
     cell->failure = copy;
+    if (status == MT_OK) status = mt_cell_failure_write(&comparison->job, cell);
     if (!cell->result.known) cell->result = (struct mt_cell_result){0};
     return status;
 }
 
-/* All that are to do; `again`: those that failed. */
+/* All that this rank has to do; `again`: those that failed. */
 static enum mt_status run_cells(struct mt_comparison *comparison, struct mt_compare_bar *bar, bool again,
                                 bool *interrupted, int *signal)
 {
     enum mt_status status = MT_OK;
     for (size_t i = 0; i < mt_comparison_jobs(comparison) && status == MT_OK && !*interrupted; i++) {
         struct mt_cell *cell = mt_comparison_job(comparison, i);
-        if (cell->result.complete || (again && cell->failure == NULL)) continue;
+        if (!mt_comparison_owns(comparison, i) || cell->result.complete) continue;
+        if (again && cell->failure == NULL) continue;
         status = mt_folder_check(comparison->ctx, comparison->settings->out, comparison->job.held);
         if (status != MT_OK) break;
         mt_compare_bar_begin(bar, cell, again);
         cell->failure = NULL;
-        status = mt_cell_run(&comparison->job, cell, interrupted, signal);
+        status = mt_cell_failure_write(&comparison->job, cell);
+        if (status == MT_OK) status = mt_cell_run(&comparison->job, cell, interrupted, signal);
         if (status != MT_OK) status = note_failure(comparison, cell, status);
         if (!*interrupted && status == MT_OK) mt_compare_bar_end(bar, cell);
     }
@@ -96,36 +99,74 @@ static enum mt_status open_judge(struct mt_comparison *comparison)
     return status;
 }
 
-enum mt_status mt_comparison_run(struct mt_comparison *comparison,
-                                 const struct mt_comparison_options *options, bool *interrupted, int *signal)
+/* The first rank: what must be so before the first cell, for all. */
+static enum mt_status prepare(struct mt_comparison *comparison, FILE *terminal, bool done)
 {
-    struct mt_compare_bar bar;
-    size_t jobs = mt_comparison_jobs(comparison);
-    comparison->kept = 0;
-    for (size_t i = 0; i < jobs; i++)
-        comparison->kept += mt_comparison_job(comparison, i)->result.complete ? 1 : 0;
-    *interrupted = false;
-    *signal = 0;
-    bool done = comparison->kept == jobs;
     enum mt_status status = done ? MT_OK : check_models(comparison);
-    if (status == MT_OK && !done) status = open_judge(comparison);
     if (status == MT_OK) status = check_inputs(comparison);
     if (status == MT_OK) status = mt_folder_make_all(comparison->ctx, comparison->settings->out);
     if (status == MT_OK) status = mt_comparison_write_problems(&comparison->job);
-    if (status != MT_OK || done) return status;
-    status = mt_comparison_choose_device(comparison, options->terminal);
-    if (status == MT_OK)
-        status = mt_folder_hold(comparison->ctx, comparison->settings->out, &comparison->job.held);
-    if (status != MT_OK) return status;
-    mt_compare_bar_start(&bar, comparison, options->terminal);
+    if (status == MT_OK && !done) status = mt_comparison_choose_device(comparison, terminal);
+    return status;
+}
+
+/* The first rank: what the others have made, and what they failed at. */
+static enum mt_status gather_cells(struct mt_comparison *comparison)
+{
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < mt_comparison_jobs(comparison) && status == MT_OK; i++) {
+        struct mt_cell *cell = mt_comparison_job(comparison, i);
+        if (cell->result.complete || mt_comparison_owns(comparison, i)) continue;
+        status = mt_cell_read(&comparison->job, cell);
+        if (status == MT_OK) status = mt_cell_failure_read(&comparison->job, cell);
+    }
+    return status;
+}
+
+/* Both passes over this rank's cells. */
+static enum mt_status run_share(struct mt_comparison *comparison, FILE *terminal, bool *interrupted,
+                                int *signal)
+{
+    struct mt_compare_bar bar;
+    mt_compare_bar_start(&bar, comparison, terminal);
     comparison->job.stepped = mt_compare_bar_stepped;
     comparison->job.asked = mt_compare_bar_asked;
     comparison->job.self = &bar;
-    status = run_cells(comparison, &bar, false, interrupted, signal);
+    enum mt_status status = run_cells(comparison, &bar, false, interrupted, signal);
     if (status == MT_OK && !*interrupted && count_failed(comparison) > 0)
         status = run_cells(comparison, &bar, true, interrupted, signal);
-    comparison->failed = count_failed(comparison);
     if (!*interrupted) mt_progress_total(&bar.progress, bar.progress.done);
     mt_progress_finish(&bar.progress);
     return status;
+}
+
+enum mt_status mt_comparison_run(struct mt_comparison *comparison,
+                                 const struct mt_comparison_options *options, bool *interrupted, int *signal)
+{
+    struct mt_comm *comm = comparison->comm;
+    struct mt_context *ctx = comparison->ctx;
+    bool first = mt_comm_rank(comm) == 0;
+    bool done = comparison->kept == mt_comparison_jobs(comparison);
+    *interrupted = false;
+    *signal = 0;
+    enum mt_status status = done ? MT_OK : open_judge(comparison);
+    status = mt_comm_agree(comm, ctx, status);
+    if (status == MT_OK && first) status = prepare(comparison, options->terminal, done);
+    status = mt_comm_agree(comm, ctx, status);
+    if (status != MT_OK || done) return status;
+    if (!first) status = mt_comparison_read_device(comparison);
+    comparison->job.device = comparison->device;
+    if (status == MT_OK) status = mt_folder_hold(ctx, comparison->settings->out, &comparison->job.held);
+    status = mt_comm_agree(comm, ctx, status);
+    if (status != MT_OK) return status;
+    status = run_share(comparison, first ? options->terminal : NULL, interrupted, signal);
+    status = mt_comm_agree(comm, ctx, status);
+    if (status != MT_OK) return status;
+    int64_t ended[2] = {*interrupted ? 1 : 0, *signal}; // a signal may have reached some ranks only
+    mt_comm_max_i64(comm, ended, 2);
+    *interrupted = ended[0] != 0;
+    *signal = (int)ended[1];
+    if (first && mt_comm_size(comm) > 1) status = gather_cells(comparison);
+    comparison->failed = count_failed(comparison);
+    return mt_comm_agree(comm, ctx, status);
 }

@@ -62,7 +62,10 @@ static enum mt_status count_questions(struct mt_context *ctx, const char *data, 
         status = mt_task_data_open(ctx, part, data, &opened);
         if (status != MT_OK) break;
         size_t count = mt_task_data_count(opened);
-        task->questions += part->most > 0 && (size_t)part->most < count ? (size_t)part->most : count;
+        if (part->most > 0 && (size_t)part->most < count) count = (size_t)part->most;
+        task->questions += count;
+        if (part->kind == MT_TASK_GENERATE)
+            task->written += (double)count * (double)part->samples * (double)part->max_tokens;
         mt_task_data_close(opened);
     }
     return status;

@@ -14,6 +14,7 @@ struct mt_compare_task {
     const char *metric;                   // "exact_match"; "mean" of several parts
     const char *asking;                   // a checksum of what is asked: what was asked otherwise is another
     size_t questions;                     // in all
+    double written;                       // tokens of the answers at most
     bool writes;                          // answers are written; else choices are scored
 };
 

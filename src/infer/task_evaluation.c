@@ -56,7 +56,8 @@ static void warn_of_cut_prompts(const struct mt_task_evaluation *e,
     int64_t cut = mt_session_answerer_cut(answerer);
     mt_comm_sum_i64(e->options.comm, &cut, 1);
     if (cut == 0 || mt_comm_rank(e->options.comm) != 0) return;
-    mt_log_warning(e->options.log, "%s too long and cut at the beginning; --context is %lld tokens",
+    mt_log_warning(e->options.log,
+                   "%s too long and cut at the beginning; there is room for %lld tokens (context)",
                    mt_counted((uint64_t)cut, "prompt was", "prompts were").text, (long long)context);
 }
 

@@ -51,6 +51,14 @@ expect 2 "an entry of tasks has no key 'shot'; did you mean 'shots'?" compare "$
 [ ! -e "$place/whole" ]
 result $? "a comparison that was refused left a folder"
 
+# A dry run plans every method, counts the questions, and leaves nothing behind.
+TMPDIR=$place expect 0 "3 cells" compare "$place/compare.yaml" --dry-run "seeds=[1, 2, 3]" "methods=[aux]"
+grep -q 'synth_math@16 *exact_match *1 *20 *0 *16$' "$place/text" && grep -q '^questions: 42 of a cell, 168 in all' "$place/text" &&
+    grep -q '^time: not known before a cell is done' "$place/text" && grep -Eq 'aux +4 +140992 +[0-9.]+ MB' "$place/text"
+result $? "what a dry run says"
+[ ! -e "$place/whole" ] && [ -z "$(find "$place" -maxdepth 1 -name 'metier-plan*')" ]
+result $? "a dry run left a folder"
+
 # shellcheck disable=SC2086
 {
     expect 0 "$place/whole/report.html" compare "$place/compare.yaml" $js
@@ -92,6 +100,10 @@ result $? "a comparison that was refused left a folder"
     sort "$place/whole/cells/loss-free-math-s1/eval/glue_cola/samples_glue_cola.jsonl" >"$place/cell.jsonl"
     same cell.jsonl biased.jsonl "loss-free"
     differ cell.jsonl unbiased.jsonl "loss-free without its biases"
+
+    expect 0 "3 done" compare "$place/compare.yaml" --dry-run
+    grep -q '^time: about' "$place/text"
+    result $? "a dry run after a run says no time"
 
     # Killed at some moment, again and again, while it trains and while it evaluates, it ends with the same.
     for pause in 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9; do

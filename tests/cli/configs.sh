@@ -36,7 +36,10 @@ try() {
     set -f
     case $2 in
     train) set -- "$@" --dry-run ;;
-    compare) set -- "$@" "seeds=[1]" problems.train=40 problems.test=10 training.steps=1 training.batch.examples=4 --quiet ;;
+    compare)
+        case $3 in *benchmarks*) set -- "$@" "methods=[aux, paper]" evaluation.limit=6 evaluation.max_tokens=4 ;; esac
+        set -- "$@" "seeds=[1]" problems.train=40 problems.test=10 training.steps=1 training.batch.examples=4 --quiet
+        ;;
     esac
     set +f
     shift

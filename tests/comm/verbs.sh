@@ -1,5 +1,5 @@
 #!/bin/bash
-# Every verb under mpirun: it shares its work (train, eval, analyze: tested apart), each rank answers for itself, or it is
+# Every verb under mpirun: it shares its work (train, eval, analyze, compare: tested apart), each rank answers for itself, or it is
 # refused in one sentence, with a status that is not 0 and nothing written. Usage: verbs.sh METIER
 set -u
 metier=$1
@@ -16,7 +16,7 @@ refused=0
 for verb in $verbs; do
     # What each verb would do at once if it were let.
     case $verb in
-    train | eval | analyze) continue ;;
+    train | eval | analyze | compare) continue ;;
     devices)
         ranks 2 "$metier" devices >"$place/text" 2>&1
         result $? "devices"
@@ -24,7 +24,6 @@ for verb in $verbs; do
         result $? "devices: not each rank tells what it sees"
         continue
         ;;
-    compare) set -- "$place/run.yaml" ;;
     generate) set -- "$place/model" --prompt x --max-new 2 ;;
     init) set -- --config "$place/config.json" --out new ;;
     synth) set -- --count 10 --out rows.jsonl ;;
@@ -37,7 +36,7 @@ for verb in $verbs; do
     result $? "$verb: exit status $got: $(head -n 3 "$place/text")"
     refused=$((refused + 1))
 done
-[ $refused -ge 15 ]
+[ $refused -ge 14 ]
 result $? "only $refused verbs were tried: $verbs"
 [ -z "$(ls)" ]
 result $? "a verb that was refused left $(ls)"

@@ -166,7 +166,9 @@ static void mistakes_are_named(void **state)
         {"others: [{name: law, train: a, test: b}]\n", "a domain of others has no key 'train'"},
         {"lora.alpha: 3\n", "t:1: there is no key 'lora.alpha'; keys of metier train belong under training"},
         {"model: m\nmodel: n\n", "model"},
-        {"model: m\nmodels: [a]\n", "model and models are both given"},
+        {"model: m\nmodels: [a]\n", "models and model (line 1) are both given"},
+        {"model: m\nout: o\nmethods: [aux]\ndomains: [math]\nevaluation: {limit: 5}\n",
+         "t:5: evaluation.limit means nothing without tasks"},
         {"models: [a/m, b/m]\n", "t:1: two models are called m; give {name: N, path: FOLDER}"},
         {"models: [{name: m}]\n", "t:1: a model needs path"},
         {"tasks: [{name: m}]\n", "t:1: an entry of tasks needs task"},
@@ -218,7 +220,7 @@ static enum mt_status read_whole(struct mt_context *ctx, const void *self)
 static void shipped_configs(void **state)
 {
     (void)state;
-    static const char *const names[] = {"demo", "grid", "paper"};
+    static const char *const names[] = {"demo", "grid", "paper", "benchmarks"};
     const char *folder = getenv("METIER_CONFIGS");
     if (folder == NULL) folder = "share/configs";
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

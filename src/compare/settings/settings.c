@@ -100,6 +100,19 @@ static enum mt_status check_problems(const struct mt_keys_reader *reader)
     return MT_OK;
 }
 
+/* So do keys of the evaluation where nothing is evaluated. */
+static enum mt_status check_evaluation(const struct mt_keys_reader *reader)
+{
+    const struct mt_compare_settings *settings = reader->target;
+    for (const struct mt_key_entry *entry = reader->entries; entry != NULL && settings->entries == 0;
+         entry = entry->next) {
+        if (strncmp(entry->name, "evaluation.", strlen("evaluation.")) == 0)
+            return mt_key_fail(reader, entry, NULL, "%s means nothing without tasks; leave it out",
+                               entry->name);
+    }
+    return MT_OK;
+}
+
 static bool is_training(const char *word)
 {
     return strncmp(word, TRAINING, strlen(TRAINING)) == 0 && strchr(word, '=') != NULL;
@@ -139,6 +152,7 @@ static enum mt_status read_settings(struct mt_keys_reader *reader, const char *t
     if (settings->seeds == 0) settings->seed[settings->seeds++] = 1;
     status = expand_grid(reader);
     if (status == MT_OK) status = check(reader);
+    if (status == MT_OK) status = check_evaluation(reader);
     return status == MT_OK ? check_problems(reader) : status;
 }
 
