@@ -53,11 +53,13 @@
             const scale = known.find(([from]) => most >= from) || (unit === 's' ? [1e-6, ' µs'] : [1, '']);
             const divisor = scale[2] || scale[0];
             const step = ticks.length > 1 ? Math.abs(ticks[1].value - ticks[0].value) / divisor : 1;
-            if (value !== 0 && step > 0 && (step < 1e-4 || step >= 1e6)) return show(value);
+            if (value === 0 && scale[1][0] !== ' ') return '0';
+            if (step > 0 && (step < 1e-4 || step >= 1e6))
+                return Number(value.toPrecision(3)).toExponential().replace('e+', 'e').replace(/^-/, '−');
             const decimals = step > 0 && step < 1 ? Math.min(6, Math.ceil(-Math.log10(step) - 1e-9)) : 0;
             const digits = this.type === 'logarithmic' ? String(Number((value / divisor).toPrecision(4)))
                 : (value / divisor).toFixed(decimals);
-            return digits.replace('-', '−') + (value === 0 && scale[1][0] !== ' ' ? '' : scale[1]);
+            return digits.replace('-', '−') + scale[1];
         };
     }
 
@@ -107,7 +109,7 @@
     function axis(data, title, unit, extra) {
         const ticks = { color: css('--soft'), maxRotation: 60, autoSkipPadding: 12, maxTicksLimit: data.small ? 6 : 9 };
         if (unit !== null) ticks.callback = tickText(unit);
-        if (unit === null) delete ticks.maxTicksLimit;
+        if (unit === null) Object.assign(ticks, { maxTicksLimit: 99, autoSkip: data.columns[1].levels.length > 24 });
         return Object.assign({
             title: { display: title !== '' && !data.small, text: title, color: css('--soft') },
             ticks, grid: { color: css('--line'), drawBorder: false },
@@ -225,12 +227,16 @@
         sets.forEach((set) => Object.assign(set, {
             backgroundColor: faded(colour(set.hue), 0.8), borderColor: colour(set.hue), borderWidth: 1, borderRadius: 2,
         }));
+        // A label with one series needs no room for others.
+        const alone = data.columns[1].levels.every((_, k) => sets.filter((set) => set.data[k] !== null).length < 2);
+        if (alone) sets.forEach((set) => { set.grouped = false; });
         const options = baseOptions(data);
         const most = data.columns[data.band ? 4 : 2].values.reduce((a, v) => v === null ? a : Math.max(a, v), 0);
+        const least = data.columns[data.band ? 3 : 2].values.reduce((a, v) => v === null ? a : Math.min(a, v), 0);
         options.interaction = { mode: 'index', intersect: false };
         options.scales = {
             x: axis(data, data.x, null, { type: 'category' }),
-            y: axis(data, data.y, data.unit, { beginAtZero: true, suggestedMax: most }),
+            y: axis(data, data.y, data.unit, { beginAtZero: true, suggestedMin: least, suggestedMax: most }),
         };
         options.plugins.tooltip.callbacks = {
             title: (items) => items.length ? data.x + ' ' + items[0].label : '',

@@ -57,40 +57,42 @@ static void open_panel(struct mt_figure *bars, const char *title, int better)
     mt_figure_panel(bars, name);
 }
 
-static void add_bars(const struct mt_compare_view *view, const struct mt_score *scores)
+static void add_bar(struct mt_figure *bars, const char *name, double factor, struct mt_paired paired)
+{
+    double middle = factor * paired.mean;
+    double away = factor * paired.error;
+    mt_figure_bar(bars, name, name, middle, middle - away, middle + away);
+}
+
+static void add_bars(const struct mt_compare_view *view)
 {
     const struct mt_comparison *comparison = view->comparison;
-    struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
+    const struct mt_compare_settings *settings = comparison->settings;
     char title[MT_COMPARE_TITLE_BYTES];
+    size_t paper = 0;
+    while (strcmp(settings->method[paper].name, "paper") != 0) paper++;
     struct mt_figure *bars = mt_page_figure(
-        view->page, &(struct mt_figure_head){.kind = MT_FIGURE_BARS,
-                                             .title = mt_view_title(title, view, "What each term does"),
-                                             .meaning = "The arrow points to what the paper calls better; "
-                                                        "whiskers are standard deviations over seeds.",
-                                             .series = "method",
-                                             .x = "method",
-                                             .y = "value",
-                                             .band = true,
-                                             .panel = "figure"});
-    if (comparison->tasks.count > 0) {
-        open_panel(bars, "benchmarks", 1);
+        view->page,
+        &(struct mt_figure_head){.kind = MT_FIGURE_BARS,
+                                 .title = mt_view_title(title, view, "What each term does"),
+                                 .meaning = "Differences to the paper's whole method, which is 0; whiskers "
+                                            "are standard errors. The arrow points to what the paper calls "
+                                            "better.",
+                                 .formula = "mean of $x_{sd} - x'_{sd}$ over seeds $s$ and domains $d$, $x'$ "
+                                            "of the whole method",
+                                 .series = "method",
+                                 .x = "method",
+                                 .y = "difference",
+                                 .band = true,
+                                 .panel = "figure"});
+    for (int i = comparison->tasks.count > 0 ? -1 : 0; i < SHOWN; i++) {
+        const struct mt_compare_figure_row *row = i < 0 ? NULL : mt_compare_column_row(comparison, shown[i]);
+        open_panel(bars, row != NULL ? row->title : "benchmarks", row != NULL ? row->better : 1);
         for (size_t m = 0; m < view->methods; m++) {
-            const struct mt_moments *one = &scores[m].moments;
-            const char *name = comparison->settings->method[m].name;
-            if (mt_view_is_ablation(view, m))
-                mt_figure_bar(bars, name, name, one->mean, one->mean - one->deviation,
-                              one->mean + one->deviation);
-        }
-    }
-    for (int i = 0; i < SHOWN; i++) {
-        const struct mt_compare_figure_row *row = mt_compare_column_row(comparison, shown[i]);
-        open_panel(bars, row->title, row->better);
-        mt_compare_summarize(comparison, view->model, shown[i], MT_ALL_DOMAINS, summary);
-        for (size_t m = 0; m < view->methods; m++) {
-            double mean = row->factor * summary[m].moments.mean;
-            double away = row->factor * summary[m].moments.deviation;
-            const char *name = comparison->settings->method[m].name;
-            if (mt_view_is_ablation(view, m)) mt_figure_bar(bars, name, name, mean, mean - away, mean + away);
+            if (m == paper || !mt_view_is_ablation(view, m)) continue;
+            add_bar(bars, settings->method[m].name, row != NULL ? row->factor : 1.0,
+                    row != NULL ? mt_compare_pair(comparison, view->model, m, paper, shown[i])
+                                : mt_view_score_pair(view, m, paper));
         }
     }
 }
@@ -101,5 +103,5 @@ void mt_page_compare_ablation(const struct mt_compare_view *view)
     if (!mt_view_has_ablations(view)) return;
     mt_view_scores(view, scores);
     add_table(view, scores);
-    add_bars(view, scores);
+    add_bars(view);
 }

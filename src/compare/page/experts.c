@@ -54,43 +54,45 @@ void mt_page_compare_tokens(const struct mt_compare_view *view)
     }
 }
 
-/* Rows are methods and domains, so that a domain can be followed from method to method. */
+static struct mt_figure *open_shares(const struct mt_compare_view *view, size_t experts)
+{
+    char title[MT_COMPARE_TITLE_BYTES];
+    return mt_page_figure(
+        view->page,
+        &(struct mt_figure_head){
+            .kind = MT_FIGURE_HEATMAP,
+            .title = mt_view_title(title, view, "Experts and domains"),
+            .meaning =
+                "Which experts serve which domain in the last MoE layer, first seed and domain trained "
+                "on: rows that differ are experts that specialise; orange is more than the fair share.",
+            .formula = "$A_{dj} = c_{dj} / \\sum_m c_{dm}$, $c_{dj}$ the slots of domain $d$ that expert $j$ "
+                       "serves; the fair share is $1/n$.",
+            .x = "expert",
+            .y = "domain and method",
+            .value = "share",
+            .centred = true,
+            .centre = 1.0 / (double)experts,
+            .scale = "share",
+            .from_zero = true});
+}
+
+/* Methods below each other, domain by domain, so that a domain can be followed from method to method. */
 void mt_page_compare_shares(const struct mt_compare_view *view)
 {
     const struct mt_compare_settings *settings = view->comparison->settings;
-    char title[MT_COMPARE_TITLE_BYTES];
     struct mt_figure *map = NULL;
-    for (size_t m = 0; m < view->methods; m++) {
+    for (size_t i = 0; i < settings->domains * view->methods; i++) {
+        size_t d = i / view->methods;
+        size_t m = i % view->methods;
         const struct mt_cell_result *result = &cell_of(view, m)->result;
+        char row[MT_COMPARE_TITLE_BYTES];
         if (!is_pictured(view, m) || !result->known || result->experts == 0) continue;
-        if (map == NULL)
-            map = mt_page_figure(
-                view->page,
-                &(struct mt_figure_head){
-                    .kind = MT_FIGURE_HEATMAP,
-                    .title = mt_view_title(title, view, "Experts and domains"),
-                    .meaning =
-                        "Which experts serve which domain in the last MoE layer, first seed and domain "
-                        "trained on: rows that differ are experts that specialise; orange is more than "
-                        "the fair share.",
-                    .formula = "$A_{dj} = c_{dj} / \\sum_m c_{dm}$, $c_{dj}$ the slots of domain $d$ that "
-                               "expert $j$ serves; the fair share is $1/n$.",
-                    .x = "expert",
-                    .y = "method and domain",
-                    .value = "share",
-                    .centred = true,
-                    .centre = 1.0 / (double)result->experts,
-                    .scale = "share",
-                    .from_zero = true});
-        for (size_t d = 0; d < settings->domains; d++) {
-            char row[MT_COMPARE_TITLE_BYTES];
-            (void)snprintf(row, sizeof row, "%.80s %.80s", settings->method[m].name,
-                           settings->domain[d].name);
-            for (size_t j = 0; j < result->experts; j++) {
-                char expert[24];
-                (void)snprintf(expert, sizeof expert, "%zu", j);
-                mt_figure_cell(map, row, expert, result->share[d * result->experts + j]);
-            }
+        if (map == NULL) map = open_shares(view, result->experts);
+        (void)snprintf(row, sizeof row, "%.80s: %.80s", settings->domain[d].name, settings->method[m].name);
+        for (size_t j = 0; j < result->experts; j++) {
+            char expert[24];
+            (void)snprintf(expert, sizeof expert, "%zu", j);
+            mt_figure_cell(map, row, expert, result->share[d * result->experts + j]);
         }
     }
 }

@@ -88,6 +88,7 @@ void mt_page_compare_curves(const struct mt_compare_view *view)
 
 // ------------------------------------------------------------------ bars
 
+/* Differences to the reference; of a lone method its figures. */
 void mt_page_compare_bars(const struct mt_compare_view *view)
 {
     static const size_t shown[] = {
@@ -99,27 +100,33 @@ void mt_page_compare_bars(const struct mt_compare_view *view)
     const struct mt_compare_settings *settings = comparison->settings;
     struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
     char title[MT_COMPARE_TITLE_BYTES];
-    char panel[MT_COMPARE_TITLE_BYTES];
+    char text[MT_COMPARE_TITLE_BYTES];
+    bool several = view->methods > 1;
+    (void)snprintf(text, sizeof text,
+                   several ? "Differences to %.80s, which is 0; whiskers are standard errors. %s"
+                           : "Of %.80s; whiskers are standard deviations over seeds. %s",
+                   settings->reference, "The arrow points to what the paper calls better.");
     struct mt_figure *bars = mt_page_figure(
         view->page,
         &(struct mt_figure_head){.kind = MT_FIGURE_BARS,
                                  .title = mt_view_title(title, view, "Balance and geometry in pictures"),
-                                 .meaning = "Mean over seeds; whiskers are standard deviations. "
-                                            "The arrow points to what the paper calls better.",
+                                 .meaning = text,
                                  .series = "domain",
                                  .x = "method",
-                                 .y = "value",
+                                 .y = several ? "difference" : "value",
                                  .band = settings->seeds > 1,
                                  .panel = "figure"});
     for (int i = 0; i < SHOWN; i++) {
         const struct mt_compare_figure_row *row = mt_compare_column_row(comparison, shown[i]);
-        (void)snprintf(panel, sizeof panel, "%s%s", row->title, row->better < 0 ? " ↓" : " ↑");
-        mt_figure_panel(bars, panel);
+        (void)snprintf(text, sizeof text, "%s%s", row->title, row->better < 0 ? " ↓" : " ↑");
+        mt_figure_panel(bars, text);
         for (size_t d = 0; d < settings->trained; d++) {
             mt_compare_summarize(comparison, view->model, shown[i], d, summary);
             for (size_t m = 0; m < view->methods; m++) {
-                double mean = row->factor * summary[m].moments.mean;
-                double away = row->factor * summary[m].moments.deviation;
+                double mean = row->factor * (several ? summary[m].paired.mean : summary[m].moments.mean);
+                double away =
+                    row->factor * (several ? summary[m].paired.error : summary[m].moments.deviation);
+                if (several && m == view->reference) continue;
                 mt_figure_bar(bars, settings->domain[d].name, settings->method[m].name, mean, mean - away,
                               mean + away);
             }

@@ -8,6 +8,8 @@
 #include "compare/page/parts.h"
 #include "report/output.h"
 
+#define MOST_FAILURES 3 // that are told; more are counted
+
 const char *mt_compare_mean_text(char text[MT_COMPARE_TEXT_BYTES], const struct mt_compare_figure_row *row,
                                  const struct mt_moments *moments)
 {
@@ -33,6 +35,16 @@ static struct mt_compare_view view_of(const struct mt_comparison *comparison, st
     return view;
 }
 
+/* True when a cell of the model is there: a page of dashes says nothing. */
+static bool has_cells(const struct mt_compare_view *view)
+{
+    for (size_t i = 0; i < view->comparison->cells; i++) {
+        const struct mt_cell *cell = &view->comparison->cell[i];
+        if (cell->model == view->model && cell->result.known) return true;
+    }
+    return false;
+}
+
 static void add_cards(const struct mt_comparison *comparison, struct mt_page *page, size_t known)
 {
     const struct mt_compare_settings *settings = comparison->settings;
@@ -53,15 +65,20 @@ static void add_cards(const struct mt_comparison *comparison, struct mt_page *pa
 /* Cells that are not there, and why. */
 static void add_failures(const struct mt_comparison *comparison, struct mt_page *page, size_t known)
 {
+    size_t failed = 0;
     if (known < comparison->cells)
         mt_page_finding(page, MT_TONE_BAD, "Cells are missing.",
                         "Of %s %zu missing; what is shown is of the others.",
                         mt_counted(comparison->cells, "cell", "cells").text, comparison->cells - known);
     for (size_t i = 0; i < mt_comparison_jobs(comparison); i++) {
         const struct mt_cell *cell = mt_comparison_job(comparison, i);
-        if (cell->failure != NULL)
+        if (cell->failure == NULL) continue;
+        if (failed++ < MOST_FAILURES)
             mt_page_finding(page, MT_TONE_BAD, "A cell failed.", "%.100s: %.600s", cell->name, cell->failure);
     }
+    if (failed > MOST_FAILURES)
+        mt_page_finding(page, MT_TONE_BAD, "More cells failed.", "%s; the program names each when it ends.",
+                        mt_counted(failed - MOST_FAILURES, "more", "more").text);
 }
 
 static void add_verdict(const struct mt_comparison *comparison, struct mt_page *page)
@@ -74,6 +91,9 @@ static void add_verdict(const struct mt_comparison *comparison, struct mt_page *
     for (size_t i = 0; i < settings->models; i++) {
         struct mt_compare_view view = view_of(comparison, page, i);
         mt_page_compare_verdict(&view);
+        if (!has_cells(&view))
+            mt_page_finding(page, MT_TONE_OPEN, "Nothing yet.", "%.100s: no cell is there.",
+                            settings->model[i].name);
     }
     if (settings->seeds == 1)
         mt_page_finding(page, MT_TONE_OPEN, "One seed.", "Differences may be chance: more seeds tell.");
@@ -138,6 +158,7 @@ static const struct part {
 
 static bool is_shown(const struct mt_compare_view *view, const struct part *part)
 {
+    if (!has_cells(view)) return false;
     switch (part->when) {
     case WITH_TASKS: return view->comparison->tasks.count > 0;
     case WITH_ABLATIONS: return mt_view_has_ablations(view);
@@ -150,10 +171,12 @@ enum mt_status mt_comparison_page(const struct mt_comparison *comparison, struct
 {
     add_verdict(comparison, page);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        bool opened = false;
         for (size_t model = 0; model < comparison->settings->models; model++) {
             struct mt_compare_view view = view_of(comparison, page, model);
             if (!is_shown(&view, &parts[i])) continue;
-            if (parts[i].section != NULL && model == 0) mt_page_section(page, parts[i].section);
+            if (parts[i].section != NULL && !opened) mt_page_section(page, parts[i].section);
+            opened = true;
             parts[i].add(&view);
         }
     }

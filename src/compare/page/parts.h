@@ -34,6 +34,9 @@ struct mt_score {
 /* Of every method that is not of a grid; [view->methods]. */
 void mt_view_scores(const struct mt_compare_view *view, struct mt_score *scores);
 
+/* Differences of two methods' scores, method - other. */
+struct mt_paired mt_view_score_pair(const struct mt_compare_view *view, size_t method, size_t other);
+
 /* What the model scores as it is; NaN: not known. */
 double mt_view_base_score(const struct mt_compare_view *view);
 

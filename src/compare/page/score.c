@@ -75,6 +75,15 @@ void mt_view_scores(const struct mt_compare_view *view, struct mt_score *scores)
     for (size_t m = 0; m < view->methods; m++) scores[m].holm = adjusted[m];
 }
 
+struct mt_paired mt_view_score_pair(const struct mt_compare_view *view, size_t method, size_t other)
+{
+    double values[MOST_PAIRS];
+    double reference[MOST_PAIRS];
+    size_t pairs = gather(view, method, values);
+    (void)gather(view, other, reference);
+    return mt_paired(values, reference, pairs);
+}
+
 double mt_view_base_score(const struct mt_compare_view *view)
 {
     const struct mt_comparison *comparison = view->comparison;

@@ -45,26 +45,36 @@ static size_t best_of(const struct mt_compare_view *view, const struct mt_score 
     return best;
 }
 
+/* "+1.2 ± 0.4 points", without ± of a lone pair. */
+static const char *points(char text[64], const struct mt_paired *paired)
+{
+    char number[2][MT_NUMBER_BYTES];
+    bool known = !isnan(paired->error);
+    (void)snprintf(text, 64, "%s%s%s points", mt_fixed_text(number[0], paired->mean, 1, true),
+                   known ? " ± " : "", known ? mt_fixed_text(number[1], paired->error, 1, false) : "");
+    return text;
+}
+
 static void judge_best(const struct mt_compare_view *view, const struct mt_score *scores, size_t best,
                        size_t other)
 {
     const struct mt_compare_settings *settings = view->comparison->settings;
-    char who[MT_COMPARE_TITLE_BYTES], what[MT_COMPARE_TITLE_BYTES], headline[MT_COMPARE_TITLE_BYTES],
-        sure[96];
-    const struct mt_score *shown = &scores[best == view->reference ? other : best];
-    bool seen = shown->holm < MT_COMPARE_SIGNIFICANT;
-    if (best == view->reference)
-        (void)snprintf(headline, sizeof headline, "No method beats %.80s.", settings->reference);
-    else
-        (void)snprintf(headline, sizeof headline,
-                       seen ? "%.80s is best." : "%.80s leads, but not beyond chance.",
-                       settings->method[best].name);
-    mt_page_finding(view->page, seen && best != view->reference ? MT_TONE_GOOD : MT_TONE_OPEN, headline,
-                    "%sby %s %s has %.1f points; %s%s%+.1f ± %.1f points against %.80s: %s.",
-                    of_model(who, view), mt_view_score_name(what, view), settings->method[best].name,
-                    scores[best].moments.mean, best == view->reference ? settings->method[other].name : "",
-                    best == view->reference ? " has " : "", shown->paired.mean, shown->paired.error,
-                    settings->reference, certainty(sure, shown->holm));
+    char who[MT_COMPARE_TITLE_BYTES], what[MT_COMPARE_TITLE_BYTES], headline[MT_COMPARE_TITLE_BYTES];
+    char sure[96], by[64];
+    // Where the reference is ahead, the next one is told.
+    size_t shown = best == view->reference ? other : best;
+    const struct mt_score *score = &scores[shown];
+    bool ahead = score->paired.mean > 0.0;
+    bool seen = ahead && score->holm < MT_COMPARE_SIGNIFICANT;
+    (void)snprintf(headline, sizeof headline,
+                   seen    ? "%.80s is best."
+                   : ahead ? "%.80s leads, but not beyond chance."
+                           : "No method beats %.80s.",
+                   ahead ? settings->method[shown].name : settings->reference);
+    mt_page_finding(view->page, seen ? MT_TONE_GOOD : MT_TONE_OPEN, headline,
+                    "%sby %s %s has %.1f; that is %s against %.80s: %s.", of_model(who, view),
+                    mt_view_score_name(what, view), settings->method[shown].name, score->moments.mean,
+                    points(by, &score->paired), settings->reference, certainty(sure, score->holm));
 }
 
 static void judge_base(const struct mt_compare_view *view, const struct mt_score *scores, size_t best)

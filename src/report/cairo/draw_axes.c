@@ -105,9 +105,11 @@ static const char *tick_text(char text[MT_NUMBER_BYTES], const struct mt_axis *a
     struct scale scale = scale_of(axis);
     double step = axis->step / scale.divisor;
     int decimals = axis->logarithmic || step >= 1 ? 0 : (int)ceil(-log10(step) - 1e-9);
-    if (decimals > 6 || fabs(value) >= 1e12) return mt_number_text(text, value);
-    (void)snprintf(text, MT_NUMBER_BYTES, "%.*f%s", decimals, value / scale.divisor,
-                   value == 0 && scale.letter[0] != ' ' ? "" : scale.letter);
+    if (value == 0 && scale.letter[0] != ' ') return mt_number_text(text, 0);
+    if (decimals > 4 || fabs(value) >= 1e12)
+        (void)snprintf(text, MT_NUMBER_BYTES, "%g", value);
+    else
+        (void)snprintf(text, MT_NUMBER_BYTES, "%.*f%s", decimals, value / scale.divisor, scale.letter);
     return text;
 }
 

@@ -4,6 +4,7 @@
 #include "report/cairo/draw.h"
 
 #define MOST_BARS_WIDTH 46.0
+#define MOST_LOOKED_AT  1000 // rows of bars
 
 static double place_x(const struct mt_drawing *drawing, const struct mt_axis *axis, double value)
 {
@@ -125,19 +126,34 @@ static void draw_whisker(const struct mt_drawing *drawing, double x, double low,
     cairo_stroke(drawing->pen);
 }
 
+/* True when no label has bars of two series: each then has all the room. */
+static bool is_alone(const struct mt_figure *figure)
+{
+    const struct mt_column *column = figure->column;
+    size_t rows = mt_figure_rows(figure);
+    for (size_t row = 0; row < rows && rows <= MOST_LOOKED_AT; row++) {
+        for (size_t k = 0; k < row; k++) {
+            if (column[1].codes[k] == column[1].codes[row] && column[0].codes[k] != column[0].codes[row])
+                return false;
+        }
+    }
+    return rows <= MOST_LOOKED_AT;
+}
+
 void mt_draw_bars(const struct mt_drawing *drawing)
 {
     const struct mt_figure *figure = drawing->figure;
     const struct mt_column *column = figure->column;
     struct mt_axis y_axis = y_axis_of(drawing, true);
     double each = drawing->width / (double)column[1].level_count;
-    double count = (double)column[0].level_count;
+    bool alone = is_alone(figure);
+    double count = alone ? 1 : (double)column[0].level_count;
     double wide = fmin(each * 0.8 / count, MOST_BARS_WIDTH);
     double zero = place_y(drawing, &y_axis, 0);
     mt_draw_y_axis(drawing, &y_axis, figure->head.y);
     mt_draw_x_labels(drawing, &column[1], figure->head.x);
     for (size_t row = 0; row < mt_figure_rows(figure); row++) {
-        double series = (double)column[0].codes[row];
+        double series = alone ? 0 : (double)column[0].codes[row];
         double middle = drawing->left + ((double)column[1].codes[row] + 0.5) * each;
         double x = middle + (series - (count - 1) / 2) * wide;
         double y = place_y(drawing, &y_axis, column[2].numbers[row]);

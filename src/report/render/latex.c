@@ -11,6 +11,7 @@
 #define MOST_ROWS    60 // of a table; a float is a page at the most
 #define LONG_TEXT    40 // bytes of a cell from which on its column breaks lines
 #define MOST_COLUMNS 16 // of a grid
+#define MOST_WAITING 12 // floats without a page in between
 
 static void put_head(struct mt_output *out, const struct mt_page *page, bool pictures)
 {
@@ -37,7 +38,7 @@ static void put_notes(struct mt_output *out, const struct mt_figure *figure)
 {
     unsigned marks = mt_figure_marks(figure);
     if (marks == 0 && figure->head.formula[0] == '\0') return;
-    mt_put(out, "\n\\par\\vspace{2pt}{\\footnotesize ");
+    mt_put(out, "\n\\par\\vspace{2pt}{\\raggedright\\footnotesize ");
     if ((marks & MT_MARK_BEST) != 0) mt_put(out, "Bold: best; underlined: second best. ");
     if ((marks & MT_MARK_BEYOND) != 0) mt_put(out, "$^{*}$: beyond chance, $p < 0.05$. ");
     mt_put_latex_math(out, figure->head.formula);
@@ -112,7 +113,7 @@ static bool is_long(const struct mt_column *column)
 
 static void open_float(struct mt_output *out, const struct mt_figure *figure)
 {
-    mt_put(out, "\n\\begin{table}[tbp]\n\\centering\n");
+    mt_put(out, "\n\\begin{table}[!htbp]\n\\centering\n");
     put_caption(out, figure, "tab");
     mt_put(out, "\\metierfit{\\begin{tabular}{@{}");
 }
@@ -188,36 +189,45 @@ static void put_grid(struct mt_output *out, const struct mt_figure *figure)
 
 static void put_picture(struct mt_output *out, const struct mt_figure *figure, const char *pictures)
 {
-    mt_put(out, "\n\\begin{figure}[tbp]\n\\centering\n\\includegraphics[width=\\linewidth]{\\detokenize{");
+    mt_put(out, "\n\\begin{figure}[!htbp]\n\\centering\n\\includegraphics[width=\\linewidth]{\\detokenize{");
     mt_put(out, pictures);
     mt_putf(out, "/%s.png}}\n", figure->id);
     put_caption(out, figure, "fig");
     mt_put(out, "\\end{figure}\n");
 }
 
-static void put_figure(struct mt_output *out, const struct mt_figure *figure, const char *pictures)
+/* Returns how many floats it made. */
+static int put_figure(struct mt_output *out, const struct mt_figure *figure, const char *pictures)
 {
     size_t rows = mt_figure_rows(figure);
     bool grid = figure->head.kind == MT_FIGURE_GRID && figure->column[1].level_count <= MOST_COLUMNS &&
                 figure->column[0].level_count <= MOST_ROWS;
-    if (rows == 0) return;
+    if (rows == 0) return 0;
     if (grid) put_grid(out, figure);
     if (figure->head.kind == MT_FIGURE_TABLE && rows <= MOST_ROWS) {
         put_table(out, figure);
-    } else if (figure->head.kind == MT_FIGURE_TABLE) {
+        return 1;
+    }
+    if (figure->head.kind == MT_FIGURE_TABLE) {
         mt_putf(out, "\n%% %s has %zu rows, too many for a float: see %s.csv of --csv.\n", figure->id, rows,
                 figure->id);
-    } else if (pictures != NULL) {
-        put_picture(out, figure, pictures);
+        return 0;
     }
+    if (pictures != NULL) put_picture(out, figure, pictures);
+    return (grid ? 1 : 0) + (pictures != NULL ? 1 : 0);
 }
 
 enum mt_status mt_render_latex(const struct mt_page *page, const char *pictures, struct mt_output *out)
 {
+    int waiting = 0; // floats since the last page that was ended
     put_head(out, page, pictures != NULL);
     for (const struct mt_section *section = page->first; section != NULL; section = section->next) {
         for (const struct mt_block *block = section->first; block != NULL; block = block->next) {
-            if (block->figure != NULL) put_figure(out, block->figure, pictures);
+            if (block->figure == NULL) continue;
+            waiting += put_figure(out, block->figure, pictures);
+            if (waiting < MOST_WAITING) continue;
+            mt_put(out, "\n\\clearpage % LaTeX holds back no more than 18 floats\n");
+            waiting = 0;
         }
     }
     return out->status;

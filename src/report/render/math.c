@@ -6,6 +6,9 @@
 
 #define DEEPEST 16 // groups in groups
 
+// A name that is followed by what it is of: ln p.
+#define FUNCTION "<mo movablelimits=\"true\" lspace=\"0.1em\" rspace=\"0.16em\">"
+
 // What a sign with a name is in MathML.
 static const struct sign {
     const char *name;
@@ -124,7 +127,7 @@ static const char *read_command(struct reader *reader, const char *at)
     }
     if (!read_name(reader, at, &end)) return NULL;
     if (is_name(at, end, "text")) return read_words(reader, end, "<mtext>", "</mtext>");
-    if (is_name(at, end, "operatorname")) return read_words(reader, end, "<mi>", "</mi>");
+    if (is_name(at, end, "operatorname")) return read_words(reader, end, FUNCTION, "</mo>");
     if (is_name(at, end, "frac")) {
         put(reader, "<mfrac>");
         at = read_group(reader, end);
@@ -146,8 +149,9 @@ static const char *read_command(struct reader *reader, const char *at)
     }
     const struct sign *sign = find_sign(at, end);
     if (sign == NULL) return NULL;
-    bool letter = sign->kind == LETTER || is_letter(sign->character[0]);
-    put(reader, letter ? "<mi>" : "<mo>");
+    bool function = is_letter(sign->character[0]);
+    bool letter = sign->kind == LETTER && !function;
+    put(reader, letter ? "<mi>" : (function ? FUNCTION : "<mo>"));
     put(reader, sign->character);
     put(reader, letter ? "</mi>" : "</mo>");
     return end;
@@ -175,7 +179,7 @@ static const char *read_atom(struct reader *reader, const char *at)
         return end;
     }
     if (*at == '\0' || strchr("+-=<>()[]|,./:;!*'", *at) == NULL) return NULL;
-    put(reader, "<mo>");
+    put(reader, strchr("()[]|", *at) != NULL ? "<mo stretchy=\"false\">" : "<mo>");
     if (*at == '-')
         put(reader, "−");
     else
