@@ -62,7 +62,7 @@ void mt_compare_bar_start(struct mt_compare_bar *bar, const struct mt_comparison
             bar->work[MT_WORK_MEASURING].left++;
         }
         for (size_t t = 0; t < comparison->tasks.count; t++) {
-            if (!cell->result.task[t].known)
+            if (!cell->result.task[t].known && mt_cell_asks(&comparison->job, cell, t))
                 bar->work[MT_WORK_TASKS + t].left += (int64_t)comparison->tasks.task[t].questions;
         }
     }
@@ -103,10 +103,13 @@ void mt_compare_bar_asked(void *self, size_t task, size_t done, size_t questions
 
 static void put_tasks(const struct mt_compare_bar *bar, const struct mt_cell *cell, char *line, size_t length)
 {
+    const char *between = "";
     for (size_t t = 0; t < bar->comparison->tasks.count && length < LINE_BYTES; t++) {
-        int added = snprintf(line + length, LINE_BYTES - length, "%s%s %.1f %%", t == 0 ? "" : ", ",
+        if (!mt_cell_asks(&bar->comparison->job, cell, t)) continue;
+        int added = snprintf(line + length, LINE_BYTES - length, "%s%s %.1f %%", between,
                              bar->comparison->tasks.task[t].name, 100.0 * cell->result.task[t].value);
         length += added > 0 ? (size_t)added : 0;
+        between = ", ";
     }
     const double *figure = cell->result.figure;
     if (!cell->base && length < LINE_BYTES)

@@ -58,6 +58,11 @@ enum mt_status mt_cell_name(const struct mt_cell_job *job, struct mt_cell *cell)
     return put_path(job, &cell->folder, "%s/cells/%s", settings->out, cell->name);
 }
 
+bool mt_cell_asks(const struct mt_cell_job *job, const struct mt_cell *cell, size_t task)
+{
+    return cell->base || mt_compare_asks(&job->settings->domain[cell->domain], job->tasks->task[task].entry);
+}
+
 enum mt_status mt_cell_data(const struct mt_cell_job *job, const struct mt_compare_domain *domain, bool test,
                             const char **path)
 {

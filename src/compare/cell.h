@@ -85,6 +85,9 @@ struct mt_cell_job {
     void *self;
 };
 
+/* True when the cell is evaluated with a benchmark: all with a base, else what its domain asks for. */
+bool mt_cell_asks(const struct mt_cell_job *job, const struct mt_cell *cell, size_t task);
+
 /* The folder and name of a cell, in the arena. */
 enum mt_status mt_cell_name(const struct mt_cell_job *job, struct mt_cell *cell);
 

@@ -296,7 +296,7 @@ static enum mt_status read_result(const struct mt_cell_job *job, const struct mt
     result->known = status == MT_OK;
     result->complete = result->known;
     for (size_t t = 0; t < job->tasks->count; t++)
-        result->complete = result->complete && result->task[t].known;
+        result->complete = result->complete && (result->task[t].known || !mt_cell_asks(job, cell, t));
     return status;
 }
 

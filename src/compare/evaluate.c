@@ -151,7 +151,7 @@ enum mt_status mt_cell_evaluate(const struct mt_cell_job *job, struct mt_cell *c
     find_trained(&e);
     if (job->signals) mt_interrupt_begin(&e.interrupt, NULL, "");
     for (size_t t = 0; t < job->tasks->count && status == MT_OK && !*interrupted; t++) {
-        if (cell->result.task[t].known) continue;
+        if (cell->result.task[t].known || !mt_cell_asks(job, cell, t)) continue;
         e.task = t;
         e.before = e.part_done = e.part_count = 0;
         int length = snprintf(out, sizeof out, "%s/eval/%s", cell->folder, job->tasks->task[t].name);

@@ -72,13 +72,16 @@ static enum mt_status plan_methods(struct mt_comparison *comparison, const struc
     return status;
 }
 
-/* One evaluation: all benchmarks once. */
 static void count_questions(const struct mt_comparison *comparison, struct mt_compare_plan *plan)
 {
     for (size_t t = 0; t < comparison->tasks.count; t++) {
         const struct mt_compare_task *task = &comparison->tasks.task[t];
         plan->questions += task->questions;
-        plan->written_tokens += task->written;
+        for (size_t i = 0; i < mt_comparison_jobs(comparison); i++) {
+            if (!mt_cell_asks(&comparison->job, mt_comparison_job(comparison, i), t)) continue;
+            plan->all_questions += task->questions;
+            plan->written_tokens += task->written;
+        }
     }
 }
 

@@ -20,8 +20,9 @@ struct mt_cell_plan {
 struct mt_compare_plan {
     size_t done;                 // cells and bases
     struct mt_cell_plan *method; // [models · methods], in the arena: of the first domain and seed
-    size_t questions;            // of one evaluation
-    double written_tokens;       // of one evaluation, at most
+    size_t questions;            // with every benchmark once
+    size_t all_questions;        // of all cells and bases
+    double written_tokens;       // likewise, at most
     double disk_bytes;           // of all cells
     double seconds;              // median of the cells that are done, times those left; NaN: none is
 };

@@ -39,6 +39,14 @@ const struct mt_cell_task *mt_compare_base(const struct mt_comparison *compariso
     return found->known ? found : NULL;
 }
 
+/* A benchmark is asked of some domains' cells, other figures are there of all. */
+static bool has_column(const struct mt_comparison *comparison, size_t domain, size_t column)
+{
+    if (column < MT_COMPARE_FIGURES) return true;
+    return mt_compare_asks(&comparison->settings->domain[domain],
+                           comparison->tasks.task[column - MT_COMPARE_FIGURES].entry);
+}
+
 /* A method's values, seed by seed and domain by domain. */
 static size_t gather(const struct mt_comparison *comparison, size_t model, size_t method, size_t domain,
                      size_t column, double values[MOST_PAIRS])
@@ -46,7 +54,7 @@ static size_t gather(const struct mt_comparison *comparison, size_t model, size_
     size_t count = 0;
     for (size_t s = 0; s < comparison->settings->seeds; s++) {
         for (size_t d = 0; d < comparison->settings->trained; d++) {
-            if (domain != MT_ALL_DOMAINS && d != domain) continue;
+            if ((domain != MT_ALL_DOMAINS && d != domain) || !has_column(comparison, d, column)) continue;
             values[count++] = mt_compare_value(comparison, model, method, d, s, column);
         }
     }

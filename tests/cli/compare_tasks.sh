@@ -53,7 +53,7 @@ result $? "a comparison that was refused left a folder"
 
 # A dry run plans every method, counts the questions, and leaves nothing behind.
 TMPDIR=$place expect 0 "3 cells" compare "$place/compare.yaml" --dry-run "seeds=[1, 2, 3]" "methods=[aux]"
-grep -q 'synth_math@16 *exact_match *1 *20 *0 *16$' "$place/text" && grep -q '^questions: 42 of a cell, 168 in all' "$place/text" &&
+grep -q 'synth_math@16 *exact_match *1 *20 *0 *16$' "$place/text" && grep -q '^questions: 42 with every benchmark once, 168 in all' "$place/text" &&
     grep -q '^time: not known before a cell is done' "$place/text" && grep -Eq 'aux +4 +140992 +[0-9.]+ MB' "$place/text"
 result $? "what a dry run says"
 [ ! -e "$place/whole" ] && [ -z "$(find "$place" -maxdepth 1 -name 'metier-plan*')" ]
@@ -162,6 +162,21 @@ result $? "a dry run left a folder"
     result $? "a recipe's rows"
     expect 2 "has one of train and recipe" compare "$place/compare.yaml" "domains=[{name: made, recipe: gsm8k, train: x}]"
     expect 2 "there is no recipe 'gsm9k'" compare "$place/compare.yaml" out="$place/none" "domains=[{name: made, recipe: gsm9k}]"
+
+    # A domain's cells are evaluated with the benchmarks it names, the bases with all; means are over those that are.
+    expect 0 "base" compare "$place/compare.yaml" out="$place/own" $js --quiet "methods=[aux]" \
+        "tasks=[{task: synth_math, limit: 5, max_tokens: 4}, {task: synth_code, limit: 5, max_tokens: 4}]" \
+        "domains=[{name: one, train: $place/sums.jsonl, tasks: [synth_math]}, {name: two, train: $place/sums.jsonl, tasks: synth_code}]"
+    ls "$place/own/cells/base/eval" "$place/own/cells/aux-one-s1/eval" "$place/own/cells/aux-two-s1/eval" |
+        grep -c '^synth_' >"$place/asked"
+    [ "$(cat "$place/asked")" -eq 4 ] && [ -d "$place/own/cells/aux-two-s1/eval/synth_code" ] && ! grep -q '^aux .* – .*–' "$place/text"
+    result $? "benchmarks of a domain"
+    expect 0 "0 trained and measured now, 3 before" compare "$place/compare.yaml" out="$place/own" $js "methods=[aux]" \
+        "tasks=[{task: synth_math, limit: 5, max_tokens: 4}, {task: synth_code, limit: 5, max_tokens: 4}]" \
+        "domains=[{name: one, train: $place/sums.jsonl, tasks: [synth_math]}, {name: two, train: $place/sums.jsonl, tasks: synth_code}]"
+    expect 2 "no entries of tasks" compare "$place/compare.yaml" "domains=[{name: one, train: x, tasks: [nothing]}]"
+    expect 2 "no domain is evaluated with the task glue_cola" compare "$place/compare.yaml" \
+        "domains=[{name: one, train: x, tasks: [synth_math]}]"
 
     # A cell that fails is tried once more, and named.
     expect 1 "failed: broken-math-s1: " compare "$place/compare.yaml" out="$place/broken" $js \

@@ -84,8 +84,8 @@ static void print_sums(const struct mt_comparison *comparison, const struct mt_c
     mt_host_memory(&available, &total);
     printf("\n");
     if (comparison->tasks.count > 0)
-        printf("questions: %zu of a cell, %zu in all; tokens written: at most %.0f in all\n", plan->questions,
-               plan->questions * jobs, plan->written_tokens * (double)jobs);
+        printf("questions: %zu with every benchmark once, %zu in all; tokens written: at most %.0f in all\n",
+               plan->questions, plan->all_questions, plan->written_tokens);
     printf("disk: about %s for adapters and checkpoints of all cells, and what is answered\n",
            cli_short_bytes(plan->disk_bytes).text);
     if (total > 0)

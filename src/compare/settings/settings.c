@@ -100,6 +100,42 @@ static enum mt_status check_problems(const struct mt_keys_reader *reader)
     return MT_OK;
 }
 
+bool mt_compare_asks(const struct mt_compare_domain *domain, const struct mt_compare_entry *entry)
+{
+    bool asked = domain->tasks == NULL;
+    for (size_t i = 0; !asked && domain->tasks[i] != NULL; i++)
+        asked = strcmp(domain->tasks[i], entry->name) == 0;
+    return asked;
+}
+
+/* Benchmarks a domain names must be there, and every benchmark must be asked for by somebody. */
+static enum mt_status check_asking(const struct mt_keys_reader *reader)
+{
+    const struct mt_compare_settings *settings = reader->target;
+    bool asked[MT_COMPARE_MOST_TASKS] = {false};
+    for (size_t d = 0; d < settings->trained; d++) {
+        const struct mt_compare_domain *domain = &settings->domain[d];
+        size_t found = 0, named = 0;
+        while (domain->tasks != NULL && domain->tasks[named] != NULL) named++;
+        for (size_t i = 0; i < settings->entries; i++) {
+            bool asks = mt_compare_asks(domain, &settings->entry[i]);
+            asked[i] = asked[i] || asks;
+            found += asks ? 1 : 0;
+        }
+        if (domain->tasks != NULL && found != named)
+            return mt_key_fail(reader, mt_keys_given(reader, "domains"), NULL,
+                               "the domain %s names tasks that are no entries of tasks, or one twice",
+                               domain->name);
+    }
+    for (size_t i = 0; i < settings->entries; i++) {
+        if (!asked[i])
+            return mt_key_fail(reader, mt_keys_given(reader, "tasks"), NULL,
+                               "no domain is evaluated with the task %s; leave it out",
+                               settings->entry[i].name);
+    }
+    return MT_OK;
+}
+
 /* So do keys of the evaluation where nothing is evaluated, but for the files that a recipe reads, too. */
 static enum mt_status check_evaluation(const struct mt_keys_reader *reader)
 {
@@ -156,6 +192,7 @@ static enum mt_status read_settings(struct mt_keys_reader *reader, const char *t
     if (settings->seeds == 0) settings->seed[settings->seeds++] = 1;
     status = expand_grid(reader);
     if (status == MT_OK) status = check(reader);
+    if (status == MT_OK) status = check_asking(reader);
     if (status == MT_OK) status = check_evaluation(reader);
     return status == MT_OK ? check_problems(reader) : status;
 }

@@ -44,11 +44,12 @@ struct mt_compare_method {
 };
 
 struct mt_compare_domain {
-    const char *name;   // fit for a file name
-    const char *train;  // a file; NULL: rows of the recipe, or built-in problems
-    const char *recipe; // makes what is trained on (docs/recipes.md); NULL: none
-    const char *test;   // NULL: built-in problems; of a file or a recipe a share of it (mt_cell_data)
-    bool trained;       // else only measured
+    const char *name;         // fit for a file name
+    const char *train;        // a file; NULL: rows of the recipe, or built-in problems
+    const char *recipe;       // makes what is trained on (docs/recipes.md); NULL: none
+    const char *test;         // NULL: built-in problems; of a file or a recipe a share of it (mt_cell_data)
+    bool trained;             // else only measured
+    const char *const *tasks; // entries its cells are evaluated with, NULL at the end; NULL: all of them
 };
 
 /* True where rows of the domain's own are parted into what is trained on and what is held out. */
@@ -128,6 +129,9 @@ enum mt_status mt_compare_settings_parse(struct mt_context *ctx, const char *nam
                                          struct mt_arena *arena, struct mt_compare_settings *settings);
 
 extern const struct mt_keys mt_compare_keys;
+
+/* True when cells of a domain are evaluated with an entry. */
+bool mt_compare_asks(const struct mt_compare_domain *domain, const struct mt_compare_entry *entry);
 
 /* The place of the reference among the methods. */
 size_t mt_compare_reference(const struct mt_compare_settings *settings);

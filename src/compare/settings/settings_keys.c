@@ -134,6 +134,8 @@ static const struct mt_key_row domain_rows[] = {
      .meaning = "instead of train: a recipe that makes them (metier recipe --list)"},
     {"test", MT_KEY_NAME, DOMAIN(test), "FILE", "required",
      .meaning = "examples to measure with; default a share of train, which is then not trained on"},
+    {"tasks", MT_KEY_LIST, DOMAIN(tasks), "LIST OF TASKS", "all",
+     .meaning = "entries of tasks that what is trained on it is evaluated with"},
     {0},
 };
 
@@ -151,6 +153,9 @@ static enum mt_status read_domain_map(const struct mt_keys_reader *reader, const
     if (!domain->trained && rows != NULL)
         return mt_key_fail(reader, mt_keys_given(&members, made), NULL,
                            "a domain of others has no key '%s'; expected name, test", made);
+    if (!domain->trained && domain->tasks != NULL)
+        return mt_key_fail(reader, mt_keys_given(&members, "tasks"), NULL,
+                           "a domain of others has no key 'tasks': nothing is trained on it");
     if (domain->train != NULL && domain->recipe != NULL)
         return mt_key_fail(reader, mt_keys_given(&members, "recipe"), NULL,
                            "a domain has one of train and recipe");
