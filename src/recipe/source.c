@@ -116,7 +116,8 @@ static enum mt_status refuse_missing(struct mt_context *ctx, const struct mt_rec
     char name[512];
     mt_source_file_name(file, name, sizeof name);
     return mt_fail(ctx, MT_ERR_USAGE,
-                   "recipe %s: %s/%s (or .gz) is not there; docs/recipes.md says where data comes from",
+                   "recipe %s: %s/%s (or .gz) is not there; docs/recipes.md says where data comes from, "
+                   "--skip-missing leaves it out",
                    recipe->name, data, name);
 }
 

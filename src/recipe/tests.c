@@ -75,7 +75,8 @@ static enum mt_status read_task(struct mt_making *making, size_t group, const st
     }
     enum mt_status status = mt_task_data_open(making->ctx, task, options->data, &data);
     if (status != MT_OK)
-        return mt_fail_within(making->ctx, status, "test questions that no row may overlap with");
+        return mt_fail_within(making->ctx, status,
+                              "test questions that no row may overlap with (--skip-missing leaves them out)");
     struct mt_digest_text sum = mt_task_data_sum(data);
     mt_digest_add(digest, sum.digits, MT_DIGEST_DIGITS);
     test->files++;

@@ -155,7 +155,7 @@ refused '--data DIR is missing' gsm8k
 expect 2 '--out FILE is missing' recipe gsm8k --data data
 refused "data/math/train.jsonl (or .gz) is not there" math --data data
 mv data/math500 data/elsewhere
-refused 'test questions that no row may overlap with: task math500' gsm8k --data data --against math500
+refused 'test questions that no row may overlap with (--skip-missing leaves them out): task math500' gsm8k --data data --against math500
 rows gsm8k --data data --against math500 --skip-missing && has 'math500: 1 test file is not there: rows were not compared'
 mv data/elsewhere data/math500
 refused "there is no task 'math5000'" gsm8k --data data --against math5000

@@ -142,6 +142,19 @@ kept=$(cat taught.jsonl.teacher/round-1/samples_gsm8k.jsonl | wc -l)
 teach good 0
 asked $((4 - kept))
 same taught.jsonl first "stopped and gone on"
+# Programs are judged by running them: this teacher writes none.
+printf pass >nothing.py
+if "$metier" sandbox nothing.py >/dev/null 2>&1; then
+    mood=good
+    : >requests
+    "$metier" recipe mbpp --data "$samples" --skip-missing --out programs.jsonl --quiet --teacher-model m \
+        --teacher "http://127.0.0.1:$port/good/v1" >text 2>&1
+    [ $? -eq 2 ]
+    result $? "programs: $(cat text)"
+    has 'the teacher answered no question right'
+    asked 1
+    has '"score": 0' programs.jsonl.teacher/round-1/samples_mbpp.jsonl
+fi
 # Refused before anything is sent.
 anew
 teach good 2 --samples 0
