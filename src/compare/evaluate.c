@@ -111,7 +111,7 @@ static enum mt_status evaluate_task(struct evaluating *e, const char *out, struc
         .source = {.out = out,
                    .model = e->model,
                    .adapter = e->adapter[0] != '\0' ? e->adapter : NULL,
-                   .adapter_name = "the cell's",
+                   .own_name = e->cell->base ? NULL : "the cell's",
                    .template_name = template,
                    .templates = job->templates,
                    .template_options = template_options,

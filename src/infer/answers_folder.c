@@ -76,8 +76,8 @@ static enum mt_status describe(struct mt_json_text *text, const struct mt_answer
     }
     if (source->model == NULL) return mt_json_text_format(text, "{\"answers\": \"of a file\"}\n");
     mt_json_text_format(text, "{\"answers\": \"of a model\"");
-    put_folder(text, "model", source->model, NULL, dated);
-    if (source->adapter != NULL) put_folder(text, "adapter", source->adapter, source->adapter_name, dated);
+    put_folder(text, "model", source->model, source->adapter == NULL ? source->own_name : NULL, dated);
+    if (source->adapter != NULL) put_folder(text, "adapter", source->adapter, source->own_name, dated);
     if (source->template_name != NULL) {
         mt_json_text_format(text, ", \"template\": ");
         mt_json_text_string(text, source->template_name);

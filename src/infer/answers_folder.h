@@ -18,7 +18,8 @@ struct mt_answers_source {
     bool plain;                 // the endpoint gets plain texts
     const char *model;          // folder; NULL: a file or an endpoint answers
     const char *adapter;
-    const char *adapter_name; // noted instead of its path, where it moves together with `out`; NULL: the path
+    const char *own_name; // noted instead of the adapter's path, or without one the model's, where that moves
+                          // together with `out`; NULL: the path
     const char *template_name;
     const char *templates;               // the folder of those that come along
     const char *const *template_options; // "name=value", as given; NULL at the end
