@@ -275,6 +275,6 @@ const struct cli_verb cli_verb_tokenize = {
     .examples = "  metier tokenize models/moe --file letter.txt --special\n"
                 "  metier tokenize models/moe --file - --count < letter.txt\n"
                 "  metier tokenize models/moe --file ids.txt --decode\n"
-                "  metier tokenize models/mine --train book.txt --train rows.jsonl.gz --vocabulary 4096",
+                "  metier tokenize models/mine --train wiki.txt --train texts.jsonl --vocabulary 4096",
     .run = run_verb,
 };
