@@ -1,14 +1,18 @@
-/* metier tokenize: the ids of a text, or the text of ids. */
+/* metier tokenize: the ids of a text, or the text of ids; --train: a tokenizer learnt from texts. */
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/files/file.h"
+#include "base/files/folder.h"
 #include "cli/cli.h"
+#include "formats/data/dataset.h"
 #include "formats/tokenizer/tokenizer.h"
+#include "formats/tokenizer/train.h"
 
 #define MAX_TEXT_BYTES ((size_t)4 * 1024 * 1024 * 1024)
 #define READ_BYTES     65536
@@ -20,6 +24,9 @@ struct settings {
     bool decode;
     bool skip_special;
     bool count;
+    struct cli_list train; // files to learn from
+    int64_t vocabulary;    // tokens to learn
+    bool quiet;
 };
 
 static enum mt_status read_standard_input(struct mt_byte_list *text)
@@ -127,9 +134,108 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
     return status;
 }
 
+// ------------------------------------------------------------------ learning a tokenizer
+
+/* Adds the texts of a row: those of its fields that training reads. */
+static enum mt_status add_row(struct mt_tokenizer_trainer *trainer, const struct mt_row *row)
+{
+    static const char *const read[] = {"text",        "prompt", "completion", "question", "answer",
+                                       "instruction", "input",  "output",     "response", "system"};
+    bool any = false;
+    for (size_t i = 0; i < sizeof read / sizeof read[0]; i++) {
+        const struct mt_row_field *field = mt_row_field(row, read[i]);
+        if (field == NULL || field->kind != MT_FIELD_TEXT) continue;
+        enum mt_status status = mt_tokenizer_trainer_add(trainer, field->text, field->bytes);
+        if (status != MT_OK) return status;
+        any = true;
+    }
+    return any ? MT_OK : mt_row_fail(row, "no field is a text to learn from (text, prompt, question, ...)");
+}
+
+static enum mt_status add_file(struct mt_context *ctx, struct mt_tokenizer_trainer *trainer, const char *path)
+{
+    const struct mt_dataset_options options = {.text_rows = MT_TEXT_PIECES};
+    struct mt_dataset *dataset = NULL;
+    struct mt_row row;
+    enum mt_status status = mt_dataset_open(ctx, path, &options, &dataset);
+    if (status != MT_OK) return status;
+    mt_row_init(ctx, &row);
+    for (uint64_t i = 0; status == MT_OK && i < mt_dataset_rows(dataset); i++) {
+        status = mt_dataset_read(dataset, i, &row);
+        if (status == MT_OK) status = add_row(trainer, &row);
+    }
+    mt_row_free(&row);
+    mt_dataset_close(dataset);
+    return status;
+}
+
+/* Writes what was learnt into the folder. */
+static enum mt_status write_tokenizer(struct mt_context *ctx, const struct mt_tokenizer_trainer *trainer,
+                                      const char *folder)
+{
+    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json"};
+    enum mt_status status = mt_folder_make_all(ctx, folder);
+    for (int i = 0; status == MT_OK && i < 2; i++) {
+        struct mt_json_text json;
+        char *path = NULL;
+        status = mt_path_join(ctx, folder, names[i], &path);
+        if (status != MT_OK) return status;
+        mt_json_text_init(&json, ctx);
+        (void)(i == 0 ? mt_tokenizer_trainer_write(trainer, &json) : mt_tokenizer_config_write(&json));
+        status = mt_json_text_save(&json, path);
+        if (status == MT_OK) printf("%s%s\n", i == 0 ? "written: " : "         ", path);
+        mt_path_release(ctx, path);
+    }
+    return status;
+}
+
+static enum mt_status train(struct mt_context *ctx, const struct settings *settings)
+{
+    struct mt_tokenizer_trainer *trainer = NULL;
+    struct mt_progress progress;
+    enum mt_status status = mt_tokenizer_trainer_create(ctx, &trainer);
+    for (int i = 0; status == MT_OK && i < settings->train.count; i++)
+        status = add_file(ctx, trainer, settings->train.item[i]);
+    if (status == MT_OK) {
+        uint64_t in_all = 0;
+        size_t words = mt_tokenizer_trainer_words(trainer, &in_all);
+        if (!settings->quiet) printf("%" PRIu64 " words, %zu different ones\n", in_all, words);
+        mt_progress_start(&progress, &(struct mt_progress_options){.stream = settings->quiet ? NULL : stderr,
+                                                                   .label = "tokens",
+                                                                   .unit = "tok",
+                                                                   .total = settings->vocabulary});
+        status = mt_tokenizer_trainer_learn(trainer, (size_t)settings->vocabulary, &progress);
+        mt_progress_finish(&progress);
+    }
+    if (status == MT_OK) status = write_tokenizer(ctx, trainer, settings->tokenizer);
+    mt_tokenizer_trainer_free(trainer);
+    return status;
+}
+
+/* Which options go together. */
+static enum mt_status check(struct cli_call *call, const struct settings *settings)
+{
+    bool learns = settings->train.count > 0;
+    const struct cli_void rules[] = {
+        {learns, "--file --special --decode --skip-special --count", "with --train: no text is encoded"},
+        {!learns, "--vocabulary --quiet", "without --train"},
+        {settings->count, "--skip-special", "with --count: ids are counted, not written"}};
+    const struct cli_limit limits[] = {
+        {"--vocabulary", settings->vocabulary, MT_TOKENIZER_LEAST, MT_TOKENIZER_MOST}};
+    enum mt_status status = cli_refuse_void(call, rules, 2);
+    if (status != MT_OK || learns) return status != MT_OK ? status : cli_check_limits(call->ctx, limits, 1);
+    if (settings->file == NULL) return mt_fail(call->ctx, MT_ERR_USAGE, "--file FILE is missing");
+    if (settings->decode && settings->special)
+        return mt_fail(call->ctx, MT_ERR_USAGE,
+                       "--special adds tokens when encoding; it has no meaning with --decode");
+    if (settings->skip_special && !settings->decode)
+        return mt_fail(call->ctx, MT_ERR_USAGE, "--skip-special is for --decode");
+    return cli_refuse_void(call, rules + 2, 1);
+}
+
 static enum mt_status run_verb(struct cli_call *call)
 {
-    struct settings settings = {0};
+    struct settings settings = {.vocabulary = 2048};
     const struct cli_option options[] = {
         {"--file", CLI_TEXT, &settings.file, "FILE",
          "the text (or, with --decode, the ids); - is standard input"},
@@ -139,34 +245,36 @@ static enum mt_status run_verb(struct cli_call *call)
          "read ids, separated by white space, and write their text"},
         {"--skip-special", CLI_FLAG, &settings.skip_special, NULL, "with --decode: leave special tokens out"},
         {"--count", CLI_FLAG, &settings.count, NULL, "print only how many ids there are"},
+        {"--train", CLI_LIST, &settings.train, "FILE",
+         "learn a tokenizer from the texts of FILE and write it into DIR; several times for several files"},
+        {"--vocabulary", CLI_INTEGER, &settings.vocabulary, "N", "with --train: tokens to learn (2048)"},
+        {"--quiet", CLI_FLAG, &settings.quiet, NULL, "with --train: no progress and no summary"},
         {0},
     };
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
-    if (settings.file == NULL) return mt_fail(call->ctx, MT_ERR_USAGE, "--file FILE is missing");
-    if (settings.decode && settings.special)
-        return mt_fail(call->ctx, MT_ERR_USAGE,
-                       "--special adds tokens when encoding; it has no meaning with --decode");
-    if (settings.skip_special && !settings.decode)
-        return mt_fail(call->ctx, MT_ERR_USAGE, "--skip-special is for --decode");
-    const struct cli_void rules[] = {
-        {settings.count, "--skip-special", "with --count: ids are counted, not written"}};
-    status = cli_refuse_void(call, rules, 1);
+    status = check(call, &settings);
+    if (status != MT_OK) return status;
     settings.tokenizer = call->positional[0];
-    return status == MT_OK ? run(call->ctx, &settings) : status;
+    return settings.train.count > 0 ? train(call->ctx, &settings) : run(call->ctx, &settings);
 }
 
 const struct cli_verb cli_verb_tokenize = {
     .name = "tokenize",
-    .summary = "text to token ids, and back",
+    .summary = "text to token ids, and back; learning a tokenizer",
     .arguments = "DIR",
     .wanted = "a folder with tokenizer.json or tiktoken.model",
-    .details = "DIR holds tokenizer.json or tiktoken.model, or is one of these files. The whole of FILE is\n"
-               "one text; its ids go to standard output, one per line. Special tokens spelled out in the\n"
-               "text become their ids; those the tokenizer puts around a text are added only with\n"
-               "--special. Bytes that are not UTF-8 count as U+FFFD.",
+    .details =
+        "DIR holds tokenizer.json or tiktoken.model, or is one of these files. The whole of FILE is\n"
+        "one text; its ids go to standard output, one per line. Special tokens spelled out in the\n"
+        "text become their ids; those the tokenizer puts around a text are added only with\n"
+        "--special. Bytes that are not UTF-8 count as U+FFFD.\n\n"
+        "With --train a byte-level BPE is learnt from files such as metier train reads (docs/bases.md):\n"
+        "plain texts, or rows whose fields text, prompt, completion, ... hold them. The same texts\n"
+        "give the same tokenizer, in whatever order.",
     .examples = "  metier tokenize models/moe --file letter.txt --special\n"
                 "  metier tokenize models/moe --file - --count < letter.txt\n"
-                "  metier tokenize models/moe --file ids.txt --decode",
+                "  metier tokenize models/moe --file ids.txt --decode\n"
+                "  metier tokenize models/mine --train wiki.txt --train texts.jsonl --vocabulary 4096",
     .run = run_verb,
 };

@@ -64,6 +64,7 @@ shorter() {
     'metier compare '*) # a key is given once
         echo "$(echo "$1" | sed 's/ \(seeds\|training.steps\)=[^ ]*//g') training.steps=2 problems.train=50 problems.test=10 seeds=[1]"
         ;;
+    *' --vocabulary 4096') echo "${1/4096/262}" ;; # of little text
     'metier forward '*) echo "${1//1,306,4658/1,30,46}" ;; # of a small vocabulary
     'metier train run.yaml out='*) echo "$1 steps=5" ;;
     'metier plan '*) echo "$1" | sed 's/--experts [0-9]*/--experts 2/' ;; # of few experts

@@ -128,6 +128,38 @@ static void refusals(void **state)
     expect(place, ". --file text > /dev/full", 1, "");
 }
 
+/* --train: a folder that --file reads, from files of several forms; and what it refuses. */
+static void learning(void **state)
+{
+    const struct workplace *place = *state;
+    static const char rows[] = "{\"prompt\": \"low lower\", \"completion\": \"lowest\", \"id\": \"zzzz\"}\n";
+    struct outcome outcome;
+    assert_int_equal(workplace_write(place, "rows.jsonl", rows, sizeof rows - 1), 0);
+    assert_int_equal(workplace_write(place, "text.txt", "low low", 7), 0);
+    assert_int_equal(workplace_write(place, "empty.txt", "", 0), 0);
+    assert_int_equal(workplace_write(place, "other.jsonl", "{\"title\": \"low\"}\n", 17), 0);
+    expect(place, "a --train rows.jsonl --train text.txt --vocabulary 262", 0, "written: a/tokenizer.json");
+    expect(place, "c --train text.txt --train rows.jsonl --vocabulary 262 --quiet", 0, "written: c");
+    tokenize(place, &outcome, "a --file text.txt");
+    assert_string_equal(outcome.text, "260\n261\n"); // lo, low, " low"; ids 259 to 261
+    char command[1024];
+    (void)snprintf(command, sizeof command, "cd %s && cmp a/tokenizer.json c/tokenizer.json",
+                   place->directory);
+    run(&outcome, command);
+    assert_int_equal(outcome.status, 0);
+    expect(place, "d --train text.txt", 2, "the texts give 261 tokens, not 2048");
+    expect(place, "d --train empty.txt --vocabulary 300", 2, "the texts give 259 tokens");
+    expect(place, "d --train other.jsonl", 2, "other.jsonl:1: no field is a text");
+    expect(place, "d --train absent.txt", 1, "absent.txt");
+    expect(place, "d --train text.txt --vocabulary 258", 2, "--vocabulary is 258");
+    expect(place, "d --train text.txt --vocabulary 65537", 2, "--vocabulary is 65537");
+    expect(place, "d --train text.txt --count", 2, "--count means nothing with --train");
+    expect(place, "a --file text.txt --vocabulary 300", 2, "--vocabulary means nothing without --train");
+    expect(place, "text.txt --train text.txt --vocabulary 259", 1, "text.txt");
+    workplace_remove_folder(place, "a");
+    workplace_remove_folder(place, "c");
+}
+
 int main(void)
 {
     program = getenv("METIER_PROGRAM");
@@ -139,6 +171,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(there_and_back, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(tiktoken_folder, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(refusals, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(learning, workplace_open, workplace_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
