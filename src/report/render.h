@@ -41,7 +41,7 @@ enum mt_status mt_render_json(const struct mt_figure *figure, struct mt_output *
 /* True unless the figure is a table or empty. */
 bool mt_figure_has_picture(const struct mt_figure *figure);
 
-/* A PNG of 1600 pixels in width, or an SVG of 800 points, letters as outlines; cairo allocates with malloc,
+/* A PNG of 1600 pixels in width, or an SVG of 640 points, letters as outlines; cairo allocates with malloc,
  * not through the context. */
 enum mt_status mt_render_png(const struct mt_figure *figure, struct mt_output *out);
 enum mt_status mt_render_svg(const struct mt_figure *figure, struct mt_output *out);

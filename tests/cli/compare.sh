@@ -61,9 +61,10 @@ expect 2 "there is no method 'pepper'" compare "$place/compare.yaml" "methods=[a
 {
     expect 0 "$place/whole/report.html" compare "$place/compare.yaml" $js --markdown "$place/tables.md"
     expect 0 "strong" compare "$place/compare.yaml" $js --tables --latex "$place/tables.tex" --csv "$place/csv" --svg "$place/svg"
-    grep -q '\\bottomrule' "$place/tables.tex" && grep -q '^strong,' "$place"/csv/accuracy.csv && [ -s "$place/svg/maxvio.svg" ]
+    grep -q '\\bottomrule' "$place/tables.tex" && grep -q '^strong,' "$place"/csv/whole-answers.csv &&
+        [ -s "$place/svg/balance-and-loss-while-training.svg" ]
     result $? "no tables in LaTeX and CSV, or no pictures"
-    grep -q '### Accuracy' "$place/tables.md" && grep -q 'strong' "$place/whole/report.html"
+    grep -q '### Whole answers' "$place/tables.md" && grep -q 'strong' "$place/whole/report.html"
     result $? "the page has no table of accuracy"
     expect 2 "made under other settings" compare "$place/compare.yaml" training.steps=7
 

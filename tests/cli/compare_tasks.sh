@@ -64,6 +64,15 @@ result $? "a dry run left a folder"
     expect 0 "$place/whole/report.html" compare "$place/compare.yaml" $js
     grep -q '^base ' "$place/text" && grep -q 'synth_math@1 %' "$place/text" && grep -q 'synth_math@16 %' "$place/text"
     result $? "no table of benchmarks"
+    expect 0 "base" compare "$place/compare.yaml" $js --tables --csv "$place/csv" --latex "$place/tables.tex"
+    grep -q '^base,[0-9.]*,,' "$place/csv/methods-and-benchmarks.csv" &&
+        head -n 1 "$place/csv/methods-and-benchmarks.csv" | grep -q '^method,synth_math@1 %,synth_math@1 % ±,.*,Δ aux,Δ aux ±,p (Holm),rank,' &&
+        grep -q '^synth_math,16,' "$place/csv/token-budgets.csv" && grep -q '^glue_cola,' "$place/csv/benchmarks-asked.csv"
+    result $? "the tables of benchmarks as CSV"
+    grep -q '^base & ${' "$place/tables.tex" && grep -q '^aux & ' "$place/tables.tex" && grep -q 'label{tab:token-budgets}' "$place/tables.tex"
+    result $? "the tables of benchmarks in LaTeX"
+    grep -q 'class="finding [a-z]*"><b>' "$place/whole/report.html" && grep -q '<h2>Verdict</h2>' "$place/whole/report.html"
+    result $? "the page has no verdict"
     # Short answers are cut: the budgets tell them apart, and the base is not what was trained of it.
     for file in base aux-math-s1 loss-free-math-s1; do
         grep -o '"synth_math@16": {.*"samples": 20}' "$place/whole/cells/$file/cell.json" | cut -d, -f3 >"$place/$file.value"

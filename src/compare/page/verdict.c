@@ -89,39 +89,52 @@ static void judge_base(const struct mt_compare_view *view, const struct mt_score
                     base, view->comparison->settings->method[best].name, scores[best].moments.mean, gain);
 }
 
-/* One figure of the best method against the reference's, in a sentence with what it means. */
+/* A figure beside the score: what is said when the method differs from the reference beyond chance. */
 struct side {
     size_t column;
-    const char *fine, *worse, *open; // headlines
+    const char *fine, *worse; // headlines
     const char *what;
 };
 
 static const struct side sides[] = {
-    {MT_COMPARE_ACCURACY_OTHERS, "Better on other domains, too.", "It costs accuracy on other domains.",
-     "Other domains: no difference beyond chance.", "whole answers of other domains, in points"},
-    {MT_COMPARE_MAXVIO, "Balance is better.", "Balance is worse.", "Balance: no difference beyond chance.",
-     "MaxVio"},
-    {MT_COMPARE_OVERLAP, "Experts overlap less.", "Experts overlap more.",
-     "Overlap of experts: no difference beyond chance.", "overlap of inputs"},
+    {MT_COMPARE_ACCURACY_OTHERS, "It is better on other domains, too.", "It costs on other domains.",
+     "whole answers of other domains, in points"},
+    {MT_COMPARE_MAXVIO, "Balance is better.", "Balance is worse.", "MaxVio"},
+    {MT_COMPARE_OVERLAP, "Experts overlap less.", "Experts overlap more.", "overlap of inputs"},
+    {MT_COMPARE_ABS_COS, "A token's experts answer less alike.", "A token's experts answer more alike.",
+     "|cos| of expert outputs"},
 };
 
-static void judge_side(const struct mt_compare_view *view, size_t best, const struct side *side)
+/* What differs beyond chance has a finding of its own, what does not share one. */
+static void judge_sides(const struct mt_compare_view *view, size_t method)
 {
     const struct mt_comparison *comparison = view->comparison;
-    const struct mt_compare_figure_row *row = mt_compare_column_row(comparison, side->column);
     struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
-    char who[MT_COMPARE_TITLE_BYTES], sure[96];
-    mt_compare_summarize(comparison, view->model, side->column, MT_ALL_DOMAINS, summary);
-    const struct mt_paired *paired = &summary[best].paired;
-    bool seen = summary[best].holm < MT_COMPARE_SIGNIFICANT;
-    bool fine = (paired->mean > 0.0) == (row->better > 0);
-    if (isnan(paired->mean)) return;
-    mt_page_finding(view->page, !seen ? MT_TONE_OPEN : (fine ? MT_TONE_GOOD : MT_TONE_BAD),
-                    !seen ? side->open : (fine ? side->fine : side->worse),
-                    "%s%s of %s is %.*f, %+.*f against %.80s: %s.", of_model(who, view), side->what,
-                    comparison->settings->method[best].name, row->decimals,
-                    row->factor * summary[best].moments.mean, row->decimals, row->factor * paired->mean,
-                    comparison->settings->reference, certainty(sure, summary[best].holm));
+    char who[MT_COMPARE_TITLE_BYTES], sure[96], number[MT_NUMBER_BYTES], rest[512] = "";
+    for (size_t i = 0; i < sizeof sides / sizeof sides[0]; i++) {
+        const struct mt_compare_figure_row *row = mt_compare_column_row(comparison, sides[i].column);
+        mt_compare_summarize(comparison, view->model, sides[i].column, MT_ALL_DOMAINS, summary);
+        const struct mt_paired *paired = &summary[method].paired;
+        bool fine = (paired->mean > 0.0) == (row->better > 0);
+        (void)mt_fixed_text(number, row->factor * paired->mean, row->decimals, true);
+        if (isnan(paired->mean)) continue;
+        if (summary[method].holm < MT_COMPARE_SIGNIFICANT) {
+            mt_page_finding(view->page, fine ? MT_TONE_GOOD : MT_TONE_BAD,
+                            fine ? sides[i].fine : sides[i].worse,
+                            "%s%s of %s is %.*f, %s against %.80s: %s.", of_model(who, view), sides[i].what,
+                            comparison->settings->method[method].name, row->decimals,
+                            row->factor * summary[method].moments.mean, number,
+                            comparison->settings->reference, certainty(sure, summary[method].holm));
+            continue;
+        }
+        size_t length = strlen(rest);
+        (void)snprintf(rest + length, sizeof rest - length, "%s%s %s", length > 0 ? ", " : "", sides[i].what,
+                       number);
+    }
+    if (rest[0] != '\0')
+        mt_page_finding(view->page, MT_TONE_OPEN, "Else nothing beyond chance.", "%s%s against %.80s: %s.",
+                        of_model(who, view), comparison->settings->method[method].name,
+                        comparison->settings->reference, rest);
 }
 
 static double ratio(const struct mt_compare_view *view, size_t method, enum mt_compare_figure figure)
@@ -156,7 +169,7 @@ void mt_page_compare_verdict(const struct mt_compare_view *view)
     // What a reader would choose instead of the reference is looked at, even where it is not ahead.
     size_t shown = best == view->reference ? other : best;
     if (shown >= view->methods) return;
-    for (size_t i = 0; i < sizeof sides / sizeof sides[0]; i++) judge_side(view, shown, &sides[i]);
+    judge_sides(view, shown);
     judge_cost(view, shown);
 }
 

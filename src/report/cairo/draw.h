@@ -7,7 +7,7 @@
 #include "report/page.h"
 #include "report/thin.h"
 
-#define MT_DRAW_WIDTH 800
+#define MT_DRAW_WIDTH 640
 #define MT_DRAW_TEXT  11.0 // size of labels
 #define MT_PI         3.14159265358979323846
 

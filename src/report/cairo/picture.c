@@ -7,7 +7,7 @@
 #include "report/cairo/draw.h"
 #include "report/render.h"
 
-#define PIXELS 2 // a point in each direction
+#define PIXELS 2.5 // a point in each direction
 
 static cairo_status_t take_bytes(void *self, const unsigned char *data, unsigned int length)
 {
@@ -17,8 +17,8 @@ static cairo_status_t take_bytes(void *self, const unsigned char *data, unsigned
 }
 
 // Room around the data.
-#define LEFT   84.0
-#define RIGHT  20.0
+#define LEFT   68.0
+#define RIGHT  14.0
 #define TOP    14.0
 #define BOTTOM 40.0 // below an axis of numbers
 
@@ -31,7 +31,7 @@ static bool has_rows(const struct mt_figure *figure)
 static double plain_height(const struct mt_figure *figure)
 {
     double rows = (double)figure->column[0].level_count;
-    return has_rows(figure) ? fmin(fmax(rows * 18, 160), 900) : 330;
+    return has_rows(figure) ? fmin(fmax(rows * 18, 160), 900) : 280;
 }
 
 static void draw_data(const struct mt_drawing *drawing)
@@ -78,12 +78,12 @@ static double draw_figure(cairo_t *pen, const struct mt_figure *figure, const st
     size_t count = panels_of(figure);
     size_t across = count == 1 ? 1 : (count == 2 || count == 4 ? 2 : 3);
     double each = (double)MT_DRAW_WIDTH / (double)across;
-    double left = count == 1 ? LEFT : 62;
+    double left = count == 1 ? LEFT : 56;
     struct mt_drawing drawing = {.pen = pen, .figure = figure, .thinned = thinned, .panel = MT_DRAW_ALL};
     set_font(pen);
     if (has_rows(figure)) left = fmin(mt_widest_label(pen, &figure->column[0]) + 34, 220);
     drawing.width = each - left - RIGHT;
-    drawing.height = count == 1 ? plain_height(figure) : 150;
+    drawing.height = count == 1 ? plain_height(figure) : 130;
     double below = has_labels(figure) ? mt_labels_height(&drawing, &figure->column[1]) : BOTTOM;
     double above = count == 1 ? TOP : TOP + 16;
     double bottom = 0;
@@ -157,7 +157,8 @@ static enum mt_status render(const struct mt_figure *figure, bool vector, struct
     size_t before = out->text.count;
     cairo_surface_t *surface =
         vector ? cairo_svg_surface_create_for_stream(take_bytes, out, MT_DRAW_WIDTH, height)
-               : cairo_image_surface_create(CAIRO_FORMAT_RGB24, MT_DRAW_WIDTH * PIXELS, (int)height * PIXELS);
+               : cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)(MT_DRAW_WIDTH * PIXELS),
+                                            (int)(height * PIXELS));
     cairo_t *pen = cairo_create(surface);
     if (!vector) cairo_scale(pen, PIXELS, PIXELS);
     cairo_set_source_rgb(pen, 1, 1, 1);
