@@ -269,7 +269,7 @@
     function radarConfig(data) {
         const sets = labelledSets(data);
         sets.forEach((set) => Object.assign(set, {
-            backgroundColor: faded(colour(set.hue), 0.12), borderColor: colour(set.hue),
+            backgroundColor: faded(colour(set.hue), sets.length > 3 ? 0 : 0.12), borderColor: colour(set.hue),
             pointBackgroundColor: colour(set.hue), borderWidth: 2, pointStyle: mark(set.hue),
         }));
         const options = baseOptions(data);

@@ -183,8 +183,9 @@ const char *mt_fixed_text(char text[MT_NUMBER_BYTES], double number, int decimal
     int length = snprintf(text, MT_NUMBER_BYTES, is_signed ? "%+.*f" : "%.*f", decimals, number);
     if (length < 0 || length >= MT_NUMBER_BYTES) return mt_number_text(text, number); // a huge one
     if (strspn(text, "+-0.") == strlen(text) && text[0] == '-') memmove(text, text + 1, strlen(text));
-    if (text[0] != '-' || strlen(text) + 3 > MT_NUMBER_BYTES) return text;
-    memmove(text + 3, text + 1, strlen(text));
-    memcpy(text, "−", 3);
+    if (text[0] != '-') return text;
+    char digits[MT_NUMBER_BYTES];
+    (void)snprintf(digits, sizeof digits, "%s", text + 1);
+    (void)snprintf(text, MT_NUMBER_BYTES, "−%.*s", MT_NUMBER_BYTES - 4, digits);
     return text;
 }

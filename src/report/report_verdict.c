@@ -48,7 +48,7 @@ static struct stretch stretch_of(const struct mt_run *run, int value, bool late)
 /* "RUN: " where there are several. */
 static const char *of_run(char text[MT_REPORT_NAME_BYTES], const struct mt_run *run, size_t count)
 {
-    (void)snprintf(text, MT_REPORT_NAME_BYTES, count > 1 ? "%.140s: " : "", run->name);
+    (void)snprintf(text, MT_REPORT_NAME_BYTES, "%.140s%s", count > 1 ? run->name : "", count > 1 ? ": " : "");
     return text;
 }
 

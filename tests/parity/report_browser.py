@@ -5,8 +5,8 @@
 
 REPORT.html and DATA_DIR are what `metier report RUN... --out REPORT.html --data DATA_DIR` wrote. Checked: every figure
 is drawn (its canvas is not blank), nothing is logged as an error, nothing is requested, light and dark differ, 360
-pixels are enough without scrolling sideways, every CSV and JSON that is offered equals the file in DATA_DIR, a heat map
-answers to the pointer. --pictures leaves screenshots there.
+pixels are enough without scrolling sideways, wide tables say so and keep their first column, every CSV and JSON that is
+offered equals the file in DATA_DIR, a heat map answers to the pointer. --pictures leaves screenshots there.
 Needs playwright (pip) and a chromium ($CHROMIUM, default /usr/bin/chromium).
 """
 import argparse
@@ -94,6 +94,27 @@ def look(browser, url, theme, width, height, pictures, name):
     return context, page, drawn
 
 
+TABLES = """() => [...document.querySelectorAll('.scroll')].flatMap(box => {
+    const wrong = [], name = box.closest('figure').dataset.figure;
+    const wide = box.scrollWidth - box.clientWidth > 2;
+    if (box.parentElement.classList.contains('more') !== wide) wrong.push(name + ': the cue of a wide table');
+    const first = box.querySelector('tbody tr > :first-child');
+    const before = first ? first.getBoundingClientRect().left : 0;
+    box.scrollLeft = 1e6;
+    if (first && Math.abs(first.getBoundingClientRect().left - before) > 1) wrong.push(name + ': the first column moves');
+    box.scrollLeft = 0;
+    for (const cell of box.querySelectorAll('td.n'))
+        if (getComputedStyle(cell).whiteSpace !== 'nowrap') { wrong.push(name + ': a number may wrap'); break; }
+    return wrong;
+})"""
+
+
+def tables(page, name):
+    """Wide tables say that they go on and keep their first column; numbers stay on one line."""
+    for wrong in page.evaluate(TABLES):
+        check(False, f"{name}: {wrong}")
+
+
 def hover(page):
     maps = page.locator("figure.heatmap")
     if maps.count() == 0:
@@ -125,6 +146,7 @@ def main():
         for i in range(figures.count()):
             compare_download(page, figures.nth(i), figures.nth(i).get_attribute("data-figure"), options.data)
         hover(page)
+        tables(page, "light")
         page.locator("#theme").click()
         toggled = page.evaluate("getComputedStyle(document.body).backgroundColor")
         check(toggled != paper, "the button does not change the theme")
@@ -134,6 +156,7 @@ def main():
         check(dark == toggled, f"dark by preference is {dark}, by button {toggled}")
         context.close()
         context, page, _ = look(browser, url, "light", 360, 740, options.pictures, "phone")
+        tables(page, "phone")
         context.close()
         print(f"{drawn} figures drawn in three views, {len(problems)} problems")
         browser.close()

@@ -138,7 +138,8 @@ void mt_page_compare_bars(const struct mt_compare_view *view)
 
 #define LEAST_AXES 3 // fewer make no shape
 
-/* An axis for each benchmark, or without benchmarks for each domain trained on. */
+/* An axis for each benchmark, or without benchmarks for each domain trained on: differences to the reference,
+ * which benchmarks of any height can share a scale by. */
 void mt_page_compare_radar(const struct mt_compare_view *view)
 {
     const struct mt_comparison *comparison = view->comparison;
@@ -151,8 +152,9 @@ void mt_page_compare_radar(const struct mt_compare_view *view)
     struct mt_figure *radar = mt_page_figure(
         view->page, &(struct mt_figure_head){.kind = MT_FIGURE_RADAR,
                                              .title = mt_view_title(title, view, "Profile of the methods"),
-                                             .meaning = "Points of 100, means over seeds; further out is "
-                                                        "better. What is beyond chance is in the tables.",
+                                             .meaning = "Points above or below the reference, means over "
+                                                        "seeds; further out is better. What is beyond chance "
+                                                        "is in the tables.",
                                              .series = "method",
                                              .x = tasks ? "benchmark" : "domain",
                                              .y = "points"});
@@ -162,6 +164,7 @@ void mt_page_compare_radar(const struct mt_compare_view *view)
         for (size_t m = 0; m < view->methods; m++)
             mt_figure_bar(radar, settings->method[m].name,
                           tasks ? comparison->tasks.task[i].name : settings->domain[i].name,
-                          100.0 * summary[m].moments.mean, 0.0, 0.0);
+                          100.0 * (summary[m].moments.mean - summary[view->reference].moments.mean), 0.0,
+                          0.0);
     }
 }

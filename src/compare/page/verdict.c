@@ -14,8 +14,9 @@
 static const char *of_model(char text[MT_COMPARE_TITLE_BYTES], const struct mt_compare_view *view)
 {
     const struct mt_compare_settings *settings = view->comparison->settings;
-    (void)snprintf(text, MT_COMPARE_TITLE_BYTES, settings->models > 1 ? "%.150s: " : "",
-                   settings->model[view->model].name);
+    bool several = settings->models > 1;
+    (void)snprintf(text, MT_COMPARE_TITLE_BYTES, "%.150s%s", several ? settings->model[view->model].name : "",
+                   several ? ": " : "");
     return text;
 }
 

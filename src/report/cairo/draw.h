@@ -4,6 +4,7 @@
 
 #include <cairo.h>
 
+#include "report/output.h"
 #include "report/page.h"
 #include "report/thin.h"
 
@@ -65,6 +66,10 @@ struct mt_axis mt_axis_of(const struct mt_drawing *drawing, int first, int count
 
 /* 0 to 1 along the axis. */
 double mt_axis_place(const struct mt_axis *axis, double value);
+
+/* The index-th tick; false past the last. And its number as it is written. */
+bool mt_axis_tick(const struct mt_axis *axis, int index, double *value);
+const char *mt_axis_text(char text[MT_NUMBER_BYTES], const struct mt_axis *axis, double value);
 
 /* Lines, numbers and name of the vertical axis; numbers and name of the horizontal one. */
 void mt_draw_y_axis(const struct mt_drawing *drawing, const struct mt_axis *axis, const char *name);

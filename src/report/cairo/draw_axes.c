@@ -60,8 +60,7 @@ double mt_axis_place(const struct mt_axis *axis, double value)
     return (value - axis->low) / (axis->high - axis->low);
 }
 
-/* The index-th tick; false past the last. */
-static bool tick_at(const struct mt_axis *axis, int index, double *value)
+bool mt_axis_tick(const struct mt_axis *axis, int index, double *value)
 {
     if (axis->logarithmic) {
         double decades = log10(axis->high / axis->low);
@@ -95,7 +94,7 @@ static struct scale scale_of(const struct mt_axis *axis)
     return seconds ? times[2] : (struct scale){1, ""};
 }
 
-static const char *tick_text(char text[MT_NUMBER_BYTES], const struct mt_axis *axis, double value)
+const char *mt_axis_text(char text[MT_NUMBER_BYTES], const struct mt_axis *axis, double value)
 {
     if (axis->logarithmic && axis->unit[0] == '\0') {
         if (value < 1e-3 || value >= 1e6) return mt_number_text(text, value);
@@ -106,15 +105,17 @@ static const char *tick_text(char text[MT_NUMBER_BYTES], const struct mt_axis *a
     double step = axis->step / scale.divisor;
     int decimals = axis->logarithmic || step >= 1 ? 0 : (int)ceil(-log10(step) - 1e-9);
     if (value == 0 && scale.letter[0] != ' ') return mt_number_text(text, 0);
-    if (decimals > 4 || fabs(value) >= 1e12)
+    if (decimals > 5 || fabs(value) >= 1e12)
         (void)snprintf(text, MT_NUMBER_BYTES, "%g", value);
     else
         (void)snprintf(text, MT_NUMBER_BYTES, "%.*f%s", decimals, value / scale.divisor, scale.letter);
     return text;
 }
 
+/* Panels have no room for the names of their axes; their titles say what is in them. */
 static void name_y_axis(const struct mt_drawing *drawing, const char *name)
 {
+    if (drawing->panel != MT_DRAW_ALL) return;
     cairo_save(drawing->pen);
     cairo_translate(drawing->pen, drawing->edge + 10, drawing->top + drawing->height / 2);
     cairo_rotate(drawing->pen, -MT_PI / 2);
@@ -127,7 +128,7 @@ void mt_draw_y_axis(const struct mt_drawing *drawing, const struct mt_axis *axis
     char text[MT_NUMBER_BYTES];
     double value = 0;
     cairo_t *pen = drawing->pen;
-    for (int i = 0; tick_at(axis, i, &value); i++) {
+    for (int i = 0; mt_axis_tick(axis, i, &value); i++) {
         double y = drawing->top + drawing->height * (1 - mt_axis_place(axis, value));
         mt_draw_set(pen, mt_draw_line, 1);
         cairo_set_line_width(pen, 1);
@@ -135,7 +136,7 @@ void mt_draw_y_axis(const struct mt_drawing *drawing, const struct mt_axis *axis
         cairo_line_to(pen, drawing->left + drawing->width, y);
         cairo_stroke(pen);
         mt_draw_set(pen, mt_draw_soft, 1);
-        mt_draw_text(pen, drawing->left - 6, y, MT_ALIGN_RIGHT, LABEL_ROOM, tick_text(text, axis, value));
+        mt_draw_text(pen, drawing->left - 6, y, MT_ALIGN_RIGHT, LABEL_ROOM, mt_axis_text(text, axis, value));
     }
     name_y_axis(drawing, name);
 }
@@ -146,12 +147,13 @@ void mt_draw_x_axis(const struct mt_drawing *drawing, const struct mt_axis *axis
     double value = 0;
     double bottom = drawing->top + drawing->height;
     mt_draw_set(drawing->pen, mt_draw_soft, 1);
-    for (int i = 0; tick_at(axis, i, &value); i++) {
+    for (int i = 0; mt_axis_tick(axis, i, &value); i++) {
         double x = drawing->left + drawing->width * mt_axis_place(axis, value);
-        mt_draw_text(drawing->pen, x, bottom + 12, MT_ALIGN_MIDDLE, 80, tick_text(text, axis, value));
+        mt_draw_text(drawing->pen, x, bottom + 12, MT_ALIGN_MIDDLE, 80, mt_axis_text(text, axis, value));
     }
-    mt_draw_text(drawing->pen, drawing->left + drawing->width / 2, bottom + 28, MT_ALIGN_MIDDLE,
-                 drawing->width, name);
+    if (drawing->panel == MT_DRAW_ALL)
+        mt_draw_text(drawing->pen, drawing->left + drawing->width / 2, bottom + 28, MT_ALIGN_MIDDLE,
+                     drawing->width, name);
 }
 
 double mt_widest_label(cairo_t *pen, const struct mt_column *labels)
@@ -175,7 +177,8 @@ static bool is_tilted(const struct mt_drawing *drawing, const struct mt_column *
 double mt_labels_height(const struct mt_drawing *drawing, const struct mt_column *labels)
 {
     double widest = fmin(mt_widest_label(drawing->pen, labels), TILTED);
-    return 20 + (is_tilted(drawing, labels) ? widest * sin(TILT) + 8 : 16);
+    double name = drawing->panel == MT_DRAW_ALL ? 20 : 6;
+    return name + (is_tilted(drawing, labels) ? widest * sin(TILT) + 8 : 16);
 }
 
 void mt_draw_x_labels(const struct mt_drawing *drawing, const struct mt_column *labels, const char *name)
@@ -194,6 +197,7 @@ void mt_draw_x_labels(const struct mt_drawing *drawing, const struct mt_column *
                      labels->levels[i]);
         cairo_restore(drawing->pen);
     }
-    mt_draw_text(drawing->pen, drawing->left + drawing->width / 2,
-                 bottom + mt_labels_height(drawing, labels) - 8, MT_ALIGN_MIDDLE, drawing->width, name);
+    if (drawing->panel == MT_DRAW_ALL)
+        mt_draw_text(drawing->pen, drawing->left + drawing->width / 2,
+                     bottom + mt_labels_height(drawing, labels) - 8, MT_ALIGN_MIDDLE, drawing->width, name);
 }

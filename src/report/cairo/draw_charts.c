@@ -178,15 +178,25 @@ static void radar_point(const struct mt_drawing *drawing, size_t index, size_t c
                   drawing->top + drawing->height / 2 + radius * sin(angle));
 }
 
-static void draw_web(const struct mt_drawing *drawing, size_t count)
+#define MOST_FILLED 3 // areas of more series hide each other
+
+/* A ring for each tick, with its number, and the labels around. */
+static void draw_web(const struct mt_drawing *drawing, const struct mt_axis *axis, size_t count)
 {
     const struct mt_column *labels = &drawing->figure->column[1];
+    char text[MT_NUMBER_BYTES];
+    double value = 0;
     cairo_set_line_width(drawing->pen, 1);
-    mt_draw_set(drawing->pen, mt_draw_line, 1);
-    for (int ring = 1; ring <= 4; ring++) {
-        for (size_t i = 0; i < count; i++) radar_point(drawing, i, count, ring / 4.0);
+    for (int ring = 0; mt_axis_tick(axis, ring, &value); ring++) {
+        double part = mt_axis_place(axis, value);
+        mt_draw_set(drawing->pen, value == 0 ? mt_draw_soft : mt_draw_line, 1);
+        for (size_t i = 0; i < count; i++) radar_point(drawing, i, count, part);
         cairo_close_path(drawing->pen);
         cairo_stroke(drawing->pen);
+        mt_draw_set(drawing->pen, mt_draw_soft, 1);
+        mt_draw_text(drawing->pen, drawing->left + drawing->width / 2 - 4,
+                     drawing->top + drawing->height / 2 - part * (drawing->height / 2 - 16), MT_ALIGN_RIGHT,
+                     40, mt_axis_text(text, axis, value));
     }
     mt_draw_set(drawing->pen, mt_draw_ink, 1);
     for (size_t i = 0; i < count; i++) {
@@ -205,14 +215,15 @@ void mt_draw_radar(const struct mt_drawing *drawing)
     const struct mt_column *column = figure->column;
     struct mt_axis axis = mt_axis_of(drawing, 2, 1, true, false);
     size_t count = column[1].level_count;
-    draw_web(drawing, count);
+    draw_web(drawing, &axis, count);
     for (size_t series = 0; series < column[0].level_count; series++) {
         for (size_t row = 0; row < mt_figure_rows(figure); row++) {
             if (column[0].codes[row] != series || !isfinite(column[2].numbers[row])) continue;
             radar_point(drawing, column[1].codes[row], count, mt_axis_place(&axis, column[2].numbers[row]));
         }
         cairo_close_path(drawing->pen);
-        mt_draw_set(drawing->pen, mt_draw_colour(drawing, series), 0.12);
+        mt_draw_set(drawing->pen, mt_draw_colour(drawing, series),
+                    column[0].level_count <= MOST_FILLED ? 0.12 : 0);
         cairo_fill_preserve(drawing->pen);
         mt_draw_set(drawing->pen, mt_draw_colour(drawing, series), 1);
         cairo_set_line_width(drawing->pen, 1.8);

@@ -84,13 +84,16 @@ static double draw_figure(cairo_t *pen, const struct mt_figure *figure, const st
     if (has_rows(figure)) left = fmin(mt_widest_label(pen, &figure->column[0]) + 34, 220);
     drawing.width = each - left - RIGHT;
     drawing.height = count == 1 ? plain_height(figure) : 130;
-    double below = has_labels(figure) ? mt_labels_height(&drawing, &figure->column[1]) : BOTTOM;
+    if (panels != NULL) drawing.panel = 0;
+    double numbers = figure->head.kind == MT_FIGURE_RADAR ? 10 : (panels == NULL ? BOTTOM : BOTTOM - 14);
+    double below = has_labels(figure) ? mt_labels_height(&drawing, &figure->column[1]) : numbers;
     double above = count == 1 ? TOP : TOP + 16;
     double bottom = 0;
     for (size_t i = 0; i < count; i++) {
         drawing.edge = (double)(i % across) * each;
         drawing.left = drawing.edge + left;
-        drawing.top = (double)(i / across) * (above + drawing.height + below) + above;
+        size_t line = i / across;
+        drawing.top = (double)line * (above + drawing.height + below) + above;
         if (panels != NULL) drawing.panel = i;
         mt_draw_set(pen, mt_draw_ink, 1);
         if (panels != NULL)
