@@ -9,10 +9,13 @@
 #include <stddef.h>
 
 #include "metier/context.h"
+#include "metier/export.h"
 #include "metier/tensor.h"
 
+MT_PUBLIC_BEGIN
+
 struct mt_device; // opaque
-struct mt_buffer; // base/buffer.h
+struct mt_buffer; // metier/buffer.h
 
 /* What a device is wanted for, where `auto` chooses it. */
 enum mt_device_use {
@@ -132,5 +135,7 @@ void mt_device_set_timing(struct mt_device *device, struct mt_op_time *times);
 
 /* Scratch now held, in bytes. */
 size_t mt_device_scratch_bytes(const struct mt_device *device);
+
+MT_PUBLIC_END
 
 #endif

@@ -21,9 +21,12 @@
 #ifndef METIER_OBJECTIVE_H
 #define METIER_OBJECTIVE_H
 
+#include "metier/export.h"
 #include "metier/routing.h"
 #include "metier/selection.h"
 #include "metier/terms.h"
+
+MT_PUBLIC_BEGIN
 
 enum mt_aux_form {
     MT_AUX_BATCH,    // Σ f_j P_j, f_j = n c_j / (N k): 1 at balance (DeepSeek)
@@ -357,5 +360,7 @@ enum mt_status mt_objective_evaluate(struct mt_device *device, const struct mt_o
                                      const struct mt_objective_arrays *arrays,
                                      struct mt_objective_results *results, void *scratch,
                                      size_t scratch_bytes);
+
+MT_PUBLIC_END
 
 #endif

@@ -27,10 +27,13 @@
 #include <stdint.h>
 
 #include "metier/device.h"
+#include "metier/export.h"
 #include "metier/ops_lora.h"
 #include "metier/ops_objective.h"
 #include "metier/status.h"
 #include "metier/tensor.h"
+
+MT_PUBLIC_BEGIN
 
 // ------------------------------------------------------------------ matrix products
 
@@ -711,5 +714,7 @@ enum mt_status mt_op_run(struct mt_device *device, enum mt_op op, const void *ar
     }
 MT_OP_LIST(MT_OP_WRAPPER)
 #undef MT_OP_WRAPPER
+
+MT_PUBLIC_END
 
 #endif

@@ -12,6 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "metier/export.h"
+
+MT_PUBLIC_BEGIN
+
 #define MT_MAX_RANK 4
 
 // One line per type: enumerator, name (as messages print it), bytes.
@@ -80,5 +84,7 @@ bool mt_tensor_same_shape(const struct mt_tensor *a, const struct mt_tensor *b);
 
 /* Writes "f32 [4, 128]" (or "absent") into `text`, and returns it. */
 const char *mt_tensor_describe(const struct mt_tensor *tensor, char *text, size_t text_bytes);
+
+MT_PUBLIC_END
 
 #endif

@@ -14,7 +14,7 @@ has() {
 }
 
 has "$metier" '\(FLAGS_1\).*PIE' "not position independent"
-for file in "$metier" "$(dirname "$metier")/metier_mpi.so"; do
+for file in "$metier" "$(dirname "$metier")/../lib/metier/metier_mpi.so"; do
     [ -e "$file" ] || continue # built without MPI
     has "$file" '\(FLAGS\).*BIND_NOW|\(FLAGS_1\).*NOW' "symbols are bound late"
     has "$file" 'GNU_RELRO' "addresses can be written to"
