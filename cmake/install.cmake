@@ -14,6 +14,9 @@ metier_hide_internals(metier_shared)
 target_include_directories(metier_shared PRIVATE include)
 target_link_libraries(metier_shared PRIVATE metier metier_flags)
 target_link_options(metier_shared PRIVATE LINKER:--as-needed ${METIER_SYMBOLS})
+if(METIER_CUDA)
+    target_link_options(metier_shared PRIVATE LINKER:--exclude-libs,libcudart_static.a:libculibos.a)
+endif()
 # Before version 1 every minor version may break programs: it is part of the name.
 set_target_properties(metier_shared PROPERTIES OUTPUT_NAME metier VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
@@ -79,6 +82,4 @@ set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS OFF)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 # Pages' charts; the sandbox and what runs in it; the launcher of many ranks.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libjs-chart.js, bubblewrap, python3, openmpi-bin")
-file(WRITE ${CMAKE_BINARY_DIR}/generated/triggers "activate-noawait ldconfig\n")
-set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/generated/triggers)
 include(CPack)

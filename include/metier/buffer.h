@@ -1,6 +1,7 @@
 /*
  * Buffer: a stretch of memory with its kind and its owner. Tensors are views into buffers and never
- * own. Host buffers are made here; a device makes its own kind (metier/device.h).
+ * own. Host buffers are made here; a device makes its own kind (metier/device.h). A buffer is made and
+ * released by the thread its context belongs to.
  */
 #ifndef METIER_BUFFER_H
 #define METIER_BUFFER_H

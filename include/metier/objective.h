@@ -1,7 +1,8 @@
 /*
  * The objective: L = L_h + αL_aux + βL_o + γL_v and its rivals, as terms on routing records.
  *
- * It knows tensors and records, not models, and can serve any trainer. Two ways in:
+ * It knows tensors and records, not models, and can serve any trainer. Methods, keys and terms may be asked
+ * for by any thread; an objective belongs to the thread of its device. Two ways in:
  *
  * 1. mt_objective_evaluate: one layer, raw host arrays in, losses and gradients out (examples/objective.c).
  * 2. The stages a training step runs through, for all layers:

@@ -3,7 +3,7 @@
  *
  * A zeroed struct (rank 0) means "absent": optional operands are left out by not naming them.
  * Strides are in elements; the last dimension is always contiguous (stride 1), so a row can be handed
- * to any kernel as a plain pointer.
+ * to any kernel as a plain pointer. Functions here look at their arguments alone: any thread may call them.
  */
 #ifndef METIER_TENSOR_H
 #define METIER_TENSOR_H

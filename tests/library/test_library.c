@@ -3,6 +3,7 @@
  * do, what they refuse leaves a sentence, and nothing is left allocated.
  */
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -372,6 +373,57 @@ static enum mt_status train_once(struct mt_context *ctx, const void *self)
     return status;
 }
 
+/* What one of several threads does, with a context of its own. */
+struct worker {
+    double losses[4];
+    enum mt_status status;
+};
+
+static void *work(void *self)
+{
+    struct worker *worker = self;
+    struct mt_context ctx;
+    struct mt_device *device = NULL;
+    struct mt_lm *lm = NULL;
+    struct mt_adamw *adamw = NULL;
+    struct mt_lm_options options = lora();
+    int32_t labels[TOKENS];
+    fill_labels(labels);
+    const struct mt_lm_batch batch = {
+        .tokens = TOKENS, .sequences = 2, .ids = ids, .offsets = offsets, .labels = labels};
+    mt_context_init(&ctx, NULL);
+    worker->status = mt_device_create(&ctx, "cpu", 2, &device);
+    if (worker->status == MT_OK) worker->status = mt_lm_open(device, model_folder(), &options, &lm);
+    if (worker->status == MT_OK) worker->status = mt_adamw_create(lm, NULL, &adamw);
+    for (int i = 0; i < 4 && worker->status == MT_OK; i++) {
+        struct mt_lm_loss loss = {0};
+        worker->status = mt_lm_forward(lm, &batch, &loss);
+        if (worker->status == MT_OK) worker->status = mt_lm_backward(lm);
+        if (worker->status == MT_OK) worker->status = mt_adamw_step(adamw, 1e-3, NULL);
+        worker->losses[i] = loss.task;
+    }
+    mt_adamw_destroy(adamw);
+    mt_lm_close(lm);
+    mt_device_destroy(device);
+    return NULL;
+}
+
+static void contexts_work_side_by_side(void **state)
+{
+    (void)state;
+    struct worker alone = {0};
+    struct worker workers[3] = {0};
+    pthread_t threads[3];
+    (void)work(&alone);
+    assert_int_equal(alone.status, MT_OK);
+    for (int i = 0; i < 3; i++) assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+    for (int i = 0; i < 3; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(workers[i].status, MT_OK);
+        assert_memory_equal(workers[i].losses, alone.losses, sizeof alone.losses);
+    }
+}
+
 static void running_out_of_memory_does_no_harm(void **state)
 {
     (void)state;
@@ -484,6 +536,7 @@ int main(void)
         cmocka_unit_test(rows_become_labels),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(calls_out_of_order_are_refused),
+        cmocka_unit_test(contexts_work_side_by_side),
         cmocka_unit_test(running_out_of_memory_does_no_harm),
         cmocka_unit_test(answers_do_not_depend_on_company),
         cmocka_unit_test_setup_teardown(a_whole_run, workplace_open, workplace_close),
