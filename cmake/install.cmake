@@ -27,7 +27,7 @@ set(METIER_HELP ${CMAKE_BINARY_DIR}/help)
 add_custom_command(OUTPUT ${METIER_HELP}/made COMMAND ${CMAKE_COMMAND} -D METIER=$<TARGET_FILE:metier_program>
     -D OUT=${METIER_HELP} -P ${CMAKE_SOURCE_DIR}/cmake/help_files.cmake
     DEPENDS metier_program cmake/help_files.cmake COMMENT "manual pages and completions")
-if(NOT CMAKE_CROSSCOMPILING)
+if(NOT CMAKE_CROSSCOMPILING AND NOT METIER_SANITIZE AND NOT METIER_SANITIZE_THREADS) # where the program is quick
     add_custom_target(metier_help ALL DEPENDS ${METIER_HELP}/made)
     install(DIRECTORY ${METIER_HELP}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR})
     install(DIRECTORY ${METIER_HELP}/share/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR})
