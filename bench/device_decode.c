@@ -17,11 +17,11 @@
 #include <string.h>
 
 #include "arch/model_tensors.h"
-#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/rng.h"
 #include "hollow_model.h"
 #include "median.h"
+#include "metier/buffer.h"
 #include "metier/ops.h"
 #include "model/collect.h"
 

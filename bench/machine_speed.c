@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buffer.h"
 #include "base/clock.h"
 #include "comm/comm.h"
+#include "metier/buffer.h"
 #include "metier/ops.h"
 #include "ops/device.h"
 

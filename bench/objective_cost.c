@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/rng.h"
 #include "median.h"
+#include "metier/buffer.h"
 #include "metier/objective.h"
 #include "tensor/dtype.h"
 

@@ -6,6 +6,7 @@ function(metier_add_cpu_level target level)
     add_library(${objects} OBJECT ${kernels})
     target_include_directories(${objects} PRIVATE ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
     target_link_libraries(${objects} PRIVATE metier_flags OpenMP::OpenMP_C)
+    metier_hide_internals(${objects})
     target_compile_definitions(${objects} PRIVATE MT_CPU_LEVEL=${level})
     # Fused multiply-add and vectorised selects are wanted here; nothing that changes what NaN or inf mean.
     target_compile_options(${objects} PRIVATE -ffp-contract=fast -fno-math-errno -fno-trapping-math ${ARGN})

@@ -9,11 +9,14 @@
  * in both, which it carries on to its own parameters. A real trainer would add the gradient of its task.
  * Everything is owned by the caller; after the first call nothing is allocated.
  *
+ *     cc objective.c $(pkg-config --cflags --libs metier) -o objective
+ *
  * Ends with status 0 when the very first step lowered the objective and the last one left it lower still.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "metier/device.h"
 #include "metier/objective.h"
@@ -147,20 +150,24 @@ static enum mt_status train(struct mt_context *ctx, struct mt_device *device, st
     if (status == MT_OK) status = mt_objective_config_set(ctx, &config, "exclude_first", "false");
     if (status != MT_OK) return status;
 
-    struct mt_router_config router = {.kind = MT_ROUTER_SOFTMAX, .slots = SLOTS, .normalise = true};
-    struct mt_objective_arrays arrays = {
-        .tokens = TOKENS,
-        .experts = EXPERTS,
-        .width = WIDTH,
-        .logits = &layer->logits[0][0],
-        .expert_outputs = &layer->outputs[0][0][0],
-        .mask = layer->mask,
-        .sequence = layer->sequence,
-    };
-    struct mt_objective_results results = {
-        .dlogits = &layer->dlogits[0][0],
-        .dexpert_outputs = &layer->doutputs[0][0][0],
-    };
+    struct mt_router_config router;
+    memset(&router, 0, sizeof router);
+    router.kind = MT_ROUTER_SOFTMAX;
+    router.slots = SLOTS;
+    router.normalise = true;
+    struct mt_objective_arrays arrays;
+    memset(&arrays, 0, sizeof arrays);
+    arrays.tokens = TOKENS;
+    arrays.experts = EXPERTS;
+    arrays.width = WIDTH;
+    arrays.logits = &layer->logits[0][0];
+    arrays.expert_outputs = &layer->outputs[0][0][0];
+    arrays.mask = layer->mask;
+    arrays.sequence = layer->sequence;
+    struct mt_objective_results results;
+    memset(&results, 0, sizeof results);
+    results.dlogits = &layer->dlogits[0][0];
+    results.dexpert_outputs = &layer->doutputs[0][0][0];
     size_t scratch_bytes = mt_objective_evaluate_bytes(&config, &router, &arrays);
     void *scratch = malloc(scratch_bytes);
     if (scratch == NULL) return mt_fail(ctx, MT_ERR_MEMORY, "out of memory for %zu bytes", scratch_bytes);

@@ -10,7 +10,10 @@
 
 #include <stddef.h>
 
+#include "metier/export.h"
 #include "metier/status.h"
+
+MT_PUBLIC_BEGIN
 
 #define MT_MESSAGE_BYTES 1024
 
@@ -67,5 +70,7 @@ enum mt_status mt_reallocate(struct mt_context *ctx, size_t old_bytes, size_t ne
 
 /* Frees a block; NULL is allowed. */
 void mt_release(struct mt_context *ctx, void *block, size_t bytes);
+
+MT_PUBLIC_END
 
 #endif

@@ -1,6 +1,9 @@
 /*
  * Devices: who computes, and where its memory is. A device is created by name ("ref", "cpu", "cuda");
  * everything above src/ops sees only this header and the op table (metier/ops.h).
+ *
+ * Threads: a device, its context and everything that lies on it belong to one thread at a time; devices with
+ * contexts of their own may work side by side. Within a call a device uses threads of its own.
  */
 #ifndef METIER_DEVICE_H
 #define METIER_DEVICE_H
@@ -9,14 +12,17 @@
 #include <stddef.h>
 
 #include "metier/context.h"
+#include "metier/export.h"
 #include "metier/tensor.h"
 
+MT_PUBLIC_BEGIN
+
 struct mt_device; // opaque
-struct mt_buffer; // base/buffer.h
+struct mt_buffer; // metier/buffer.h
 
 /* What a device is wanted for, where `auto` chooses it. */
 enum mt_device_use {
-    MT_USE_ASKED, // by its name, never by `auto`
+    MT_USE_ASKED, // only by its name: never chosen
     MT_USE_EXACT, // values that are looked at: products in f32
     MT_USE_FAST,  // training and answering: products in bf16
 };
@@ -51,6 +57,10 @@ struct mt_context *mt_device_context(const struct mt_device *device);
 
 /* Names of the devices built in: index 0, 1, ...; NULL past the last. */
 const char *mt_device_listed(int index);
+
+/* The name of the device that is best for a use on this machine: a GPU where there is one that can be used,
+ * else "cpu". It lives forever. */
+enum mt_status mt_device_best(struct mt_context *ctx, enum mt_device_use use, const char **name);
 
 /* Memory the device computes on; released with mt_buffer_release, before the device is destroyed. */
 enum mt_status mt_device_buffer_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer);
@@ -132,5 +142,7 @@ void mt_device_set_timing(struct mt_device *device, struct mt_op_time *times);
 
 /* Scratch now held, in bytes. */
 size_t mt_device_scratch_bytes(const struct mt_device *device);
+
+MT_PUBLIC_END
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * The objective: L = L_h + αL_aux + βL_o + γL_v and its rivals, as terms on routing records.
  *
- * It knows tensors and records, not models, and can serve any trainer. Two ways in:
+ * It knows tensors and records, not models, and can serve any trainer. Methods, keys and terms may be asked
+ * for by any thread; an objective belongs to the thread of its device. Two ways in:
  *
  * 1. mt_objective_evaluate: one layer, raw host arrays in, losses and gradients out (examples/objective.c).
  * 2. The stages a training step runs through, for all layers:
@@ -21,9 +22,12 @@
 #ifndef METIER_OBJECTIVE_H
 #define METIER_OBJECTIVE_H
 
+#include "metier/export.h"
 #include "metier/routing.h"
 #include "metier/selection.h"
 #include "metier/terms.h"
+
+MT_PUBLIC_BEGIN
 
 enum mt_aux_form {
     MT_AUX_BATCH,    // Σ f_j P_j, f_j = n c_j / (N k): 1 at balance (DeepSeek)
@@ -357,5 +361,7 @@ enum mt_status mt_objective_evaluate(struct mt_device *device, const struct mt_o
                                      const struct mt_objective_arrays *arrays,
                                      struct mt_objective_results *results, void *scratch,
                                      size_t scratch_bytes);
+
+MT_PUBLIC_END
 
 #endif

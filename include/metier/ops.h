@@ -19,6 +19,8 @@
  *     weights may be f32, bf16 or f16. ops/ref accepts f64 everywhere a float is accepted.
  *  7. Same inputs, same bits, whatever the number of threads.
  *  8. No op allocates; scratch comes from the device, which grows it outside the step loop only.
+ *  9. An op is run by the thread the device belongs to. Tensors are borrowed until it returns; on a device
+ * that works on its own, until mt_device_synchronise.
  */
 #ifndef METIER_OPS_H
 #define METIER_OPS_H
@@ -27,10 +29,13 @@
 #include <stdint.h>
 
 #include "metier/device.h"
+#include "metier/export.h"
 #include "metier/ops_lora.h"
 #include "metier/ops_objective.h"
 #include "metier/status.h"
 #include "metier/tensor.h"
+
+MT_PUBLIC_BEGIN
 
 // ------------------------------------------------------------------ matrix products
 
@@ -711,5 +716,7 @@ enum mt_status mt_op_run(struct mt_device *device, enum mt_op op, const void *ar
     }
 MT_OP_LIST(MT_OP_WRAPPER)
 #undef MT_OP_WRAPPER
+
+MT_PUBLIC_END
 
 #endif

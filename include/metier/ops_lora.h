@@ -11,7 +11,10 @@
 #ifndef METIER_OPS_LORA_H
 #define METIER_OPS_LORA_H
 
+#include "metier/export.h"
 #include "metier/tensor.h"
+
+MT_PUBLIC_BEGIN
 
 #define MT_LORA_LINEARS 3 // linear layers of one x taken together
 
@@ -62,5 +65,7 @@ struct mt_lora_da_args {
     int experts;                                 // n
     struct mt_tensor offsets;                    // i32 [n+1]; absent: one expert, all rows
 };
+
+MT_PUBLIC_END
 
 #endif

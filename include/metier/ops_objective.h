@@ -11,7 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "metier/export.h"
 #include "metier/tensor.h"
+
+MT_PUBLIC_BEGIN
 
 /*
  * x' = x, or with normalise_rows x[i,j] / Σ_m x[i,m]. Over the tokens i of segment b:
@@ -173,5 +176,7 @@ struct mt_slot_drop_args {
     uint64_t seed;
     uint64_t stream;
 };
+
+MT_PUBLIC_END
 
 #endif

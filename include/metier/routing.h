@@ -8,7 +8,10 @@
 #ifndef METIER_ROUTING_H
 #define METIER_ROUTING_H
 
+#include "metier/export.h"
 #include "metier/ops.h"
+
+MT_PUBLIC_BEGIN
 
 enum mt_router_kind {
     MT_ROUTER_SOFTMAX,
@@ -102,5 +105,7 @@ enum mt_status mt_routing_backward(struct mt_device *device, const struct mt_rou
  * numbers are in [0, tokens).
  */
 void mt_routing_ortho_mask(const int32_t *mask, const int32_t *segment, int64_t tokens, int32_t *ortho_mask);
+
+MT_PUBLIC_END
 
 #endif

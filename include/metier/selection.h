@@ -6,7 +6,10 @@
 #ifndef METIER_SELECTION_H
 #define METIER_SELECTION_H
 
+#include "metier/export.h"
 #include "metier/routing.h"
+
+MT_PUBLIC_BEGIN
 
 /* RULE(name of its mt_selection_rule), in the order in which they act. */
 #define MT_SELECTION_RULES(RULE)                                                                             \
@@ -46,5 +49,7 @@ enum mt_status mt_selection_serve(struct mt_device *device, const struct mt_rout
 /* What the trainer does to each layer's bias after an optimizer step. */
 void mt_selection_after_step(const struct mt_objective_config *config, const double *load, int experts,
                              float *bias);
+
+MT_PUBLIC_END
 
 #endif

@@ -7,7 +7,10 @@
 
 #include <stddef.h>
 
+#include "metier/export.h"
 #include "metier/ops.h"
+
+MT_PUBLIC_BEGIN
 
 struct mt_space {
     void *data; // of the device, aligned to 64 bytes; NULL: none
@@ -22,5 +25,7 @@ enum mt_status mt_op_run_in(struct mt_device *device, struct mt_space space, enu
  * a time. */
 void mt_device_lend_scratch(struct mt_device *device, struct mt_space space);
 void mt_device_end_loan(struct mt_device *device); // nothing where nothing was lent
+
+MT_PUBLIC_END
 
 #endif

@@ -5,6 +5,10 @@
 #ifndef METIER_STATUS_H
 #define METIER_STATUS_H
 
+#include "metier/export.h"
+
+MT_PUBLIC_BEGIN
+
 // One line per status: enumerator, text for people.
 #define MT_STATUS_LIST(X)                                                                                    \
     X(MT_OK, "ok")                                                                                           \
@@ -28,5 +32,7 @@ enum mt_status {
 
 /* The general text of a status; never NULL, lives forever. */
 const char *mt_status_text(enum mt_status status);
+
+MT_PUBLIC_END
 
 #endif

@@ -3,7 +3,7 @@
  *
  * A zeroed struct (rank 0) means "absent": optional operands are left out by not naming them.
  * Strides are in elements; the last dimension is always contiguous (stride 1), so a row can be handed
- * to any kernel as a plain pointer.
+ * to any kernel as a plain pointer. Functions here look at their arguments alone: any thread may call them.
  */
 #ifndef METIER_TENSOR_H
 #define METIER_TENSOR_H
@@ -11,6 +11,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "metier/export.h"
+
+MT_PUBLIC_BEGIN
 
 #define MT_MAX_RANK 4
 
@@ -80,5 +84,7 @@ bool mt_tensor_same_shape(const struct mt_tensor *a, const struct mt_tensor *b);
 
 /* Writes "f32 [4, 128]" (or "absent") into `text`, and returns it. */
 const char *mt_tensor_describe(const struct mt_tensor *tensor, char *text, size_t text_bytes);
+
+MT_PUBLIC_END
 
 #endif

@@ -5,6 +5,10 @@
 #ifndef METIER_TERMS_H
 #define METIER_TERMS_H
 
+#include "metier/export.h"
+
+MT_PUBLIC_BEGIN
+
 /* TERM(enumerator, name of its mt_term_kind, key of its coefficient, what that key means) */
 #define MT_TERMS(TERM) MT_REFERENCE_TERM(TERM) MT_OTHER_TERMS(TERM)
 
@@ -21,5 +25,7 @@
 #define MT_TERM_ENUMERATOR(id, kind, key, meaning) MT_TERM_##id,
 
 enum mt_term { MT_TERMS(MT_TERM_ENUMERATOR) MT_TERM_COUNT };
+
+MT_PUBLIC_END
 
 #endif

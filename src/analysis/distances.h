@@ -13,7 +13,7 @@
 #define MT_ANALYSIS_DISTANCES_H
 
 #include "analysis/geometry.h"
-#include "base/buffer.h"
+#include "metier/buffer.h"
 
 #define MT_DISTANCE_BLOCK 256 // points asked at a time
 

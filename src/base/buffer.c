@@ -1,5 +1,5 @@
 /* Host buffers; the release of every kind goes through the function its maker set. */
-#include "base/buffer.h"
+#include "metier/buffer.h"
 
 static void release_host(struct mt_buffer *buffer)
 {

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "metier/context.h"
 
@@ -45,6 +46,15 @@ enum cli_ranks {
     CLI_RANKS_EACH,    // each tells what it sees
 };
 
+// How a verb's --help is answered.
+enum cli_help {
+    CLI_HELP_TEXT,
+    CLI_HELP_MAN,  // a manual page
+    CLI_HELP_BASH, // its part of a shell's completions
+    CLI_HELP_ZSH,
+    CLI_HELP_FISH,
+};
+
 #define CLI_OPTIONS_MOST 64 // of a verb
 
 /* A verb being called. */
@@ -53,6 +63,7 @@ struct cli_call {
     const struct cli_verb *verb;
     int argc; // the words after the verb
     char **argv;
+    enum cli_help help;
     // What cli_parse finds:
     const char **positional; // points into argv
     int positional_count;
@@ -76,6 +87,9 @@ struct cli_verb {
 
 /* All of them, as main.c lists them; ends with NULL. */
 extern const struct cli_verb *const cli_verbs[];
+
+/* What metier --help says. */
+void cli_print_usage(FILE *stream);
 
 /*
  * Reads a verb's arguments. `options` ends with a row of zeros. Positional arguments are moved to the front

@@ -7,16 +7,18 @@
 #include "cli/cli.h"
 #include "cli/shared/process.h"
 #include "cli/shared/ranks.h"
+#include "cli/shared/share.h"
+#include "metier/device.h"
+#include "metier/version.h"
 
-#ifndef METIER_VERSION
-#define METIER_VERSION "unknown"
-#endif
+#define ARENA_BLOCK_BYTES 4096
 
 /* The verbs, in the order --help lists them. The file of NAME defines cli_verb_NAME. */
 #define VERBS(verb)                                                                                          \
     verb(adapter) verb(analyze) verb(chat) verb(compare) verb(devices) verb(eval) verb(forward)              \
-        verb(generate) verb(init) verb(inspect) verb(judge) verb(merge) verb(objective) verb(plan)           \
-            verb(recipe) verb(report) verb(review) verb(sandbox) verb(synth) verb(tokenize) verb(train)
+        verb(generate) verb(help) verb(init) verb(inspect) verb(judge) verb(merge) verb(objective)           \
+            verb(plan) verb(recipe) verb(report) verb(review) verb(sandbox) verb(synth) verb(tokenize)       \
+                verb(train)
 
 #define DECLARATION(name) extern const struct cli_verb cli_verb_##name;
 #define ROW(name)         &cli_verb_##name,
@@ -24,16 +26,27 @@
 VERBS(DECLARATION)
 const struct cli_verb *const cli_verbs[] = {VERBS(ROW) NULL};
 
-static void print_usage(FILE *stream)
+static void print_version(void)
 {
-    (void)fprintf(
-        stream,
-        "metier %s: post-trains Mixture-of-Experts language models so that their experts specialise\n\n"
-        "usage: metier VERB [arguments]\n\nverbs:\n",
-        METIER_VERSION);
-    for (const struct cli_verb *const *verb = cli_verbs; *verb != NULL; verb++)
-        (void)fprintf(stream, "  %-12s %s\n", (*verb)->name, (*verb)->summary);
-    (void)fprintf(stream, "\nmetier VERB --help explains a verb, with examples.\n");
+    const char *commit = mt_version_commit();
+    printf("metier %s\ncommit: %s\ndevices:", mt_version(), commit[0] != '\0' ? commit : "not known");
+    for (int i = 0; mt_device_listed(i) != NULL; i++) printf(" %s", mt_device_listed(i));
+    printf("\n");
+}
+
+/* The folder of what comes along. */
+static int print_share(void)
+{
+    struct mt_context ctx;
+    struct mt_arena arena;
+    const char *folder = NULL;
+    mt_context_init(&ctx, NULL);
+    mt_arena_init(&arena, &ctx, ARENA_BLOCK_BYTES);
+    enum mt_status status = cli_find_share(&arena, "", "models, configs and templates", &folder);
+    if (status == MT_OK) printf("%s\n", folder);
+    if (status != MT_OK) (void)fprintf(stderr, "metier: %s\n", ctx.message);
+    mt_arena_free(&arena);
+    return status == MT_OK ? 0 : 1;
 }
 
 static int unknown_verb(const char *word)
@@ -66,17 +79,18 @@ static int run(int argc, char **argv)
     // How text is encoded, for what goes to the terminal; numbers stay as C writes them.
     (void)setlocale(LC_CTYPE, "");
     if (argc < 2) {
-        print_usage(stderr);
+        cli_print_usage(stderr);
         return 2;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
-        print_usage(stdout);
+    if (strcmp(argv[1], "--help") == 0) {
+        cli_print_usage(stdout);
         return 0;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        printf("metier %s\n", METIER_VERSION);
+        print_version();
         return 0;
     }
+    if (strcmp(argv[1], "--share") == 0) return print_share();
     for (const struct cli_verb *const *verb = cli_verbs; *verb != NULL; verb++) {
         if (strcmp((*verb)->name, argv[1]) == 0) return run_verb(*verb, argc - 2, argv + 2);
     }

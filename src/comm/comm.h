@@ -2,9 +2,8 @@
  * Many processes as one program: a rank among ranks, and what they tell each other.
  *
  * Started alone there is one rank, and nothing is loaded, sent or printed. Started by mpirun or srun the
- * ranks find each other through Open MPI, which lives in a module of its own (metier_mpi.so beside the
- * program): no type of it is seen here. Every call below is collective: all ranks of the group make it, in
- * the same order.
+ * ranks find each other through Open MPI, which lives in a module of its own (lib/metier/metier_mpi.so): no
+ * type of it is seen here. Every call below is collective: all ranks of the group make it, in the same order.
  *
  * Sums are taken in the order of the ranks, each element once, and everybody gets the very same bits: a
  * result depends on how many ranks there are, never on which of them was early.

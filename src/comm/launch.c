@@ -12,7 +12,7 @@
 #include "comm/group.h"
 
 #define PATH_BYTES   4096
-#define MODULE_NAME  "metier_mpi.so"
+#define MODULE_PATH  "../lib/metier/metier_mpi.so" // from where the program lies
 
 #define RANK_TIMEOUT 60 // seconds: more than a busy machine keeps a thread waiting
 #define MOST_TIMEOUT 86400
@@ -48,15 +48,15 @@ int mt_comm_job_size(void)
     return ranks < INT_MAX ? (int)ranks : INT_MAX;
 }
 
-/* The module lies beside the program. */
+/* The module lies beside the program's folder, built and installed. */
 static bool module_path(char path[PATH_BYTES])
 {
-    ssize_t length = readlink("/proc/self/exe", path, PATH_BYTES - sizeof MODULE_NAME);
-    if (length <= 0 || length >= (ssize_t)(PATH_BYTES - sizeof MODULE_NAME)) return false;
+    ssize_t length = readlink("/proc/self/exe", path, PATH_BYTES - sizeof MODULE_PATH);
+    if (length <= 0 || length >= (ssize_t)(PATH_BYTES - sizeof MODULE_PATH)) return false;
     path[length] = '\0';
     char *slash = strrchr(path, '/');
     if (slash == NULL) return false;
-    (void)snprintf(slash + 1, sizeof MODULE_NAME, "%s", MODULE_NAME);
+    (void)snprintf(slash + 1, sizeof MODULE_PATH, "%s", MODULE_PATH);
     return true;
 }
 

@@ -6,7 +6,7 @@
 
 #include "analysis/affinity.h"
 #include "analysis/pca.h"
-#include "base/buffer.h"
+#include "metier/buffer.h"
 #include "model/collect.h"
 #include "train/data/corpus.h"
 

@@ -3,8 +3,8 @@
 #define MT_INFER_ENGINE_STRUCT_H
 
 #include "base/arena.h"
-#include "base/buffer.h"
 #include "infer/engine.h"
+#include "metier/buffer.h"
 
 enum slot_use {
     SLOT_FREE,

@@ -6,7 +6,7 @@
 #define MT_MODEL_COLLECT_H
 
 #include "analysis/collector/collector.h"
-#include "base/buffer.h"
+#include "metier/buffer.h"
 #include "model/model.h"
 
 /*

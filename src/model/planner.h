@@ -5,7 +5,7 @@
 #ifndef MT_MODEL_PLANNER_H
 #define MT_MODEL_PLANNER_H
 
-#include "base/buffer.h"
+#include "metier/buffer.h"
 #include "metier/device.h"
 #include "metier/tensor.h"
 

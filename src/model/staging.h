@@ -3,7 +3,7 @@
 #ifndef MT_MODEL_STAGING_H
 #define MT_MODEL_STAGING_H
 
-#include "base/buffer.h"
+#include "metier/buffer.h"
 #include "metier/device.h"
 
 struct mt_staging {

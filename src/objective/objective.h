@@ -10,7 +10,7 @@
 #ifndef MT_OBJECTIVE_OBJECTIVE_H
 #define MT_OBJECTIVE_OBJECTIVE_H
 
-#include "base/buffer.h"
+#include "metier/buffer.h"
 #include "metier/objective.h"
 
 struct mt_objective;

@@ -4,7 +4,7 @@
 #ifndef MT_OPS_DEVICE_H
 #define MT_OPS_DEVICE_H
 
-#include "base/buffer.h"
+#include "metier/buffer.h"
 #include "metier/device.h"
 #include "metier/ops.h"
 

@@ -4,8 +4,8 @@
  */
 #include "train/gradient_sum.h"
 
-#include "base/buffer.h"
 #include "base/clock.h"
+#include "metier/buffer.h"
 
 #define PROGRESS_CALLS 16
 

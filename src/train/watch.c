@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/buffer.h"
+#include "metier/buffer.h"
 #include "objective/loads.h"
 
 /* Where a layer's numbers lie, as made by the device and as added up: [stride] doubles. */

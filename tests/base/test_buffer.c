@@ -1,7 +1,7 @@
 /* Buffers: who owns, who releases. */
 #include <string.h>
 
-#include "base/buffer.h"
+#include "metier/buffer.h"
 #include "support/cmocka_all.h"
 #include "support/failing_allocator.h"
 

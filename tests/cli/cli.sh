@@ -40,6 +40,14 @@ passed=0
 expect 2 "" "usage: metier VERB"
 expect 0 "usage: metier VERB" "" --help
 expect 0 "metier " "" --version
+expect 0 "devices: ref cpu" "" --version
+expect 0 "share/metier" "" --share
+expect 0 "usage: metier VERB" "" help
+expect 0 "usage: metier devices" "" help devices
+expect 0 ".SH NAME" "" help devices --man
+expect 2 "" "there is no verb 'device'" help device
+expect 2 "" "expected bash, zsh or fish" help --complete sh
+expect 2 "" "--complete means nothing with a verb" help devices --complete bash
 expect 2 "" "did you mean 'devices'" device
 expect 2 "" "there is no verb 'xyzzy'" xyzzy
 expect 0 "cpu" "" devices

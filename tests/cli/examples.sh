@@ -76,7 +76,7 @@ shorter() {
 }
 
 # Verbs in the order in which one has what the next reads.
-verbs="synth recipe init inspect plan tokenize objective devices train adapter merge forward generate chat analyze eval review judge
+verbs="help synth recipe init inspect plan tokenize objective devices train adapter merge forward generate chat analyze eval review judge
     report compare sandbox"
 for verb in $("$metier" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
     [[ " $(echo $verbs) " == *" $verb "* ]]

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a release build should have against hostile input, read from the headers of the program and of the module beside
-# it. Usage: hardening.sh METIER
+# What a release build should have against hostile input, read from the headers of the program, the library and the
+# module. Usage: hardening.sh METIER
 set -u
 metier=$1
 failed=0
@@ -14,8 +14,9 @@ has() {
 }
 
 has "$metier" '\(FLAGS_1\).*PIE' "not position independent"
-for file in "$metier" "$(dirname "$metier")/metier_mpi.so"; do
-    [ -e "$file" ] || continue # built without MPI
+lib=$(dirname "$metier")/../lib
+for file in "$metier" "$lib/libmetier.so" "$lib/metier/metier_mpi.so"; do
+    [ -e "$file" ] || continue # built without MPI, or the program alone
     has "$file" '\(FLAGS\).*BIND_NOW|\(FLAGS_1\).*NOW' "symbols are bound late"
     has "$file" 'GNU_RELRO' "addresses can be written to"
     has "$file" 'GNU_STACK .* RW ' "a stack that is executed"

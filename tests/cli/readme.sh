@@ -1,18 +1,16 @@
 #!/bin/bash
-# README's commands, pasted from top to bottom into a folder that has what a clone has after a build: none fails. Left out
-# are the long ones that other tests run. Usage: readme.sh METIER
+# README's commands, pasted from top to bottom into an empty folder by somebody who has installed metier into ~/.local:
+# none fails. Left out are the long ones that other tests run. Usage: readme.sh BUILD CMAKE
 set -u
-metier=$1
 here=$(cd "$(dirname "$0")/../.." && pwd)
 place=$(mktemp -d) || exit 1
 trap 'rm -rf "$place"' EXIT
-mkdir -p "$place/scripts" "$place/build/release/bin"
-ln -s "$metier" "$place/build/release/bin/metier"
-ln -s "$here/share" "$place/share"
-cp "$here/README.md" "$place"
-cp "$here/scripts/readme-walk" "$place/scripts"
-export METIER_SHARE="$here/share"
-"$place/scripts/readme-walk" --without '^\./(demo|test)|op_cases|compare-demo|sandbox --check' >"$place/table"
+export HOME=$place/home
+"$2" --install "$1" --prefix "$HOME/.local" >"$place/log" 2>&1 || { cat "$place/log" && exit 1; }
+mkdir -p "$place/empty/scripts"
+cp "$here/scripts/readme-walk" "$place/empty/scripts"
+"$place/empty/scripts/readme-walk" --without '^\./(demo|test)|^scripts/|^metier compare|sandbox --check' \
+    "$here/README.md" >"$place/table"
 status=$?
 cat "$place/table"
 # A walk that reads no commands would pass as well.

@@ -1,5 +1,5 @@
 # Sourced by tests that start ranks: many of them on few processors, as root in a container too.
-if ! command -v mpirun >/dev/null || [ ! -e "$(dirname "$1")/metier_mpi.so" ]; then
+if ! command -v mpirun >/dev/null || [ ! -e "$(dirname "$1")/../lib/metier/metier_mpi.so" ]; then
     echo "skipped: built without MPI"
     exit 77
 fi

@@ -14,7 +14,7 @@
 #ifndef MT_TESTS_OP_CASE_H
 #define MT_TESTS_OP_CASE_H
 
-#include "base/buffer.h"
+#include "metier/buffer.h"
 #include "metier/ops.h"
 
 #define CASE_MAX_SLOTS  24

@@ -2,8 +2,8 @@
 #ifndef MT_CLI_OBJECTIVE_H
 #define MT_CLI_OBJECTIVE_H
 
-#include "base/buffer.h"
 #include "formats/safetensors/safetensors.h"
+#include "metier/buffer.h"
 #include "metier/objective.h"
 
 #define OBJECTIVE_TEXT_BYTES 2048

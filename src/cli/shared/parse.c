@@ -1,4 +1,4 @@
-/* Reading a verb's arguments from its option table, and printing its help. */
+/* Reading a verb's arguments from its option table. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -7,25 +7,9 @@
 #include <string.h>
 
 #include "base/nearest.h"
-#include "cli/cli.h"
+#include "cli/shared/help.h"
 
 #define MOST_THREADS 4096
-
-static void print_help(const struct cli_verb *verb, const struct cli_option *options)
-{
-    printf("usage: metier %s%s%s [options]\n\n%s\n", verb->name, verb->arguments[0] != '\0' ? " " : "",
-           verb->arguments, verb->summary);
-    if (verb->details != NULL) printf("\n%s\n", verb->details);
-    printf("\noptions:\n");
-    for (const struct cli_option *option = options; option->name != NULL; option++) {
-        char left[48];
-        (void)snprintf(left, sizeof left, "%s%s%s", option->name, option->value_name != NULL ? " " : "",
-                       option->value_name != NULL ? option->value_name : "");
-        printf("  %-24s %s\n", left, option->help);
-    }
-    printf("  %-24s %s\n", "--help", "show this");
-    if (verb->examples != NULL) printf("\nexamples:\n%s\n", verb->examples);
-}
 
 static enum mt_status unknown_option(struct mt_context *ctx, const char *word,
                                      const struct cli_option *options)
@@ -168,7 +152,7 @@ enum mt_status cli_parse(struct cli_call *call, const struct cli_option *options
         if (!options_ended && strcmp(word, "--") == 0) {
             options_ended = true;
         } else if (!options_ended && strcmp(word, "--help") == 0) {
-            print_help(call->verb, options);
+            cli_show_help(call, options);
             call->help_shown = true;
             return MT_OK;
         } else if (!options_ended && word[0] == '-' && word[1] != '\0') {

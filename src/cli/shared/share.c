@@ -1,4 +1,4 @@
-/* Where the program's own files are: told by the environment, beside the program, or in its source tree. */
+/* Where the program's own files are: told by the environment, or beside the program. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -10,15 +10,20 @@
 #include "cli/shared/share.h"
 #include "report/render.h"
 
-#ifndef METIER_SOURCE_SHARE
-#define METIER_SOURCE_SHARE "share"
-#endif
-
 #define PATH_BYTES  4096
 #define BLOCK_BYTES 4096
 #define MOST_FILES  1024
 
-/* "BIN/../share/metier" of the running program; "" where that cannot be known. */
+/* Cuts the last part off a path; false: there is none. */
+static bool cut(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (slash == NULL) return false;
+    *slash = '\0';
+    return true;
+}
+
+/* "PREFIX/share/metier" of a program that is PREFIX/bin/metier; "" where that cannot be known. */
 static void beside_program(char *path, size_t bytes)
 {
     char program[PATH_BYTES];
@@ -26,17 +31,17 @@ static void beside_program(char *path, size_t bytes)
     path[0] = '\0';
     if (length <= 0) return;
     program[length] = '\0';
-    char *slash = strrchr(program, '/');
-    if (slash == NULL) return;
-    *slash = '\0';
-    int written = snprintf(path, bytes, "%s/../share/metier", program);
+    bool known = cut(program);
+    if (known) known = cut(program);
+    int written = known ? snprintf(path, bytes, "%s/share/metier", program) : 0;
     if (written < 0 || (size_t)written >= bytes) path[0] = '\0';
 }
 
+/* part "": the folder itself. */
 static bool has_part(const char *share, const char *part, char *path, size_t bytes)
 {
     if (share == NULL || share[0] == '\0') return false;
-    int written = snprintf(path, bytes, "%s/%s", share, part);
+    int written = snprintf(path, bytes, "%s%s%s", share, part[0] != '\0' ? "/" : "", part);
     return written > 0 && (size_t)written < bytes && access(path, R_OK | X_OK) == 0;
 }
 
@@ -47,7 +52,7 @@ static enum mt_status find(struct mt_arena *arena, const char *part, const char 
     char path[PATH_BYTES];
     *folder = NULL;
     beside_program(beside, sizeof beside);
-    const char *const places[] = {getenv("METIER_SHARE"), beside, METIER_SOURCE_SHARE};
+    const char *const places[] = {getenv("METIER_SHARE"), beside};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         if (!has_part(places[i], part, path, sizeof path)) continue;
         char *copy = NULL;
@@ -63,9 +68,8 @@ static enum mt_status missing(struct mt_context *ctx, const char *what)
     char beside[PATH_BYTES];
     const char *told = getenv("METIER_SHARE");
     beside_program(beside, sizeof beside);
-    return mt_fail(ctx, MT_ERR_USAGE,
-                   "there is no folder of %s: looked at $METIER_SHARE (%.200s), %.200s and %.200s", what,
-                   told != NULL ? told : "not set", beside, METIER_SOURCE_SHARE);
+    return mt_fail(ctx, MT_ERR_USAGE, "there is no folder of %s: looked at $METIER_SHARE (%.300s) and %.300s",
+                   what, told != NULL ? told : "not set", beside);
 }
 
 enum mt_status cli_find_share(struct mt_arena *arena, const char *part, const char *what, const char **folder)

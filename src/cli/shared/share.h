@@ -1,4 +1,4 @@
-/* Where the program's own files are: told by the environment, beside the program, or in its source tree. */
+/* Where the program's own files are: told by the environment, or beside the program. */
 #ifndef MT_CLI_SHARE_H
 #define MT_CLI_SHARE_H
 
@@ -6,9 +6,9 @@
 #include "report/page.h"
 
 /*
- * The folder `part` of the program's files: below $METIER_SHARE, share/metier beside the program's bin, or
- * the source tree's share, whichever has it first. The text lives in the arena. Where there is none, it is
- * refused with the places looked at, for `what` that was looked for.
+ * The folder `part` of the program's files: below $METIER_SHARE, or share/metier beside the program's bin (a
+ * build folder links that to the source tree's share), whichever has it first. The text lives in the arena.
+ * Where there is none, it is refused with the places looked at, for `what` that was looked for.
  */
 enum mt_status cli_find_share(struct mt_arena *arena, const char *part, const char *what,
                               const char **folder);

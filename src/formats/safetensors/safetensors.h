@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 #include "base/arena.h"
-#include "base/buffer.h"
 #include "base/files/file.h"
+#include "metier/buffer.h"
 #include "metier/context.h"
 #include "metier/tensor.h"
 

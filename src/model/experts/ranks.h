@@ -9,8 +9,8 @@
 #ifndef MT_MODEL_EXPERTS_RANKS_H
 #define MT_MODEL_EXPERTS_RANKS_H
 
-#include "base/buffer.h"
 #include "comm/comm.h"
+#include "metier/buffer.h"
 #include "metier/ops.h"
 
 #define MT_EXPERT_LANES 2 // journeys of rows that may be under way at a time

@@ -12,7 +12,7 @@
 #define MT_MODEL_CACHE_H
 
 #include "base/arena.h"
-#include "base/buffer.h"
+#include "metier/buffer.h"
 #include "model/params/params.h"
 
 struct mt_layer_cache {

@@ -17,9 +17,9 @@
 #include "arch/desc.h"
 #include "arch/model_tensors.h"
 #include "base/arena.h"
-#include "base/buffer.h"
 #include "comm/comm.h"
 #include "formats/safetensors/checkpoint.h"
+#include "metier/buffer.h"
 #include "metier/objective.h"
 #include "model/params/weight.h"
 

@@ -5,7 +5,7 @@
 #ifndef MT_EXAMPLES_MOE_BLOCK_H
 #define MT_EXAMPLES_MOE_BLOCK_H
 
-#include "base/buffer.h"
+#include "metier/buffer.h"
 #include "metier/ops.h"
 
 // Sizes. Letters as in metier/ops.h.

@@ -1,14 +1,18 @@
 /*
  * Buffer: a stretch of memory with its kind and its owner. Tensors are views into buffers and never
- * own. Host buffers are made here; a device makes its own kind (ops/device.h).
+ * own. Host buffers are made here; a device makes its own kind (metier/device.h). A buffer is made and
+ * released by the thread its context belongs to.
  */
-#ifndef MT_BASE_BUFFER_H
-#define MT_BASE_BUFFER_H
+#ifndef METIER_BUFFER_H
+#define METIER_BUFFER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "metier/context.h"
+#include "metier/export.h"
+
+MT_PUBLIC_BEGIN
 
 enum mt_memory_kind {
     MT_MEMORY_HOST,
@@ -33,5 +37,7 @@ struct mt_buffer mt_buffer_borrow(void *data, size_t bytes, enum mt_memory_kind 
 
 /* Frees what is owned and clears the struct; a cleared or zeroed buffer is allowed. */
 void mt_buffer_release(struct mt_buffer *buffer);
+
+MT_PUBLIC_END
 
 #endif

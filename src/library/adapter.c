@@ -1,0 +1,33 @@
+/* metier/adapter.h: what training leaves. */
+#include "metier/adapter.h"
+
+#include "library/lm.h"
+#include "model/adapters/adapter.h"
+#include "model/files/export.h"
+#include "model/files/merge.h"
+
+enum mt_status mt_lm_save_adapter(struct mt_lm *lm, const char *folder, const char *layout)
+{
+    struct mt_adapter_write_options options = {
+        .directory = folder, .base_model = lm->folder, .selection = &lm->selection, .biases = true};
+    if (lm->training != MT_LM_LORA)
+        return mt_fail(lm->ctx, MT_ERR_USAGE, "an adapter is of a model opened with MT_LM_LORA");
+    if (layout != NULL && !mt_adapter_layout_find(layout, &options.layout))
+        return mt_fail(lm->ctx, MT_ERR_USAGE, "the layout is '%s', expected auto, per-expert, fused or vllm",
+                       layout);
+    return mt_adapter_write(mt_model_params(lm->model), mt_model_description(lm->model), &options);
+}
+
+enum mt_status mt_lm_save_model(struct mt_lm *lm, const char *folder)
+{
+    const struct mt_export_options options = {.directory = lm->folder, .out = folder};
+    return mt_model_export(mt_model_params(lm->model), mt_model_description(lm->model), &options, NULL);
+}
+
+enum mt_status mt_merge_adapter(struct mt_context *ctx, const char *model, const char *adapter,
+                                const char *out, int threads)
+{
+    const struct mt_merge_options options = {
+        .directory = model, .adapter = adapter, .out = out, .threads = threads};
+    return mt_merge(ctx, &options, NULL);
+}

@@ -1,0 +1,58 @@
+/* Inside a public model (metier/model.h): what the files of this folder keep together. */
+#ifndef MT_LIBRARY_LM_H
+#define MT_LIBRARY_LM_H
+
+#include "base/arena.h"
+#include "metier/model.h"
+#include "model/model.h"
+#include "text/plain_text.h"
+
+/* Reading texts; opened by the first that is encoded. */
+struct mt_lm_texts {
+    struct mt_tokenizer *tokenizer; // NULL: not opened yet
+    struct mt_token_scratch *scratch;
+    struct mt_special_ids special;
+    struct mt_id_list ids; // kept between calls
+    struct mt_byte_list text;
+    // Of rows; opened by the first of them.
+    struct mt_chat_template *template;
+    struct mt_example_maker *maker;
+    struct mt_example example;
+    struct mt_row row;
+};
+
+struct mt_lm {
+    struct mt_context *ctx;   // borrowed
+    struct mt_device *device; // borrowed
+    struct mt_arena arena;    // of the texts and arrays below
+    const char *folder;
+    const char *template_name;
+    const char *templates; // folder of those that come along; NULL: none
+    struct mt_model *model;
+    struct mt_train_selection selection; // its numbers; what it pointed to is gone
+    enum mt_lm_training training;
+    struct mt_objective_config method; // where the model has an objective
+    int64_t *moe_layers;               // [moe_count]: their numbers
+    int moe_count;
+    uint64_t forwards;   // so far, for noise
+    int64_t tokens;      // of the last forward; 0: there was none
+    bool backward_ready; // it had labels, and no backward followed
+    bool logits_ready;   // no backward followed
+    double *loads; // [moe_count,n]: slots served in this step, for rules that move biases; NULL: none do
+    float *bias;   // [n]
+    struct mt_lm_texts texts;
+};
+
+/*
+ * The folder of chat templates that come along, share/metier/templates beside the library; NULL: there is
+ * none. The text lives in the arena.
+ */
+enum mt_status mt_library_templates(struct mt_arena *arena, const char **folder);
+
+void mt_lm_texts_init(struct mt_lm *lm);
+void mt_lm_texts_close(struct mt_lm *lm);
+
+/* After an optimizer step: biases of routers, where the method moves them; loads begin anew. */
+enum mt_status mt_lm_move_biases(struct mt_lm *lm);
+
+#endif
