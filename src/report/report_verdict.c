@@ -168,10 +168,13 @@ static void judge_terms(struct mt_page *page, const struct mt_run *run, size_t c
     char who[MT_REPORT_NAME_BYTES];
     char alive[256] = "";
     char dead[256] = "";
+    bool on = false;
     double whole = mt_run_late_mean(run, MT_RUN_GRADIENT_NORM);
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         double pull = mt_run_late_mean(run, MT_RUN_GRADIENT + term);
-        if (!run->has_log || isnan(mt_run_late_mean(run, MT_RUN_TERM + term)) || isnan(pull)) continue;
+        if (!run->has_log || isnan(mt_run_late_mean(run, MT_RUN_TERM + term))) continue;
+        on = true;
+        if (isnan(pull)) continue;
         char *list = pull > (isnan(whole) ? 0 : WORTH * whole) ? alive : dead;
         size_t length = strlen(list);
         (void)snprintf(list + length, sizeof alive - length, "%sL_%s (%.2g)", length > 0 ? ", " : "",
@@ -185,6 +188,9 @@ static void judge_terms(struct mt_page *page, const struct mt_run *run, size_t c
         mt_page_finding(page, MT_TONE_GOOD, "Every term is alive.",
                         "%snorms of their gradients in the last tenth of the steps: %s.",
                         of_run(who, run, count), alive);
+    else if (on && count == 1)
+        mt_page_finding(page, MT_TONE_OPEN, "Whether every term pulls is not measured.",
+                        "The key log.measure_every makes metier train look at their gradients.");
 }
 
 // ------------------------------------------------------------------ several runs
