@@ -143,11 +143,11 @@ static const struct part {
 } parts[] = {
     {"Benchmarks", mt_page_compare_benchmarks, WITH_TASKS},
     {NULL, mt_page_compare_budgets, WITH_TASKS},
-    {"Whole answers", mt_page_compare_answers, ALWAYS},
+    {"Held-out problems", mt_page_compare_answers, ALWAYS},
     {NULL, mt_page_compare_radar, ALWAYS},
     {"Ablation", mt_page_compare_ablation, WITH_ABLATIONS},
     {NULL, mt_page_compare_claims, WITH_ABLATIONS},
-    {"Balance and geometry", mt_page_compare_geometry, ALWAYS},
+    {"Routing", mt_page_compare_geometry, ALWAYS},
     {NULL, mt_page_compare_bars, ALWAYS},
     {"Training", mt_page_compare_curves, ALWAYS},
     {"Experts", mt_page_compare_tokens, ALWAYS},
