@@ -141,7 +141,8 @@ void mt_compare_marks(const struct mt_comparison *comparison, const struct mt_co
     for (size_t m = 0; m < settings->methods; m++) {
         double mean = sign * summary[m].moments.mean;
         mark[m] = mean == best ? 1 : mean == second ? 2 : 0;
-        if (settings->method[m].in_grid) mark[m] = 0;
+        // Where all are the same, none is best.
+        if (settings->method[m].in_grid || isnan(second)) mark[m] = 0;
     }
 }
 

@@ -50,7 +50,8 @@ const struct mt_cell_task *mt_compare_base(const struct mt_comparison *compariso
 void mt_compare_places(const struct mt_comparison *comparison, const struct mt_compare_summary *summary,
                        size_t column, double *place);
 
-/* 1: the best mean of a column, 2: the next one, 0: others; [methods]. Points of a grid have no mark. */
+/* 1: the best mean of a column, 2: the next one, 0: others, and all where
+ * all are the same; [methods]. Points of a grid have no mark. */
 void mt_compare_marks(const struct mt_comparison *comparison, const struct mt_compare_summary *summary,
                       size_t column, int *mark);
 
