@@ -69,7 +69,7 @@ struct mt_figure *mt_page_figure(struct mt_page *page, const struct mt_figure_he
     figure->head.panel = mt_page_keep(page, head->panel);
     figure->head.unit = mt_page_keep(page, head->unit);
     figure->panel = "";
-    figure->id = mt_page_id(page, figure->head.title);
+    figure->id = mt_page_id(page, figure->head.title, false);
     struct mt_block *block = mt_page_add_block(page);
     if (block == NULL) return NULL;
     block->figure = figure;

@@ -64,11 +64,13 @@ void *mt_page_make(struct mt_page *page, size_t bytes)
     return page->status == MT_OK ? memory : NULL;
 }
 
-static bool id_is_taken(const struct mt_page *page, const char *id)
+/* Sections and figures do not take each other's ids: a figure's is the name of its files. */
+static bool id_is_taken(const struct mt_page *page, const char *id, bool of_section)
 {
     for (const struct mt_section *section = page->first; section != NULL; section = section->next) {
-        if (section->id != NULL && strcmp(section->id, id) == 0) return true;
-        for (const struct mt_block *block = section->first; block != NULL; block = block->next) {
+        if (of_section && section->id != NULL && strcmp(section->id, id) == 0) return true;
+        for (const struct mt_block *block = section->first; block != NULL && !of_section;
+             block = block->next) {
             if (block->figure != NULL && block->figure->id != NULL && strcmp(block->figure->id, id) == 0)
                 return true;
         }
@@ -76,7 +78,7 @@ static bool id_is_taken(const struct mt_page *page, const char *id)
     return false;
 }
 
-const char *mt_page_id(struct mt_page *page, const char *title)
+const char *mt_page_id(struct mt_page *page, const char *title, bool of_section)
 {
     char id[ID_BYTES + 24];
     size_t length = 0;
@@ -93,7 +95,7 @@ const char *mt_page_id(struct mt_page *page, const char *title)
     while (length > 0 && id[length - 1] == '-') length--;
     if (length == 0) id[length++] = 'x';
     id[length] = '\0';
-    for (unsigned number = 2; id_is_taken(page, id); number++)
+    for (unsigned number = 2; id_is_taken(page, id, of_section); number++)
         (void)snprintf(id + length, sizeof id - length, "-%u", number);
     return mt_page_keep(page, id);
 }
@@ -120,7 +122,7 @@ static struct mt_section *add_section(struct mt_page *page, const char *title)
     struct mt_section *section = mt_page_make(page, sizeof *section);
     if (section == NULL) return NULL;
     *section = (struct mt_section){.title = mt_page_keep(page, title)};
-    section->id = mt_page_id(page, section->title);
+    section->id = mt_page_id(page, section->title, true);
     if (page->last != NULL) page->last->next = section;
     if (page->first == NULL) page->first = section;
     page->last = section;

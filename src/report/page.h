@@ -107,7 +107,7 @@ struct mt_column {
 struct mt_figure {
     struct mt_page *page;       // borrowed
     struct mt_figure_head head; // texts owned by the page, never NULL
-    const char *id;             // unique in the page; lower-case letters, digits and '-': fit for a file name
+    const char *id; // unique among figures; lower-case letters, digits and '-': fit for a file name
     struct mt_column column[MT_FIGURE_MOST_COLUMNS];
     int column_count;
     int next_column;       // TABLE: where the next cell goes

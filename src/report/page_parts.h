@@ -10,8 +10,9 @@ const char *mt_page_keep(struct mt_page *page, const char *text);
 /* Memory that lives as long as the page, not cleared; NULL once the page has failed. */
 void *mt_page_make(struct mt_page *page, size_t bytes);
 
-/* A title as an id: its letters and digits in lower case, '-' for what is between, a number when taken. */
-const char *mt_page_id(struct mt_page *page, const char *title);
+/* A title as an id: its letters and digits in lower case, '-' for what is between, a number when another
+ * section, or another figure, has it. */
+const char *mt_page_id(struct mt_page *page, const char *title, bool of_section);
 
 /* One more block of the current section, or of a nameless first one; NULL once the page has failed. */
 struct mt_block *mt_page_add_block(struct mt_page *page);

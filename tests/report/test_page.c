@@ -83,7 +83,7 @@ static void test_ids_and_texts(void **state)
     assert_string_equal(two->id, "loss-2");
     assert_string_equal(path->id, "etc-passwd");
     assert_string_equal(none->id, "gr-e");
-    assert_string_equal(empty->id, "x-2"); // the nameless section is x
+    assert_string_equal(empty->id, "x"); // as the nameless section, which is no figure
     mt_page_free(&page);
     assert_int_equal(ctx.live_bytes, 0);
 }
