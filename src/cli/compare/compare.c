@@ -334,7 +334,7 @@ const struct cli_verb cli_verb_compare = {
         "--keys lists the keys of the file; docs/compare.md explains them.",
     .examples =
         "  metier compare share/configs/compare-demo.yaml\n"
-        "  metier compare share/configs/compare-benchmarks.yaml --dry-run\n"
+        "  metier compare share/configs/compare-benchmarks.yaml evaluation.data=data --dry-run\n"
         "  metier compare share/configs/compare-benchmarks.yaml evaluation.data=data\n"
         "  mpirun -n 4 metier compare share/configs/compare-benchmarks.yaml evaluation.data=data\n"
         "  metier compare share/configs/compare-paper.yaml --tables --latex tables.tex --csv csv --svg svg\n"
