@@ -104,7 +104,8 @@ static enum mt_status write_page(struct mt_context *ctx, const struct mt_page *p
     if (status == MT_OK) status = mt_render_html(page, &parts, &out);
     if (status == MT_OK) status = mt_output_save(&out, arguments[2]);
     if (status == MT_OK) status = mt_save_numbers(page, arguments[3]);
-    if (status == MT_OK && arguments[4] != NULL) status = mt_save_pictures(page, arguments[4], MT_PICTURE_PNG);
+    if (status == MT_OK && arguments[4] != NULL)
+        status = mt_save_pictures(page, arguments[4], MT_PICTURE_PNG);
     mt_html_parts_free(&parts);
     mt_output_free(&out);
     return status;
