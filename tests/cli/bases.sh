@@ -16,7 +16,7 @@ printf '%s\n' '{"question": "SECRET", "answer": "#### 1"}' >>"$data/gsm8k/test.j
 printf '%s\n' '{"question": "A \"b\" \\ c?", "answer": "2+2=<<2+2=4>>4\n#### 4"}' >>"$data/gsm8k/train.jsonl"
 printf '%s\n' 'SECRET,a,b,c,d,A' >>"$data/mmlu/test/astronomy_test.csv"
 printf '"Two ""quoted"" lines\nand a comma, here?",1,"2, or 3",3,\\frac{1}{2},D\n' >"$data/mmlu/val/astronomy_val.csv"
-sed 's/"task_id": 11,/"task_id": 601,/; t; s/"text": "/&SECRET /' "$samples/mbpp/mbpp.jsonl" >"$data/mbpp/mbpp.jsonl"
+head -n 2 "$samples/mbpp/mbpp.jsonl" | sed 's/"task_id": 11,/"task_id": 601,/; t; s/"text": "/&SECRET /' >"$data/mbpp/mbpp.jsonl"
 for name in aqua qasc strategyqa; do
     printf 'How many "x"?\\nOptions:\\n(A) 1\\n(B) 2\t(B)\tA \\frac of\\na reason\n' >"$data/flan/${name}_train.tsv"
 done

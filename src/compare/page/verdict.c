@@ -65,6 +65,12 @@ static void judge_best(const struct mt_compare_view *view, const struct mt_score
     // Where the reference is ahead, the next one is told.
     size_t shown = best == view->reference ? other : best;
     const struct mt_score *score = &scores[shown];
+    if (isnan(score->paired.mean)) {
+        mt_page_finding(view->page, MT_TONE_OPEN, "There is nothing to compare yet.",
+                        "%sno seed and domain has both %s and %.80s.", of_model(who, view),
+                        settings->method[shown].name, settings->reference);
+        return;
+    }
     bool ahead = score->paired.mean > 0.0;
     bool seen = ahead && score->holm < MT_COMPARE_SIGNIFICANT;
     (void)snprintf(headline, sizeof headline,
