@@ -43,6 +43,16 @@ static enum mt_status put_path(const struct mt_cell_job *job, const char **path,
     return status;
 }
 
+static bool is_first(const struct mt_cell_job *job)
+{
+    return job->ranks == NULL || mt_comm_rank(job->ranks) == 0;
+}
+
+enum mt_status mt_cell_agree(const struct mt_cell_job *job, enum mt_status status)
+{
+    return job->ranks != NULL ? mt_comm_agree(job->ranks, job->ctx, status) : status;
+}
+
 enum mt_status mt_cell_name(const struct mt_cell_job *job, struct mt_cell *cell)
 {
     const struct mt_compare_settings *settings = job->settings;
@@ -425,6 +435,7 @@ static enum mt_status open_trainer(const struct mt_cell_job *job, const struct m
                                                .templates = job->templates,
                                                .log = job->log,
                                                .signals = job->signals,
+                                               .comm = job->ranks,
                                                .stop_after = job->stop_after,
                                                .stepped = count_step,
                                                .self = clock};
@@ -432,7 +443,8 @@ static enum mt_status open_trainer(const struct mt_cell_job *job, const struct m
     if (status != MT_OK || mt_trainer_model(*trainer) != NULL) return status;
     mt_trainer_close(*trainer);
     *trainer = NULL;
-    status = mt_folder_remove(job->ctx, training->out);
+    if (is_first(job)) status = mt_folder_remove(job->ctx, training->out);
+    status = mt_cell_agree(job, status);
     return status == MT_OK ? mt_trainer_open(job->ctx, &options, trainer) : status;
 }
 
@@ -516,10 +528,32 @@ static enum mt_status make(const struct mt_cell_job *job, struct mt_cell *cell,
         return MT_OK;
     }
     double start = mt_clock_seconds();
-    enum mt_status status = mt_folder_sweep(job->ctx, training->out);
+    enum mt_status status = is_first(job) ? mt_folder_sweep(job->ctx, training->out) : MT_OK;
+    status = mt_cell_agree(job, status);
     if (status == MT_OK) status = train_and_measure(job, cell, training, interrupted, signal);
     cell->result.took = mt_clock_seconds() - start;
     return status;
+}
+
+/* What was made is written down, and asked the benchmarks. */
+static enum mt_status finish(const struct mt_cell_job *job, struct mt_cell *cell,
+                             const struct mt_train_settings *training, const struct mt_fingerprint *inputs,
+                             const char *identity, bool *interrupted, int *signal)
+{
+    enum mt_status status = mt_folder_check(job->ctx, job->settings->out, job->held);
+    if (status == MT_OK) status = write_inputs(job, cell, inputs);
+    if (status == MT_OK) status = mt_cell_file_write(job, cell, identity);
+    return status == MT_OK ? mt_cell_evaluate(job, cell, training, identity, interrupted, signal) : status;
+}
+
+/* A signal may have reached the first rank alone, while it evaluated. */
+static void share_interruption(const struct mt_cell_job *job, bool *interrupted, int *signal)
+{
+    int64_t ended[2] = {*interrupted ? 1 : 0, *signal};
+    if (job->ranks == NULL) return;
+    mt_comm_max_i64(job->ranks, ended, 2);
+    *interrupted = ended[0] != 0;
+    *signal = (int)ended[1];
 }
 
 enum mt_status mt_cell_run(const struct mt_cell_job *job, struct mt_cell *cell, bool *interrupted,
@@ -535,16 +569,18 @@ enum mt_status mt_cell_run(const struct mt_cell_job *job, struct mt_cell *cell, 
     mt_fingerprint_init(job->ctx, &inputs);
     enum mt_status status = mt_cell_training(job, cell, &arena, &training);
     if (status == MT_OK) status = identify(job, cell, &arena, &identity);
-    if (status == MT_OK) status = add_inputs(job, cell, &training, &inputs);
-    if (status == MT_OK) status = make_folders(job, cell);
+    if (status == MT_OK && is_first(job)) status = add_inputs(job, cell, &training, &inputs);
+    if (status == MT_OK && is_first(job)) status = make_folders(job, cell);
+    status = mt_cell_agree(job, status);
     if (status == MT_OK) status = make(job, cell, &training, interrupted, signal);
-    if (status == MT_OK && !*interrupted) status = mt_folder_check(job->ctx, job->settings->out, job->held);
-    if (status == MT_OK && !*interrupted) status = write_inputs(job, cell, &inputs);
-    if (status == MT_OK && !*interrupted) status = mt_cell_file_write(job, cell, identity.digits);
-    if (status == MT_OK && !*interrupted)
-        status = mt_cell_evaluate(job, cell, &training, identity.digits, interrupted, signal);
+    status = mt_cell_agree(job, status);
+    if (status == MT_OK && !*interrupted && is_first(job))
+        status = finish(job, cell, &training, &inputs, identity.digits, interrupted, signal);
+    status = mt_cell_agree(job, status);
+    if (status == MT_OK) share_interruption(job, interrupted, signal);
     // What is shown is what the file says, whether it was made now or before.
     if (status == MT_OK && !*interrupted) status = mt_cell_file_read(job, cell, identity.digits);
+    status = mt_cell_agree(job, status);
     mt_fingerprint_release(&inputs);
     mt_arena_free(&arena);
     return status;

@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "comm/comm.h"
 #include "compare/figures.h"
 #include "compare/settings/settings.h"
 #include "compare/tasks.h"
@@ -76,6 +77,7 @@ struct mt_cell_job {
     const struct mt_log *log;             // borrowed
     struct mt_arena *arena;               // where results go
     int64_t threads;                      // of this process; 0: as many as the machine has
+    struct mt_comm *ranks;                // that train every cell together; NULL: this process alone
     int held;                             // OUT, while cells are run (base/files/folder_lock.h)
     bool signals;                         // SIGINT, SIGTERM end training after the step at hand
     uint64_t stop_after;                  // this step training is left, as by a signal; for tests. 0: never
@@ -116,8 +118,14 @@ enum mt_status mt_cell_check_shared(const struct mt_cell_job *job, const struct 
 /* Reads cell.json if it is there; refuses one that was made under other settings. */
 enum mt_status mt_cell_read(const struct mt_cell_job *job, struct mt_cell *cell);
 
-/* Trains, measures, evaluates, as far as that is not done; writes cell.json, and reads it back. *signal: what
- * interrupted it, else 0; with *interrupted it is not complete. */
+/* The same status on all ranks that train a cell together, the worst; of this process alone its own. */
+enum mt_status mt_cell_agree(const struct mt_cell_job *job, enum mt_status status);
+
+/*
+ * Trains, measures, evaluates, as far as that is not done; writes cell.json, and reads it back. *signal: what
+ * interrupted it, else 0; with *interrupted it is not complete. Ranks that train together all call it, and
+ * get the same status; the first of them evaluates and writes.
+ */
 enum mt_status mt_cell_run(const struct mt_cell_job *job, struct mt_cell *cell, bool *interrupted,
                            int *signal);
 

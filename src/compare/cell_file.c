@@ -322,6 +322,7 @@ enum mt_status mt_cell_file_read(const struct mt_cell_job *job, struct mt_cell *
 enum mt_status mt_cell_failure_write(const struct mt_cell_job *job, const struct mt_cell *cell)
 {
     char *path = NULL;
+    if (job->ranks != NULL && mt_comm_rank(job->ranks) > 0) return MT_OK; // the first one's
     enum mt_status status = mt_path_join(job->ctx, cell->folder, "failure.txt", &path);
     if (status == MT_OK && cell->failure != NULL && access(cell->folder, F_OK) == 0)
         status = mt_file_write_all(job->ctx, path, cell->failure, strlen(cell->failure));

@@ -107,7 +107,7 @@ static enum mt_status check_cells(struct mt_comparison *comparison)
     return mt_cell_check_shared(&comparison->job, comparison->cell, comparison->settings->methods);
 }
 
-/* What is not done, among the ranks in turn. */
+/* What is not done, among the ranks in turn; or all of it, where they train together. */
 static enum mt_status share_jobs(struct mt_comparison *comparison)
 {
     enum mt_status status = MT_OK;
@@ -117,6 +117,7 @@ static enum mt_status share_jobs(struct mt_comparison *comparison)
     for (size_t i = 0; i < jobs && status == MT_OK; i++) {
         if (mt_comparison_job(comparison, i)->result.complete) continue;
         comparison->mine[i] =
+            comparison->job.ranks != NULL ||
             open % (size_t)mt_comm_size(comparison->comm) == (size_t)mt_comm_rank(comparison->comm);
         open++;
     }
@@ -155,6 +156,8 @@ enum mt_status mt_comparison_open(struct mt_context *ctx, const struct mt_compar
                                            .arena = &comparison->arena,
                                            .signals = options->signals,
                                            .stop_after = options->stop_after};
+    if (settings->ranks == MT_COMPARE_RANKS_EACH && mt_comm_size(comparison->comm) > 1)
+        comparison->job.ranks = comparison->comm;
     status = mt_compare_tasks_find(settings, options->tasks, comparison->job.data, &comparison->arena,
                                    &comparison->tasks);
     if (status == MT_OK) status = describe_tasks(comparison);

@@ -31,12 +31,14 @@ static enum mt_status run_cells(struct mt_comparison *comparison, struct mt_comp
         if (!mt_comparison_owns(comparison, i) || cell->result.complete) continue;
         if (again && cell->failure == NULL) continue;
         status = mt_folder_check(comparison->ctx, comparison->settings->out, comparison->job.held);
+        cell->failure = NULL;
+        if (status == MT_OK) status = mt_cell_failure_write(&comparison->job, cell);
+        status = mt_cell_agree(&comparison->job, status);
         if (status != MT_OK) break;
         mt_compare_bar_begin(bar, cell, again);
-        cell->failure = NULL;
-        status = mt_cell_failure_write(&comparison->job, cell);
-        if (status == MT_OK) status = mt_cell_run(&comparison->job, cell, interrupted, signal);
+        status = mt_cell_run(&comparison->job, cell, interrupted, signal);
         if (status != MT_OK) status = note_failure(comparison, cell, status);
+        status = mt_cell_agree(&comparison->job, status);
         if (!*interrupted && status == MT_OK) mt_compare_bar_end(bar, cell);
     }
     // What is written last is for the same folder, too.

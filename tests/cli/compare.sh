@@ -55,6 +55,9 @@ expect 2 "(strong: it has its own)" compare "$place/shared.yaml" out="$place/idl
 result $? "a comparison that was refused left a folder"
 expect 2 "--latex means nothing with --keys" compare --keys --latex x.tex
 expect 2 "--quiet means nothing with --tables" compare "$place/compare.yaml" --tables --quiet
+expect 1 "the page draws with Chart.js" compare "$place/compare.yaml" out="$place/no-charts" --chart-js "$place/nowhere.js"
+[ ! -e "$place/no-charts" ]
+result $? "cells were trained though their page cannot be drawn"
 expect 2 "there is no method 'pepper'" compare "$place/compare.yaml" "methods=[aux, pepper]"
 
 # shellcheck disable=SC2086

@@ -55,6 +55,23 @@ for count in 2 3; do
     result $? "$count ranks: not one of them talks"
 done
 
+# Two ranks train every cell together, with all experts or half of them each: losses as of one rank, to rounding.
+losses() { sed -n 's/.*"loss": {"sums": \([^,}]*\).*/\1/p' "$place/$1/compare.json"; }
+for experts in 1 2; do
+    compare 2 out="$place/each$experts" ranks=each training.parallel.experts=$experts
+    result $? "ranks=each: $(tail -n 3 "$place/text")"
+    [ "$(grep -c '^written: ' "$place/text")" -eq 1 ] && [ "$(find "$place/each$experts/cells" -name cell.json | wc -l)" -eq 4 ]
+    result $? "ranks=each: not all cells, or not one that talks"
+    [ "$(losses each$experts | wc -l)" -eq 3 ] && paste <(losses one) <(losses each$experts) |
+        awk '{ off = $2 / $1 - 1; if (off * off > 1e-6) exit 1 }'
+    result $? "ranks=each: other losses than of one rank: $(losses one | tr '\n' ' ')and $(losses each$experts | tr '\n' ' ')"
+    grep -q "\"text\":\"2 ranks, experts over $experts;" "$place/each$experts/cells/aux-sums-s1/run/metrics.jsonl"
+    result $? "ranks=each: a cell was not trained by two ranks"
+done
+compare 2 out="$place/each-broken" ranks=each "methods=[{name: broken, method: aux, experts: $place/nowhere}, aux]"
+[ $? -eq 1 ] && [ "$(grep -c '^failed: broken-sums-s1: ' "$place/text")" -eq 1 ] && [ -f "$place/each-broken/cells/aux-sums-s1/cell.json" ]
+result $? "ranks=each: a cell that fails: $(tail -n 3 "$place/text")"
+
 # A part on one rank, the rest on two.
 compare 1 out="$place/parts" "methods=[aux]"
 compare 2 out="$place/parts"

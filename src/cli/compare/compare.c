@@ -24,6 +24,16 @@ struct column_text {
     char method[MT_COMPARE_MOST_METHODS][MT_COMPARE_TEXT_BYTES];
 };
 
+/* Behind a figure, so that figures of one column end in one line whether they are marked or not. */
+static void add_mark(char text[MT_COMPARE_TEXT_BYTES], int mark)
+{
+    size_t length = strlen(text);
+    (void)snprintf(text + length, MT_COMPARE_TEXT_BYTES - length, "%s",
+                   mark == 1   ? " *"
+                   : mark == 2 ? " +"
+                               : "  ");
+}
+
 static void fill_task(const struct mt_comparison *comparison, size_t model, size_t task,
                       struct column_text *text)
 {
@@ -37,12 +47,10 @@ static void fill_task(const struct mt_comparison *comparison, size_t model, size
     mt_compare_summarize(comparison, model, column, MT_ALL_DOMAINS, summary);
     mt_compare_marks(comparison, summary, column, mark);
     (void)mt_compare_mean_text(text->base, row, &of_base);
+    add_mark(text->base, 0);
     for (size_t m = 0; m < comparison->settings->methods; m++) {
-        char *at = text->method[m];
-        (void)mt_compare_mean_text(at, row, &summary[m].moments);
-        size_t length = strlen(at);
-        const char *marked = mark[m] == 1 ? " *" : mark[m] == 2 ? " +" : "  ";
-        (void)snprintf(at + length, MT_COMPARE_TEXT_BYTES - length, "%s", marked);
+        (void)mt_compare_mean_text(text->method[m], row, &summary[m].moments);
+        add_mark(text->method[m], mark[m]);
     }
 }
 
@@ -246,6 +254,9 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
     if (status == MT_OK) status = cli_find_templates(arena, "plain", &options.templates);
     if (status == MT_OK) status = cli_find_share(arena, "tasks", "tasks", &options.tasks);
     if (status == MT_OK) status = cli_find_share(arena, "recipes", "recipes", &options.recipes);
+    // The page comes last: what it is drawn with has to be there before anything is trained.
+    if (status == MT_OK && talks && !arguments->dry_run)
+        status = cli_check_html(arena, arguments->files.chart_js);
     if (status == MT_OK) status = mt_comparison_open(ctx, &settings, &options, &comparison);
     status = mt_comm_agree(comm, ctx, status);
     bool runs = !arguments->dry_run && !arguments->tables;

@@ -99,6 +99,17 @@ enum mt_status cli_save_html(const struct mt_page *page, const char *charts, con
     return status;
 }
 
+enum mt_status cli_check_html(struct mt_arena *arena, const char *charts)
+{
+    const char *folder = NULL;
+    struct mt_html_parts parts;
+    enum mt_status status = cli_find_share(arena, "report", "the page's style and script", &folder);
+    if (status != MT_OK) return status;
+    status = mt_html_parts_read(arena->ctx, folder, charts != NULL ? charts : MT_CHARTS_FILE, &parts);
+    mt_html_parts_free(&parts);
+    return status;
+}
+
 static int by_text(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);

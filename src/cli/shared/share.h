@@ -20,6 +20,9 @@ enum mt_status cli_list_yaml(struct mt_arena *arena, const char *folder, const c
 /* Writes a page as HTML with the parts that come along. charts: Chart.js; NULL: where Debian puts it. */
 enum mt_status cli_save_html(const struct mt_page *page, const char *charts, const char *path, size_t *bytes);
 
+/* Whether cli_save_html will find what it needs; a sentence where it will not. */
+enum mt_status cli_check_html(struct mt_arena *arena, const char *charts);
+
 /*
  * The folder of the chat templates. `name` is what is looked for in there: where no folder is found, it must
  * be a file itself. The text lives in the arena; NULL: only files.

@@ -85,6 +85,12 @@ struct mt_compare_grid {
     struct mt_compare_axis alpha, beta, gamma;
 };
 
+/* What ranks of mpirun do, in the order of the key's words. */
+enum mt_compare_ranks {
+    MT_COMPARE_RANKS_SHARE, // each its part of the cells, alone
+    MT_COMPARE_RANKS_EACH,  // all of them one cell after the other, together
+};
+
 /* All texts live in the arena the settings were read with. The key of a field is at its right. */
 struct mt_compare_settings {
     const char *file;      // where they come from, for messages
@@ -116,6 +122,7 @@ struct mt_compare_settings {
     int64_t neighbours;                    // analysis.neighbours
     const char *device;                    // device
     int64_t threads;                       // threads
+    enum mt_compare_ranks ranks;           // ranks
 };
 
 /* Reads a file and the words over it; refuses as "FILE:LINE: ..." with the nearest valid key. */

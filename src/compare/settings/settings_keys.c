@@ -9,9 +9,11 @@
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-"
 #define MOST_NAME       64
 
-#define AT(field)       offsetof(struct mt_compare_settings, field)
-#define DOMAIN(field)   offsetof(struct mt_compare_domain, field)
-#define MODEL(field)    offsetof(struct mt_compare_model, field)
+_Static_assert(sizeof(enum mt_compare_ranks) == sizeof(int), "choices are stored as int");
+
+#define AT(field)     offsetof(struct mt_compare_settings, field)
+#define DOMAIN(field) offsetof(struct mt_compare_domain, field)
+#define MODEL(field)  offsetof(struct mt_compare_model, field)
 
 enum mt_status mt_compare_check_name(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
                                      const char *what, const char *name)
@@ -306,6 +308,8 @@ static const struct mt_key_row rows[] = {
      .meaning = "what computes, see metier devices; auto: cuda-bf16 with a GPU, else cpu"},
     {"threads", MT_KEY_WHOLE, AT(threads), "WHOLE NUMBER >= 0", "0",
      .meaning = "0: as many as the machine has", .most = 4096},
+    {"ranks", MT_KEY_CHOICE, AT(ranks), "share|each", "share",
+     .meaning = "what ranks of mpirun do: share the cells between them, or train each of them together"},
     {0},
 };
 
