@@ -39,6 +39,21 @@ const struct mt_cell_task *mt_compare_base(const struct mt_comparison *compariso
     return found->known ? found : NULL;
 }
 
+double mt_compare_weight(const struct mt_comparison *comparison, size_t task)
+{
+    size_t columns = 0;
+    for (size_t t = 0; t < comparison->tasks.count; t++)
+        columns += comparison->tasks.task[t].entry == comparison->tasks.task[task].entry ? 1 : 0;
+    return 1.0 / (double)columns;
+}
+
+size_t mt_compare_benchmarks(const struct mt_comparison *comparison)
+{
+    double sum = 0.0;
+    for (size_t t = 0; t < comparison->tasks.count; t++) sum += mt_compare_weight(comparison, t);
+    return (size_t)(sum + 0.5);
+}
+
 /* A benchmark is asked of some domains' cells, other figures are there of all. */
 static bool has_column(const struct mt_comparison *comparison, size_t domain, size_t column)
 {
@@ -151,12 +166,13 @@ void mt_compare_ranks(const struct mt_comparison *comparison, size_t model, size
     const struct mt_compare_settings *settings = comparison->settings;
     struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
     double place[MT_COMPARE_MOST_METHODS];
-    size_t tasks = comparison->tasks.count;
-    for (size_t m = 0; m < settings->methods; m++) rank[m] = tasks > 0 ? 0.0 : (double)NAN;
-    for (size_t t = 0; t < tasks; t++) {
+    size_t benchmarks = mt_compare_benchmarks(comparison);
+    for (size_t m = 0; m < settings->methods; m++) rank[m] = benchmarks > 0 ? 0.0 : (double)NAN;
+    for (size_t t = 0; t < comparison->tasks.count; t++) {
+        double weight = mt_compare_weight(comparison, t) / (double)benchmarks;
         mt_compare_summarize(comparison, model, mt_compare_task_column(t), domain, summary);
         mt_compare_places(comparison, summary, mt_compare_task_column(t), place);
-        for (size_t m = 0; m < settings->methods; m++) rank[m] += place[m] / (double)tasks;
+        for (size_t m = 0; m < settings->methods; m++) rank[m] += weight * place[m];
     }
 }
 

@@ -55,6 +55,13 @@ void mt_compare_places(const struct mt_comparison *comparison, const struct mt_c
 void mt_compare_marks(const struct mt_comparison *comparison, const struct mt_compare_summary *summary,
                       size_t column, int *mark);
 
+/* What a column of a benchmark counts in means over benchmarks: those of one benchmark with several token
+ * budgets count as one together. */
+double mt_compare_weight(const struct mt_comparison *comparison, size_t task);
+
+/* Benchmarks, whatever the number of their budgets. */
+size_t mt_compare_benchmarks(const struct mt_comparison *comparison);
+
 /* The mean of a method's places over all benchmarks, [methods]; NaN where one is not known, or there are
  * none. */
 void mt_compare_ranks(const struct mt_comparison *comparison, size_t model, size_t domain, double *rank);

@@ -69,6 +69,11 @@ result $? "a dry run left a folder"
         head -n 1 "$place/csv/methods-and-benchmarks.csv" | grep -q '^method,synth_math@1 %,synth_math@1 % ±,.*,Δ aux,Δ aux ±,p (Holm),rank,' &&
         grep -q '^synth_math,16,' "$place/csv/token-budgets.csv" && grep -q '^glue_cola,' "$place/csv/benchmarks-asked.csv"
     result $? "the tables of benchmarks as CSV"
+    # Two budgets of one benchmark count as one in the mean: (a + b) / 2 and the third column.
+    awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i }
+        $1 == "aux" { wanted = (($at["synth_math@1 %"] + $at["synth_math@16 %"]) / 2 + $at["glue_cola %"]) / 2
+            off = wanted - $at["mean"]; if (off * off < 1e-6) right = 1 } END { exit !right }' "$place/csv/methods-and-benchmarks.csv"
+    result $? "the mean over benchmarks: $(cat "$place/csv/methods-and-benchmarks.csv")"
     grep -q '^base & ${' "$place/tables.tex" && grep -q '^aux & ' "$place/tables.tex" && grep -q 'label{tab:token-budgets}' "$place/tables.tex"
     result $? "the tables of benchmarks in LaTeX"
     grep -q 'class="finding [a-z]*"><b>' "$place/whole/report.html" && grep -q '<h2>Verdict</h2>' "$place/whole/report.html"
@@ -175,7 +180,11 @@ result $? "a dry run left a folder"
     # A domain's cells are evaluated with the benchmarks it names, the bases with all; means are over those that are.
     expect 0 "base" compare "$place/compare.yaml" out="$place/own" $js --quiet "methods=[aux]" \
         "tasks=[{task: synth_math, limit: 5, max_tokens: 4}, {task: synth_code, limit: 5, max_tokens: 4}]" \
-        "domains=[{name: one, train: $place/sums.jsonl, tasks: [synth_math]}, {name: two, train: $place/sums.jsonl, tasks: synth_code}]"
+        "domains=[{name: one, train: $place/sums.jsonl, tasks: [synth_math]}, {name: two, train: $place/sums.jsonl, tasks: synth_code}]" \
+        --csv "$place/own-csv"
+    awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "mean") mean = i } $1 == "aux" && $mean != "" { found = 1 }
+        END { exit !found }' "$place/own-csv/methods-and-benchmarks.csv"
+    result $? "no mean over benchmarks that different domains are asked: $(cat "$place/own-csv/methods-and-benchmarks.csv")"
     ls "$place/own/cells/base/eval" "$place/own/cells/aux-one-s1/eval" "$place/own/cells/aux-two-s1/eval" |
         grep -c '^synth_' >"$place/asked"
     [ "$(cat "$place/asked")" -eq 4 ] && [ -d "$place/own/cells/aux-two-s1/eval/synth_code" ] && ! grep -q '^aux .* – .*–' "$place/text"

@@ -56,7 +56,8 @@ static void add_cards(const struct mt_comparison *comparison, struct mt_page *pa
     mt_page_card(page, "seeds", mt_number_text(number, (double)settings->seeds), "");
     mt_page_card(page, "domains", mt_number_text(number, (double)settings->trained), "trained on");
     if (comparison->tasks.count > 0)
-        mt_page_card(page, "benchmarks", mt_number_text(number, (double)comparison->tasks.count), "");
+        mt_page_card(page, "benchmarks", mt_number_text(number, (double)mt_compare_benchmarks(comparison)),
+                     "");
     (void)snprintf(text, sizeof text, "of %zu", comparison->cells);
     mt_page_card(page, "cells", mt_number_text(number, (double)known), text);
     mt_page_card(page, "reference", settings->reference, "");

@@ -18,29 +18,46 @@ const char *mt_view_title(char title[MT_COMPARE_TITLE_BYTES], const struct mt_co
     return title;
 }
 
-/* Of one cell, in points. */
+/* Whether cells of a domain have a score: those that are asked no benchmark have none. */
+static bool is_scored(const struct mt_compare_view *view, size_t domain)
+{
+    const struct mt_comparison *comparison = view->comparison;
+    bool scored = comparison->tasks.count == 0;
+    for (size_t t = 0; t < comparison->tasks.count; t++)
+        scored =
+            scored || mt_compare_asks(&comparison->settings->domain[domain], comparison->tasks.task[t].entry);
+    return scored;
+}
+
+/* Of one cell, in points: over the benchmarks that it is asked. */
 static double score_of(const struct mt_compare_view *view, size_t method, size_t domain, size_t seed)
 {
     const struct mt_comparison *comparison = view->comparison;
-    size_t tasks = comparison->tasks.count;
     double sum = 0.0;
-    if (tasks == 0)
+    double weights = 0.0;
+    if (comparison->tasks.count == 0)
         return 100.0 * mt_compare_value(comparison, view->model, method, domain, seed, MT_COMPARE_ACCURACY);
-    for (size_t t = 0; t < tasks; t++) {
+    for (size_t t = 0; t < comparison->tasks.count; t++) {
+        if (!mt_compare_asks(&comparison->settings->domain[domain], comparison->tasks.task[t].entry))
+            continue;
         size_t column = mt_compare_task_column(t);
-        sum += mt_compare_column_row(comparison, column)->factor *
+        double weight = mt_compare_weight(comparison, t);
+        sum += weight * mt_compare_column_row(comparison, column)->factor *
                mt_compare_value(comparison, view->model, method, domain, seed, column);
+        weights += weight;
     }
-    return sum / (double)tasks;
+    return sum / weights;
 }
 
-/* Of all cells of a method, seed by seed and domain by domain. */
+/* Of all cells of a method that have one, seed by seed and domain by domain. */
 static size_t gather(const struct mt_compare_view *view, size_t method, double scores[MOST_PAIRS])
 {
     const struct mt_compare_settings *settings = view->comparison->settings;
     size_t count = 0;
     for (size_t s = 0; s < settings->seeds; s++) {
-        for (size_t d = 0; d < settings->trained; d++) scores[count++] = score_of(view, method, d, s);
+        for (size_t d = 0; d < settings->trained; d++) {
+            if (is_scored(view, d)) scores[count++] = score_of(view, method, d, s);
+        }
     }
     return count;
 }
@@ -67,7 +84,7 @@ void mt_view_scores(const struct mt_compare_view *view, struct mt_score *scores)
     size_t pairs = gather(view, view->reference, reference);
     for (size_t m = 0; m < view->methods; m++) {
         (void)gather(view, m, values);
-        scores[m].moments = over_seeds(values, settings->seeds, settings->trained);
+        scores[m].moments = over_seeds(values, settings->seeds, pairs / settings->seeds);
         scores[m].paired = mt_paired(values, reference, pairs);
         p[m] = m == view->reference ? (double)NAN : scores[m].paired.p;
     }
@@ -90,17 +107,21 @@ double mt_view_base_score(const struct mt_compare_view *view)
     double sum = 0.0;
     for (size_t t = 0; t < comparison->tasks.count; t++) {
         const struct mt_cell_task *base = mt_compare_base(comparison, view->model, t);
-        sum += base != NULL ? comparison->task_row[t].factor * base->value : (double)NAN;
+        double weight = mt_compare_weight(comparison, t);
+        sum += base != NULL ? weight * comparison->task_row[t].factor * base->value : (double)NAN;
     }
-    return comparison->tasks.count > 0 ? sum / (double)comparison->tasks.count : (double)NAN;
+    return comparison->tasks.count > 0 ? sum / (double)mt_compare_benchmarks(comparison) : (double)NAN;
 }
 
 const char *mt_view_score_name(char name[MT_COMPARE_TITLE_BYTES], const struct mt_compare_view *view)
 {
     const struct mt_compare_tasks *tasks = &view->comparison->tasks;
-    if (tasks->count > 1)
+    size_t benchmarks = mt_compare_benchmarks(view->comparison);
+    if (benchmarks > 1)
         (void)snprintf(name, MT_COMPARE_TITLE_BYTES, "the mean over %s",
-                       mt_counted(tasks->count, "benchmark", "benchmarks").text);
+                       mt_counted(benchmarks, "benchmark", "benchmarks").text);
+    else if (tasks->count > 1)
+        (void)snprintf(name, MT_COMPARE_TITLE_BYTES, "the mean over %zu token budgets", tasks->count);
     else
         (void)snprintf(name, MT_COMPARE_TITLE_BYTES, "%.100s",
                        tasks->count == 1 ? tasks->task[0].name : "whole answers that are right");
