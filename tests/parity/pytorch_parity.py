@@ -5,16 +5,15 @@
                 option on every router: f32 to 1e-5, or what PyTorch's own f32 loses where that is more; bf16 outputs
                 against the same outputs in double, to what one rounding of a result to bf16 is
     attach      three AdamW steps of a transformers model with metier.attach against the losses of `metier train`, to
-                1e-4: full training and PEFT's LoRA on experts and router, with and without gradient checkpointing,
-                which must be the same
-    liveness    terms that reach nothing that is trained are reported dead, or refused
+                1e-4; with and without gradient checkpointing, which must be the same
+    ways        PEFT, bf16, Trainer, methods that drop slots or move a bias; terms that reach nothing that is trained are
+                refused, or reported dead (pytorch_ways.py)
 
 Usage: pytorch_parity.py [--program build/release/bin/metier] [--library build/release/lib/libmetier.so] [--cases 2]
                          [--seed 1] [--only TEXT] [--device cpu]
 Needs PyTorch, transformers >= 5.15, peft, tokenizers and safetensors. --device cuda computes objective on a GPU.
 """
 import argparse
-import copy
 import os
 import sys
 import tempfile
@@ -31,118 +30,17 @@ except ImportError as error:
     sys.exit(77)
 
 import metier
-import objective_cases as cases
-import objective_reference as reference
+import pytorch_ways
 import train_parity
 from model_parity import Program
-from objective_parity import as_outputs, differences
+from pytorch_objective import Failures, compare_objective
 
-LIMIT, BF16_LIMIT, LOSS_LIMIT = 1e-5, 2.0**-8, 1e-4
+LOSS_LIMIT = 1e-4
 STEPS = 3
+WAYS, BIASED = "olmoe", "deepseek_v3"  # which model is trained in every way; which has a selection bias
 ARCHITECTURES = ("deepseek_v2", "deepseek_v3", "mixtral", "olmoe", "qwen3_moe", "qwen2_moe", "glm4_moe_lite")
 # expert-concat compares neighbours in the batch, and `metier train` shuffles: it is compared without.
 METHODS = (("metier", {}), ("paper", {}), ("paper-code", {"grouping": "token"}), ("ernie", {}), ("simbal", {}), ("aux", {}))
-
-
-class Failures:
-    def __init__(self):
-        self.lines, self.count = [], 0
-
-    def check(self, what, error, limit):
-        self.count += 1
-        if not error <= limit:
-            self.lines.append(f"{what}: {error:.1e}, the limit is {limit:.1e}")
-            print(f"FAILED {self.lines[-1]}", flush=True)
-        return error
-
-
-# ---------------------------------------------------------------- the objective
-
-
-def evaluate(inputs, router, method, keys, device, dtype=torch.float32):
-    """What metier.objective says, under the names of `metier objective`."""
-    leaves = {"logits": inputs.logits, "outputs": inputs.expert_outputs, "router_weight": inputs.router_weight}
-    leaves = {name: None if value is None else value.detach().to(device, dtype if name == "outputs" else torch.float32)
-              .clone().requires_grad_(True) for name, value in leaves.items()}
-    others = {"mask": inputs.mask, "sequence": inputs.sequence, "bias": inputs.router_bias}
-    others = {name: None if value is None else value.to(device) for name, value in others.items()}
-    result = metier.objective(leaves["logits"], leaves["outputs"], router_weight=leaves["router_weight"], method=method,
-                              top_k=router.slots, router=router.kind, normalise=router.normalise,
-                              routed_scale=router.scale,
-                              groups=router.groups, groups_kept=router.groups_kept, sparsemixer_jitter=router.jitter,
-                              group_rule=router.group_rule if router.groups else "none", **others, **keys)
-    (result.total * 1.0).backward()
-    got = {"total": result.total.detach().cpu()}
-    for name, term in result.terms.items():
-        got["loss." + name], got["scale." + name] = term.loss, term.weight
-    for name, leaf in (("logits", leaves["logits"]), ("expert_outputs", leaves["outputs"]),
-                       ("router_weight", leaves["router_weight"])):
-        if leaf is not None and leaf.grad is not None:
-            got["grad." + name] = leaf.grad.float().cpu()
-    return got
-
-
-def objective_errors(got, wanted, inputs):
-    got = {**got, "experts": wanted.experts, "weights": wanted.weights}  # the routing is objective_parity.py's business
-    errors = differences(got, wanted, inputs)
-    # The total is an f32 tensor, where terms may cancel; its parts are held by themselves.
-    return {name: error for name, error in errors.items() if name not in ("experts", "weights")}
-
-
-def options_of():
-    """(label, method, keys): every method of the table, then every option of the terms."""
-    for method in metier.methods():
-        if method.name in reference.METHODS:
-            yield f"method {method.name}", method.name, {}
-    for group, option, (method, keys) in cases.OPTIONS:
-        yield f"{group} {option}", method, keys
-
-
-def compare_objective(failures, arguments):
-    known = {method.name for method in metier.methods()}
-    failures.check(f"methods without a reference: {sorted(known - set(reference.METHODS))}",
-                   float(len(known - set(reference.METHODS))), 0.0)
-    worst, excused, worst_bf16, count = 0.0, 0, 0.0, 0
-    for index, (label, method, keys) in enumerate(options_of()):
-        if arguments.only and arguments.only not in label:
-            continue
-        settings = reference.settings_of(method, keys)
-        for router_name in cases.ROUTERS:
-            if method == "loss-free" and router_name == "sparsemixer":  # refused: it chooses without a bias
-                continue
-            for turn in range(arguments.cases):
-                seed = arguments.seed * 100000 + index * 1000 + turn * 31
-                inputs, router = cases.draw_clear(seed, router_name, settings)
-                wanted = reference.evaluate(inputs, router, settings)
-                got = evaluate(inputs, router, method, keys, arguments.device)
-                errors = objective_errors(got, wanted, inputs)
-                single = None
-                for name, error in errors.items():
-                    limit = LIMIT
-                    if not error <= LIMIT:  # PyTorch's own loss, where gradients cancel
-                        single = single or objective_errors(
-                            as_outputs(reference.evaluate(inputs, router, settings, torch.float32)), wanted, inputs)
-                        limit, excused = max(LIMIT, single[name]), excused + 1
-                    failures.check(f"{label}, {router_name}, seed {seed}: {name}", error, limit)
-                worst, count = max(worst, *errors.values()), count + 1
-            worst_bf16 = max(worst_bf16, compare_bf16(failures, label, inputs, router, method, keys, settings, arguments))
-    print(f"objective: {count} cases, worst {worst:.1e} ({excused} as far off as PyTorch's f32), bf16 {worst_bf16:.1e}")
-
-
-def compare_bf16(failures, label, inputs, router, method, keys, settings, arguments):
-    """Outputs in bf16: sums stay f32, so that of the gradient only the last rounding is bf16's."""
-    if inputs.expert_outputs is None or settings["form"] == "span":  # span magnifies roundings of nearly dependent rows
-        return 0.0
-    rounded = copy.copy(inputs)
-    rounded.expert_outputs = inputs.expert_outputs.bfloat16().float()
-    wanted = reference.evaluate(rounded, router, settings)
-    got = evaluate(rounded, router, method, keys, arguments.device, torch.bfloat16)
-    if "grad.expert_outputs" not in got:
-        return 0.0
-    want = wanted.grads["expert_outputs"].reshape(got["grad.expert_outputs"].shape)
-    size = max(float(want.norm()), 1e-30)
-    error = float((got["grad.expert_outputs"].double() - want).norm()) / size if size > 1e-20 else 0.0
-    return failures.check(f"{label}, bf16 outputs: grad.expert_outputs", error, BF16_LIMIT)
 
 
 # ---------------------------------------------------------------- attached models
@@ -218,7 +116,12 @@ def compare_attached(failures, program, place, name, arguments):
     for reentrant in (False, True):
         again = train_attached(made, read_model(folder), "metier", checkpointing=reentrant)[0]
         failures.check(f"{name}: checkpointing (reentrant {reentrant})", largest(again, plain), 1e-6)
-    compare_untouched(failures, name, folder, batch_of(made[2]))
+    batch = batch_of(made[2])
+    compare_untouched(failures, name, folder, batch)
+    if name == WAYS:
+        pytorch_ways.check_all(failures, name, lambda: read_model(folder), batch)
+    if name == BIASED:
+        pytorch_ways.check_loss_free(failures, name, lambda: read_model(folder), batch)
     print(f"{name:22}" + "".join(f"{error:11.1e}" for error in row), flush=True)
 
 
@@ -256,7 +159,7 @@ def main():
     torch.set_num_threads(1)
     failures = Failures()
     if arguments.part != "attach":
-        compare_objective(failures, arguments)
+        compare_objective(failures, arguments.device, arguments.cases, arguments.seed, arguments.only)
     if arguments.part != "objective":
         with tempfile.TemporaryDirectory() as place:
             program = Program(arguments.program, place)

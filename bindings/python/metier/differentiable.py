@@ -25,92 +25,97 @@ def _as_list(value: Tensors, layers: int) -> list[torch.Tensor | None]:
 
 
 class _Terms(torch.autograd.Function):
-    """total = Σ weight · term, of all layers; inputs are logits, outputs and router weights, layer by layer."""
+    """total = Σ weight · term, of all layers; inputs are logits, outputs and router weights, layer by layer.
+
+    All gradients but the outputs' are found in forward: they are small, and a GPU makes them while Python is on its way
+    to backward. What is left for backward is one pass over the outputs.
+    """
 
     @staticmethod
     def forward(ctx: Any, call: _Call, *inputs: torch.Tensor | None) -> torch.Tensor:
-        ctx.call = call
+        total = call.forward(inputs)
+        ctx.layers, ctx.batch, ctx.kept = call.layers, call.batch, call.kept
         ctx.save_for_backward(*inputs)
-        return call.forward(inputs)
+        return total
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        return None, *ctx.call.backward(ctx.saved_tensors, gradient, ctx.needs_input_grad[1:])
+        found: list[torch.Tensor | None] = [None]
+        for layer, kept in enumerate(ctx.kept):
+            logits, outputs, weight = ctx.saved_tensors[3 * layer : 3 * layer + 3]
+            wanted = ctx.needs_input_grad[3 * layer + 1 : 3 * layer + 4]
+            dweight = kept.get("drouter_weight")
+            found += [(kept["dlogits"] * gradient).to(logits.dtype) if wanted[0] else None,
+                      _rows_gradient(ctx, layer, outputs, kept, gradient) if wanted[1] else None,
+                      (dweight * gradient).to(weight.dtype) if dweight is not None and wanted[2] else None]
+        return tuple(found)
+
+
+def _rows_gradient(ctx: Any, layer: int, outputs: torch.Tensor, kept: dict[str, torch.Tensor],
+                   gradient: torch.Tensor) -> torch.Tensor | None:
+    """C·X of every token, C the coupling, or what terms of another grouping said."""
+    layers, tokens = ctx.layers, ctx.batch.tokens
+    if "doutputs_terms" in kept:
+        return kept["doutputs_terms"] * gradient.to(outputs.dtype)
+    if "coupling" not in kept:
+        return None
+    # A slot that was dropped has no row, and its row no gradient.
+    rows = torch.zeros_like(outputs) if layers.drops else torch.empty_like(outputs)
+    tensors = {"outputs": outputs, "row_of_slot": kept["row_of_slot"], "weight": kept["weight"],
+               "coupling": kept["coupling"] * gradient, "doutputs": rows, "dweight": torch.empty_like(kept["weight"]),
+               "dy": outputs.new_zeros(tokens, layers.shape.width)}
+    layers.backward(layer, arrays_of(tokens, 1, outputs.dtype, **tensors))
+    return rows
 
 
 class _Call:
-    """One evaluation: the arrays of its layers, from forward to backward."""
+    """One evaluation: the arrays of its layers, and what backward needs of them."""
+
+    KEPT = ("row_of_slot", "weight", "coupling", "dlogits", "doutputs_terms", "drouter_weight")
 
     def __init__(self, layers: Layers, batch: Batch, chosen: list[torch.Tensor | None], bias: torch.Tensor | None,
-                 progress: float) -> None:
+                 progress: float, wants: bool) -> None:
         self.layers, self.batch, self.chosen, self.bias, self.progress = layers, batch, chosen, bias, progress
-        self.rooms: list[dict[str, torch.Tensor | None]] = []
-        layers.steps += 1
-        self.step = layers.steps
-
-    def _given(self, inputs: Sequence[torch.Tensor | None], layer: int) -> dict[str, torch.Tensor | None]:
-        logits, outputs, weight = inputs[3 * layer : 3 * layer + 3]
-        return {"logits": logits.float().contiguous(), "outputs": outputs,
-                "router_weight": None if weight is None else weight.float().contiguous(), "bias": self.bias,
-                **self.batch.tensors()}
+        self.wants = wants  # gradients
+        self.kept: list[dict[str, torch.Tensor]] = []
 
     def _arrays(self, tensors: dict[str, torch.Tensor | None]) -> Any:
         outputs = tensors["outputs"]
         dtype = torch.float32 if outputs is None else outputs.dtype
         return arrays_of(self.batch.tokens, self.batch.segments, dtype, self.batch.unmasked, **tensors)
 
+    def _look(self, layer: int, inputs: Sequence[torch.Tensor | None], row: torch.Tensor) -> dict[str, torch.Tensor | None]:
+        """Routes, and takes the layer's statistics; returns its tensors."""
+        layers, tokens, slots = self.layers, self.batch.tokens, self.layers.shape.slots
+        logits, outputs, weight = inputs[3 * layer : 3 * layer + 3]
+        tensors: dict[str, torch.Tensor | None] = {
+            "logits": logits.float().contiguous(), "outputs": outputs, "bias": self.bias,
+            "router_weight": None if weight is None else weight.float().contiguous(), **self.batch.tensors(),
+            **routing_room(layers, tokens, logits.device, self.chosen[layer], self.bias is not None),
+            "weight": torch.empty(tokens, slots, dtype=torch.float32, device=logits.device)}
+        layers.route(layer, self._arrays(tensors))
+        tensors["row_of_slot"] = torch.where(tensors["expert"] < 0, -1, row) if layers.drops else row
+        scratch = {}
+        if outputs is not None and layers.needs & library.NEEDS_GRAM:
+            tensors["gram"] = torch.empty(tokens, slots, slots, dtype=torch.float32, device=logits.device)
+            scratch["y"] = outputs.new_empty(tokens, layers.shape.width)
+        layers.forward(layer, self._arrays({**tensors, **scratch}))
+        return tensors
+
     def forward(self, inputs: Sequence[torch.Tensor | None]) -> torch.Tensor:
         layers, tokens, slots = self.layers, self.batch.tokens, self.layers.shape.slots
         device = inputs[0].device
         row = torch.arange(tokens * slots, dtype=torch.int32, device=device).view(tokens, slots)
-        for layer in range(layers.shape.layers):
-            given = self._given(inputs, layer)
-            room = routing_room(layers, tokens, device, self.chosen[layer], self.bias is not None)
-            room["weight"] = torch.empty(tokens, slots, dtype=torch.float32, device=device)
-            layers.route(layer, self._arrays({**given, **room}))
-            room["row_of_slot"] = torch.where(room["expert"] < 0, -1, row) if layers.drops else row
-            scratch = {}
-            if given["outputs"] is not None and layers.needs & library.NEEDS_GRAM:
-                room["gram"] = torch.empty(tokens, slots, slots, dtype=torch.float32, device=device)
-                scratch["y"] = given["outputs"].new_empty(tokens, layers.shape.width)
-            layers.forward(layer, self._arrays({**given, **room, **scratch}))
-            self.rooms.append(room)
-        self.total = layers.finish(self.progress)
-        return torch.full((), self.total, dtype=torch.float32, device=device)
-
-    def backward(self, inputs: Sequence[torch.Tensor | None], gradient: torch.Tensor,
-                 wanted: Sequence[bool]) -> list[torch.Tensor | None]:
-        if self.layers.steps != self.step:
-            raise Failure("this objective has been evaluated again since: backward comes before the next evaluation")
-        found: list[torch.Tensor | None] = []
-        for layer, kept in enumerate(self.rooms):
-            logits, outputs, weight = inputs[3 * layer : 3 * layer + 3]
-            wants_rows = outputs is not None and wanted[3 * layer + 1]
-            room = gradient_room(self.layers, self.batch.tokens, outputs if wants_rows else None,
-                                 weight is not None and wanted[3 * layer + 2], self.layers.shape.width, logits.device)
-            tensors = {**self._given(inputs, layer), **kept, **room}
-            if "coupling" in room:
-                self.layers.coupling(layer, self._arrays(tensors))
-                room["coupling"].mul_(gradient)
-                tensors["dy"] = outputs.new_zeros(self.batch.tokens, self.layers.shape.width)
-            else:
-                tensors["doutputs"] = None
-            self.layers.backward(layer, self._arrays(tensors))
-            found += self._scaled(room, gradient, (logits, outputs, weight))
-        return found
-
-    @staticmethod
-    def _scaled(room: dict[str, torch.Tensor], gradient: torch.Tensor,
-                like: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]) -> list[torch.Tensor | None]:
-        logits, outputs, weight = like
-        rows = None
-        if "coupling" in room:
-            rows = room["doutputs"]  # the coupling had the factor
-        elif "doutputs_terms" in room:
-            rows = room["doutputs_terms"] * gradient.to(outputs.dtype)
-        dweight = room.get("drouter_weight")
-        return [(room["dlogits"].mul_(gradient)).to(logits.dtype), rows,
-                None if dweight is None else (dweight * gradient).to(weight.dtype)]
+        seen = [self._look(layer, inputs, row) for layer in range(layers.shape.layers)]
+        total = layers.finish(self.progress)
+        for layer, tensors in enumerate(seen if self.wants else []):
+            tensors.update(gradient_room(layers, tokens, tensors["outputs"], tensors["router_weight"] is not None))
+            arrays = self._arrays(tensors)
+            if "coupling" in tensors:
+                layers.coupling(layer, arrays)
+            layers.backward(layer, arrays)
+            self.kept.append({name: tensors[name] for name in self.KEPT if tensors.get(name) is not None})
+        return torch.full((), total, dtype=torch.float32, device=device)
 
 
 class Objective:
@@ -193,7 +198,8 @@ class Objective:
             inputs += [layer_logits, layer_outputs, weight]
         batch = Batch.of(layers, tokens, device, mask, segment, segments)
         bias = None if bias is None else bias.float().contiguous()
-        call = _Call(layers, batch, choices, bias, progress)
+        wants = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
+        call = _Call(layers, batch, choices, bias, progress, wants)
         total = _Terms.apply(call, *inputs)
         frozen = {path: f"{path} need no gradient" for place, path in enumerate(library.PATHS)
                   if not any(x is not None and x.requires_grad for x in inputs[place::3])}

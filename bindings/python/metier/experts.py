@@ -97,7 +97,10 @@ class Combine(torch.autograd.Function):
         attached, layers, layer = ctx.attached, ctx.attached.layers, ctx.layer
         rows, weights, logits, router_weight, *kept = ctx.saved_tensors
         factor = attached.factor_of(ctx.step)
-        room = gradient_room(layers, dy.shape[0], rows, router_weight is not None, layers.shape.width, rows.device)
+        room = gradient_room(layers, dy.shape[0], rows, router_weight is not None)
+        room["dweight"] = torch.empty(dy.shape[0], layers.shape.slots, dtype=torch.float32, device=rows.device)
+        # A slot that was dropped has no row, and its row no gradient.
+        room["doutputs"] = torch.zeros_like(rows) if layers.drops else torch.empty_like(rows)
         tensors = {**Combine._given(attached, rows, logits, router_weight), **dict(zip(Combine.KEPT, kept)), **room,
                    "dy": dy.to(rows.dtype).contiguous()}
 

@@ -23,6 +23,7 @@ class Device:
     """A device of the library for one of torch's: its CPU, or a GPU with a stream."""
 
     def __init__(self, name: str, gpu: int = 0, stream: int | None = None) -> None:
+        self.torch_device = torch.device("cpu") if name == "cpu" else torch.device("cuda", gpu)
         self.context, handle = Context(), c_void_p()
         load().mt_context_init(byref(self.context), None)
         if name == "cpu":
@@ -74,7 +75,7 @@ class Layers:
         texts = (c_char_p * (len(words) + 1))(*words, None)
         options = LayersOptions(method=method.encode(), settings=texts, shape=shape, given=given)
         self.device, self.shape, self.given, self.handle = device, shape, given, c_void_p()
-        self.steps = 0  # evaluations begun: backward belongs to the last one
+        self.torch_device = device.torch_device
         check(device.context, load().mt_layers_create(device.handle, byref(options), byref(self.handle)))
         config = self.config = load().mt_layers_config(self.handle)
         self.objective = load().mt_layers_objective(self.handle)

@@ -67,24 +67,20 @@ def routing_room(layers: Layers, tokens: int, device: torch.device, chosen: torc
     return room
 
 
-def gradient_room(layers: Layers, tokens: int, outputs: torch.Tensor | None, wants_weight: bool, width: int,
-                  device: torch.device) -> dict[str, torch.Tensor]:
-    """What mt_layers_backward writes of the terms, and its scratch."""
-    slots, experts = layers.shape.slots, layers.shape.experts
+def gradient_room(layers: Layers, tokens: int, outputs: torch.Tensor | None,
+                  wants_weight: bool) -> dict[str, torch.Tensor]:
+    """What mt_layers_coupling and mt_layers_backward write of the terms, and their scratch."""
+    slots, experts, device = layers.shape.slots, layers.shape.experts, layers.torch_device
 
     def floats(*shape: int) -> torch.Tensor:
         return torch.empty(shape, dtype=torch.float32, device=device)
 
     room = {"dlogits": floats(tokens, experts), "dprobs": floats(tokens, experts),
             "dweight_terms": floats(tokens, slots)}
-    if outputs is not None:
-        room["dweight"] = floats(tokens, slots)
-        # A slot that was dropped has no row, and its row no gradient.
-        room["doutputs"] = torch.zeros_like(outputs) if layers.drops else torch.empty_like(outputs)
-        if layers.needs & library.NEEDS_GRAM:
-            room["coupling"] = floats(tokens, slots, slots)
-        if layers.needs & library.NEEDS_ROWS:
-            room["doutputs_terms"] = torch.empty_like(outputs)
+    if outputs is not None and layers.needs & library.NEEDS_GRAM:
+        room["coupling"] = floats(tokens, slots, slots)
+    if outputs is not None and layers.needs & library.NEEDS_ROWS:
+        room["doutputs_terms"] = torch.empty_like(outputs)
     if wants_weight:
-        room["drouter_weight"] = floats(experts, width)
+        room["drouter_weight"] = floats(experts, layers.shape.width)
     return room
