@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from . import library
-from .layers import DTYPES, Device, Layers, arrays_of, router_of
+from .layers import Device, Layers, arrays_of, computable, router_of
 from .library import Failure, Shape
 from .records import Batch, gradient_room, routing_room
 from .report import Result
@@ -190,9 +190,7 @@ class Objective:
             if layer_outputs is not None:
                 if tuple(layer_outputs.shape[:2]) != (tokens, slots):
                     raise Failure(f"objective: outputs are {list(layer_outputs.shape)}, expected [{tokens}, {slots}, d]")
-                if layer_outputs.dtype not in DTYPES:
-                    layer_outputs = layer_outputs.float()
-                layer_outputs = layer_outputs.reshape(tokens * slots, -1).contiguous()
+                layer_outputs = computable(layer_outputs.reshape(tokens * slots, -1))
             elif layers.needs & (library.NEEDS_GRAM | library.NEEDS_ROWS):
                 raise Failure("L_o needs the expert outputs: give them, or set beta=0")
             inputs += [layer_logits, layer_outputs, weight]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import library
-from .layers import DTYPES, arrays_of
+from .layers import arrays_of, computable
 from .records import gradient_room, routing_room
 
 if TYPE_CHECKING:
@@ -128,6 +128,4 @@ def combine(attached: Attached, layer: int, chosen: torch.Tensor, row_of_slot: t
             weights: torch.Tensor) -> torch.Tensor:
     """Combine, with the logits the router's hook left for this layer."""
     logits, router_weight = attached.take_logits(layer)
-    if rows.dtype not in DTYPES:
-        rows = rows.float()
-    return Combine.apply(attached, layer, chosen, row_of_slot, rows.contiguous(), weights, logits, router_weight)
+    return Combine.apply(attached, layer, chosen, row_of_slot, computable(rows), weights, logits, router_weight)

@@ -19,6 +19,12 @@ from .report import Term
 DTYPES = {torch.float32: library.F32, torch.bfloat16: library.BF16}
 
 
+def computable(outputs: torch.Tensor) -> torch.Tensor:
+    """In a type the library has kernels for: f32, and on a GPU bf16."""
+    fast = outputs.dtype == torch.float32 or (outputs.is_cuda and outputs.dtype in DTYPES)
+    return (outputs if fast else outputs.float()).contiguous()
+
+
 class Device:
     """A device of the library for one of torch's: its CPU, or a GPU with a stream."""
 
