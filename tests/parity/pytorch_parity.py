@@ -120,6 +120,7 @@ def compare_attached(failures, program, place, name, arguments):
     compare_untouched(failures, name, folder, batch)
     if name == WAYS:
         pytorch_ways.check_all(failures, name, lambda: read_model(folder), batch)
+        pytorch_ways.check_example(failures, ROOT)
     if name == BIASED:
         pytorch_ways.check_loss_free(failures, name, lambda: read_model(folder), batch)
     print(f"{name:22}" + "".join(f"{error:11.1e}" for error in row), flush=True)

@@ -3,6 +3,9 @@
 pytorch_parity.py runs these on one of its random models; `models` reads it anew, `batch` is its data.
 """
 import contextlib
+import os
+import subprocess
+import sys
 import tempfile
 import warnings
 
@@ -197,6 +200,18 @@ def check_loss_free(failures, name, models, batch):
     after = [b for key, b in model.named_buffers() if key.endswith("e_score_correction_bias")]
     moved = [float((b - a).abs().max()) for a, b in zip(before, after, strict=True)]
     failures.check(f"{name} loss-free: moved by {moved}", max(abs(m - 2e-3) for m in moved) if moved else 1.0, 1.1e-3)
+
+
+def check_example(failures, root):
+    """docs/pytorch.md begins with a program that works."""
+    with open(os.path.join(root, "docs", "pytorch.md"), encoding="utf-8") as file:
+        program = file.read().split("```python\n")[1].split("```")[0]
+    environment = {**os.environ, "PYTHONPATH": os.path.join(root, "bindings", "python")}
+    done = subprocess.run([sys.executable, "-B", "-c", program], cwd=root, env=environment, capture_output=True, text=True,
+                          check=False)
+    lines = done.stdout.splitlines()
+    works = done.returncode == 0 and sum("alive" in line for line in lines) == 9 and "step 2: loss" in done.stdout
+    failures.check(f"docs/pytorch.md's example says: {done.stdout[-300:]}{done.stderr[-600:]}", 0.0 if works else 1.0, 0.0)
 
 
 def check_all(failures, name, models, batch):
