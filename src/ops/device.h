@@ -33,10 +33,11 @@ struct mt_device {
     struct mt_op_impl impl[MT_OP_COUNT][MT_OP_VARIANTS]; // best first; the first that fits is taken
     bool own[MT_OP_COUNT];                               // true where the first is not ref's
     enum mt_memory_kind memory;                          // where its tensors live
-    bool shares_addresses;     // libraries that know devices read its memory by address
-    int threads;               // >= 1
-    enum mt_dtype activations; // what it computes fastest on: f32 unless the folder says otherwise
-    void *state;               // the folder's own, or NULL
+    bool shares_addresses;               // libraries that know devices read its memory by address
+    int threads;                         // >= 1
+    enum mt_dtype activations;           // what it computes fastest on: f32 unless the folder says otherwise
+    void *state;                         // the folder's own, or NULL
+    const struct mt_device_place *place; // while it is created: whose stream it takes; NULL: one of its own
 
     // Optional; the default serves devices that compute on host memory.
     enum mt_status (*buffer_create)(struct mt_device *device, size_t bytes, struct mt_buffer *buffer);
@@ -44,6 +45,7 @@ struct mt_device {
     enum mt_status (*upload)(struct mt_device *device, void *target, const void *host, size_t bytes);
     enum mt_status (*download)(struct mt_device *device, void *host, const void *source, size_t bytes);
     enum mt_status (*synchronise)(struct mt_device *device);
+    enum mt_status (*enter)(struct mt_device *device);
     // Whether memory is the device's own; where it is set, operands that are not are refused.
     bool (*holds)(const struct mt_device *device, const void *data, size_t bytes);
     // Its memory, where that is not the host's. NULL: unknown.
@@ -81,9 +83,14 @@ struct mt_device_kind {
     const char *name;
     mt_device_init_fn init;
     enum mt_device_use automatic; // what `auto` takes it for (ops/choose.h); MT_USE_ASKED: only by name
+    bool streams;                 // it can be created on somebody's stream
+    bool (*is_there)(void);       // NULL: always
 };
 
-/* The devices built in; ends with a NULL name. */
+/* All devices, there or not; ends with a NULL name. */
 extern const struct mt_device_kind mt_device_kinds[];
+
+/* The next kind that is there, from this one on; NULL: there is none. */
+const struct mt_device_kind *mt_device_kind_there(const struct mt_device_kind *kind);
 
 #endif
