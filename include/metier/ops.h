@@ -32,6 +32,7 @@
 #include "metier/export.h"
 #include "metier/ops_lora.h"
 #include "metier/ops_objective.h"
+#include "metier/ops_quantised.h"
 #include "metier/status.h"
 #include "metier/tensor.h"
 
