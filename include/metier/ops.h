@@ -639,6 +639,7 @@ struct mt_logit_summary_args {
     X(grouped_sum)                                                                                           \
     X(grouped_swiglu)                                                                                        \
     X(grouped_swiglu_backward)                                                                               \
+    X(dequantize)                                                                                            \
     X(lora_xa)                                                                                               \
     X(lora_dxa)                                                                                              \
     X(lora_da)                                                                                               \

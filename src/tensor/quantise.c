@@ -59,8 +59,9 @@ static bool fp8_block(const struct source *source, struct mt_quantised *matrix, 
         if (!isfinite(of_row)) return false;
         most = of_row > most ? of_row : most;
     }
-    // Numbers so small that their factor would be infinite count as zeros.
-    float factor = most > 0.0f ? FP8_MOST / most : 1.0f;
+    // In two roundings, as torch divides a number by a tensor. Numbers so small that their factor would be
+    // infinite count as zeros.
+    float factor = most > 0.0f ? 1.0f / most * FP8_MOST : 1.0f;
     bool zeros = most == 0.0f || isinf(factor);
     float *scales = matrix->scales.data;
     scales[row / MT_FP8_BLOCK * matrix->scales.dim[1] + column / MT_FP8_BLOCK] = zeros ? 1.0f : 1.0f / factor;

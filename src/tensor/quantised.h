@@ -40,7 +40,7 @@ void mt_nf4_nested_map(float map[MT_NF4_NESTED_CODES]);
  * Fills the matrix's tensors from [out,in] numbers of a float type, row after row; nested_map is read, and is
  * mt_nf4_nested_map's. False when a number is not finite: the codes then mean nothing.
  *
- *   fp8    scale = 1 / s, s = 448 / max|x|; code = x · s, rounded to nearest even (as transformers)
+ *   fp8    scale = 1 / s, s = 1 / max|x| · 448; code = x · s, rounded to nearest even (as transformers)
  *   int8   scale = max|x| / 127; code = x / scale, rounded to nearest even
  *   nf4    scale = max|x|; code = the nearest of 16 numbers, on bitsandbytes' boundaries. Nested: the scales
  *          less their mean (summed in double), in blocks of 256
