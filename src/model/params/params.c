@@ -608,7 +608,7 @@ enum mt_status mt_params_load(struct mt_device *device, const struct mt_model_de
     if (status == MT_OK) {
         status = mt_params_select(loader.ctx, desc, loader.selection, &loader.items, params);
     }
-    if (status == MT_OK) status = mt_quantised_check(loader.ctx, &loader.items);
+    if (status == MT_OK) status = mt_quantised_check(loader.ctx, &loader.selection->quantise, &loader.items);
     if (status == MT_OK) status = make_memory(&loader);
     if (status == MT_OK) status = clear_masters(&loader);
     if (status == MT_OK) status = fill_values(&loader);

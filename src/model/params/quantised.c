@@ -77,16 +77,24 @@ size_t mt_quantised_copy_bytes(struct mt_quantised_layout *layout)
 
 // ------------------------------------------------------------------ what cannot be
 
-enum mt_status mt_quantised_check(struct mt_context *ctx, const struct mt_params_items *items)
+enum mt_status mt_quantised_check(struct mt_context *ctx, const struct mt_quantise_options *options,
+                                  const struct mt_params_items *items)
 {
+    bool found[MT_MODEL_PART_COUNT] = {false};
     for (size_t i = 0; i < items->count; i++) {
         const struct mt_params_item *item = &items->item[i];
+        found[item->tensor.part] = found[item->tensor.part] || item->quantised;
         if (!item->quantised || item->trainable != MT_TRAINABLE_FULL) continue;
         const char *part = mt_model_part_key(item->tensor.part);
         return mt_fail(ctx, MT_ERR_USAGE,
                        "%s is trained itself, and would be quantised: codes cannot learn. Train it with LoRA "
                        "(train: lora), leave %s out of the targets, or leave it out of quantize.parts",
                        item->tensor.name, part);
+    }
+    for (int part = 0; part < MT_MODEL_PART_COUNT; part++) {
+        if (!options->on || !options->part[part] || found[part]) continue;
+        return mt_fail(ctx, MT_ERR_USAGE, "%s are to be quantised, and the model has none of them",
+                       mt_model_part_key((enum mt_model_part)part));
     }
     return MT_OK;
 }
