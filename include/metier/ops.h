@@ -32,6 +32,7 @@
 #include "metier/export.h"
 #include "metier/ops_lora.h"
 #include "metier/ops_objective.h"
+#include "metier/ops_quantised.h"
 #include "metier/status.h"
 #include "metier/tensor.h"
 
@@ -638,6 +639,7 @@ struct mt_logit_summary_args {
     X(grouped_sum)                                                                                           \
     X(grouped_swiglu)                                                                                        \
     X(grouped_swiglu_backward)                                                                               \
+    X(dequantize)                                                                                            \
     X(lora_xa)                                                                                               \
     X(lora_dxa)                                                                                              \
     X(lora_da)                                                                                               \

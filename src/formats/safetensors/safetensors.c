@@ -49,6 +49,7 @@ enum mt_safetensors_dtype mt_safetensors_dtype_of(enum mt_dtype dtype)
     case MT_BF16: return MT_SAFETENSORS_BF16;
     case MT_F16: return MT_SAFETENSORS_F16;
     case MT_I32: return MT_SAFETENSORS_I32;
+    case MT_U8: return MT_SAFETENSORS_U8;
     case MT_F64:
     case MT_DTYPE_COUNT: break;
     }
@@ -363,6 +364,7 @@ const struct mt_safetensors_tensor *mt_safetensors_find(const struct mt_safetens
 
 static bool our_dtype(enum mt_safetensors_dtype dtype, enum mt_dtype *ours)
 {
+    if (dtype == MT_SAFETENSORS_U8) return false; // codes or flags: whoever knows what they mean reads them
     for (int i = 0; i < MT_DTYPE_COUNT; i++) {
         if (mt_safetensors_dtype_of((enum mt_dtype)i) == dtype) {
             *ours = (enum mt_dtype)i;
