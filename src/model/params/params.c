@@ -544,6 +544,9 @@ enum mt_status mt_params_load(struct mt_device *device, const struct mt_model_de
     *params = (struct mt_params){.device = device, .expert_ranks = loader.selection->expert_ranks};
     mt_arena_init(&params->arena, loader.ctx, ARENA_BLOCK_BYTES);
     enum mt_status status = mt_params_check(loader.ctx, desc, checkpoint);
+    if (status == MT_OK && desc->config->quant.method != MT_HF_QUANT_NONE) // until codes have a place here
+        status = mt_fail(loader.ctx, MT_ERR_UNSUPPORTED, "weights in %s cannot be loaded",
+                         mt_hf_quant_name(desc->config->quant.method));
     if (status == MT_OK) status = list_items(&loader);
     if (status == MT_OK) status = prepare_layers(&loader);
     if (status == MT_OK) {
