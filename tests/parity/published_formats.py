@@ -1,7 +1,8 @@
 """Weights in the formats quantised folders are published in, written with the libraries that define them.
 
 Each format is a function from (name, matrix) to the tensors of the file and the matrix these stand for, the latter by
-the library's own dequantisation: transformers' for fp8 in blocks and for mxfp4, bitsandbytes' for nf4.
+the library's own dequantisation, into bf16, as models in bf16 are dequantised: transformers' for fp8 in blocks and for
+mxfp4, bitsandbytes' for nf4.
 """
 import bitsandbytes.functional as bnb
 import torch
@@ -15,9 +16,9 @@ def fp8_dequantise(codes, scales):
     """transformers' own where its rule for block sizes (rows / scales) gives 128, or one block; else DeepSeek's."""
     rows, columns = codes.shape
     if all(size % FP8_BLOCK == 0 or size <= FP8_BLOCK for size in (rows, columns)):
-        return Fp8Dequantize(None)._dequantize_one(codes, scales, torch.float32)
+        return Fp8Dequantize(None)._dequantize_one(codes, scales, torch.bfloat16).float()
     spread = scales.float().repeat_interleave(FP8_BLOCK, 0)[:rows].repeat_interleave(FP8_BLOCK, 1)[:, :columns]
-    return codes.float() * spread
+    return (codes.float() * spread).bfloat16().float()
 
 
 def fp8(name, matrix, scale_type=torch.float32):
@@ -39,7 +40,7 @@ def fp8_bf16_scales(name, matrix):
 
 
 def nf4(name, matrix, nested=False):
-    codes, state = bnb.quantize_4bit(matrix.contiguous(), blocksize=64, quant_type="nf4", compress_statistics=nested)
+    codes, state = bnb.quantize_4bit(matrix.bfloat16().contiguous(), blocksize=64, quant_type="nf4", compress_statistics=nested)
     parts = {f"{name}.{key}": value for key, value in state.as_dict(packed=True).items()}
     return {name: codes, **parts}, bnb.dequantize_4bit(codes, state).float()
 
@@ -64,8 +65,8 @@ def mxfp4_blocks(matrix):
 def mxfp4(name, matrix):
     """One matrix alone."""
     blocks, scales = mxfp4_blocks(matrix)
-    numbers = convert_moe_packed_tensors(blocks[None], scales[None], dtype=torch.float32)
-    return {f"{name}_blocks": blocks, f"{name}_scales": scales}, numbers[0].T.contiguous()
+    numbers = convert_moe_packed_tensors(blocks[None], scales[None])
+    return {f"{name}_blocks": blocks, f"{name}_scales": scales}, numbers[0].T.contiguous().float()
 
 
 def mxfp4_together(model, tensors):
@@ -80,7 +81,7 @@ def mxfp4_together(model, tensors):
             stack = torch.stack([torch.cat([tensors[name].float() for name in row]) for row in names])
             blocks, scales = mxfp4_blocks(stack)
             file[f"{block}.experts.{fused}_blocks"], file[f"{block}.experts.{fused}_scales"] = blocks, scales
-            back = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32).transpose(1, 2)
+            back = convert_moe_packed_tensors(blocks, scales).transpose(1, 2).float()
             for row, matrix in zip(names, back):
                 numbers.update(zip(row, (piece.contiguous() for piece in matrix.chunk(len(parts)))))
     return file, numbers

@@ -3,8 +3,8 @@
 
 Folders of several architectures are written in every format that is read (published_formats.py): fp8 in blocks of
 128 x 128, bitsandbytes' nf4 with and without nested scales, mxfp4 by matrix and as gpt-oss stacks it. The reference is
-the same model in transformers, in single precision, with the numbers the libraries' own dequantisation gives: logits,
-hidden states, routing, and the gradients of LoRA pairs on everything. Then:
+the same model in transformers, in single precision, with the numbers the libraries' own dequantisation gives, in bf16,
+as models in bf16 have them: logits, hidden states, routing, and the gradients of LoRA pairs on everything. Then:
 
   transformers itself opens the fp8 folders (it dequantises where there is no GPU) and nf4 folders it wrote itself,
   whose linear layers bitsandbytes computes on the CPU;
@@ -65,10 +65,13 @@ def write_folder(model, tensors, label):
     return numbers
 
 
-def transformers_logits(folder, sequences):
+def transformers_logits(folder, sequences, dtype):
+    """Weights in dtype, computed with in single precision."""
     model = transformers.AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager")
+        folder, dtype=dtype, attn_implementation="eager", experts_implementation="eager")
     model.eval()
+    if dtype != torch.float32:
+        model.float()
     with torch.no_grad():
         return torch.cat([model(input_ids=torch.tensor([ids]), use_cache=False).logits[0].float()
                           for ids in sequences])
@@ -111,10 +114,9 @@ def folder_of(model, folder):
     return other
 
 
-def numbers_of(model, folder, label):
+def numbers_of(model, folder):
     """What the tensors of a requantised folder stand for, by the library's own dequantisation."""
     file, numbers = load_file(os.path.join(folder, "model.safetensors")), {}
-    kind = formats.FORMATS[label][0]
     for name, shape in model.shapes.items():
         if f"{name}_scale_inv" in file:
             numbers[name] = formats.fp8_dequantise(file[name], file[f"{name}_scale_inv"])
@@ -123,20 +125,10 @@ def numbers_of(model, folder, label):
             state = formats.bnb.QuantState.from_dict(parts, torch.device("cpu"))
             numbers[name] = formats.bnb.dequantize_4bit(file[name], state).float()
         elif f"{name}_blocks" in file:
-            back = formats.convert_moe_packed_tensors(file[f"{name}_blocks"][None], file[f"{name}_scales"][None],
-                                                      dtype=torch.float32)
-            numbers[name] = back[0].T.contiguous()
+            back = formats.convert_moe_packed_tensors(file[f"{name}_blocks"][None], file[f"{name}_scales"][None])
+            numbers[name] = back[0].T.contiguous().float()
         elif name in file:
             numbers[name] = file[name].float()
-    if kind == "mxfp4" and label.endswith("together"):
-        gate, up, down = model.expert_names()
-        for name in [name for name in file if name.endswith("_proj_blocks") and ".experts." in name]:
-            base, parts = name[:-len("_blocks")], (down,) if "down_proj" in name else (gate, up)
-            block = base.rpartition(".")[0]
-            back = formats.convert_moe_packed_tensors(file[name], file[f"{base}_scales"], dtype=torch.float32)
-            for number, matrix in enumerate(back.transpose(1, 2)):
-                for part, piece in zip(parts, matrix.chunk(len(parts))):
-                    numbers[f"{block}.{number}.{part}.weight"] = piece.contiguous()
     return numbers
 
 
@@ -159,7 +151,7 @@ def check_merge(table, case, program, model, numbers, sequences, label, place):
             table.fail(case, "the merged config has a quantization_config")
     again = folder_of(model, os.path.join(place, "again"))
     merge(program, model.folder, adapter, again.folder, "--requantise")
-    numbers = numbers_of(again, again.folder, label)
+    numbers = numbers_of(again, again.folder)
     if set(numbers) != set(model.shapes):
         table.fail(case, f"requantised tensors differ: {sorted(set(numbers) ^ set(model.shapes))[:4]}")
         return
@@ -168,7 +160,7 @@ def check_merge(table, case, program, model, numbers, sequences, label, place):
     got = program.forward(again, sequences)
     table.add("again", case, "logits", parity.relative_to_rms(got["logits"], run.logits))
     if opens_itself(model, label):
-        logits = transformers_logits(again.folder, sequences)
+        logits = transformers_logits(again.folder, sequences, torch.bfloat16)
         table.add("opened", case, "requantised", parity.relative_to_rms(got["logits"], logits))
 
 
@@ -198,7 +190,7 @@ def check_format(table, program, name, label, seed):
         os.mkdir(folder)
         model = Model(draw(name, seed), folder)
         generator = torch.Generator().manual_seed(seed)
-        tensors = model.random_tensors(generator, torch.bfloat16 if "bf16" in label else torch.float32)
+        tensors = model.random_tensors(generator, torch.bfloat16)
         numbers = write_folder(model, tensors, label)
         rng = numpy.random.default_rng(seed)
         sequences = [rng.integers(model.config["vocab_size"], size=length).tolist() for length in (9, 1, 14)]
@@ -207,7 +199,7 @@ def check_format(table, program, name, label, seed):
         got = program.forward(model, sequences)
         parity.compare_forward(table, case, got, run)
         if opens_itself(model, label):
-            logits = transformers_logits(folder, sequences)
+            logits = transformers_logits(folder, sequences, torch.bfloat16)
             table.add("opened", case, "logits", parity.relative_to_rms(got["logits"], logits))
         check_lora(table, case, program, model, numbers, sequences)
         check_merge(table, case, program, model, numbers, sequences, label, place)
@@ -221,18 +213,18 @@ def check_own(table, program, name, nested, seed):
         folder, quantised = os.path.join(place, "model"), os.path.join(place, "quantised")
         os.mkdir(folder)
         model = Model(draw(name, seed), folder)
-        model.save_pretrained(model.random_tensors(torch.Generator().manual_seed(seed)))
+        model.save_pretrained(model.random_tensors(torch.Generator().manual_seed(seed), torch.bfloat16))
         settings = transformers.BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4",
                                                    bnb_4bit_use_double_quant=nested,
                                                    bnb_4bit_compute_dtype=torch.float32)
         loaded = transformers.AutoModelForCausalLM.from_pretrained(folder, quantization_config=settings,
-                                                                   dtype=torch.float32)
+                                                                   dtype=torch.bfloat16)
         loaded.save_pretrained(quantised)
         rng = numpy.random.default_rng(seed)
         sequences = [rng.integers(model.config["vocab_size"], size=length).tolist() for length in (9, 1, 14)]
         got = program.forward(folder_of(model, quantised), sequences)
         table.add("opened", case, "logits",
-                  parity.relative_to_rms(got["logits"], transformers_logits(quantised, sequences)))
+                  parity.relative_to_rms(got["logits"], transformers_logits(quantised, sequences, torch.float32)))
         table.done(case)
 
 

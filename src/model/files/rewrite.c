@@ -26,6 +26,8 @@ void mt_rewrite_read(const struct mt_rewrite_tensor *tensor, int64_t first, int6
     if (tensor->matrix != NULL) {
         for (int64_t i = 0; i < count; i += tensor->row)
             mt_dequantise_row(tensor->matrix, (first + i) / tensor->row, 0, tensor->row, values + i);
+        mt_convert_from_f32(values, count, MT_BF16, room); // products read it so, too
+        mt_convert_to_f32(MT_BF16, room, count, values);
         return;
     }
     // By way of aligned memory: a tensor in the file may lie at any address.
