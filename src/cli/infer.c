@@ -29,6 +29,7 @@ void cli_infer_options(struct infer_settings *settings, struct cli_option *optio
 {
     const struct cli_option common[INFER_OPTIONS] = {
         {"--adapter", CLI_TEXT, &settings->adapter, "DIR", "a PEFT adapter to answer with"},
+        {"--quantize", CLI_TEXT, &settings->quantise, "HOW", CLI_QUANTISE_HELP},
         {"--template", CLI_TEXT, &settings->template_name, "NAME",
          "a chat template: a name or a file; none: plain text (model: its own, if it has one)"},
         {"--template-option", CLI_LIST, &settings->template_options, "X=Y",
@@ -108,6 +109,7 @@ enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_setting
 {
     struct mt_session_options options = {.directory = settings->directory,
                                          .adapter = settings->adapter,
+                                         .quantise = settings->quantise,
                                          .template_name = settings->template_name,
                                          .template_date = settings->template_date,
                                          .bos = mt_bos_rule_named(settings->bos),

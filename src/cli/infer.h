@@ -9,6 +9,7 @@
 struct infer_settings {
     const char *directory;
     const char *adapter;
+    const char *quantise;      // NULL: as the adapter was trained
     const char *template_name; // NULL: not given
     struct cli_list template_options;
     bool own_template;         // not given: the model's own, if it has one; else plain texts
@@ -29,7 +30,7 @@ struct infer_settings {
     bool quiet; // the device is not named
 };
 
-#define INFER_OPTIONS 13
+#define INFER_OPTIONS 14
 
 /* Defaults, and the options that change them: INFER_OPTIONS entries. */
 void cli_infer_settings_init(struct infer_settings *settings);

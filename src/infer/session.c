@@ -40,6 +40,8 @@ static enum mt_status open_model(struct mt_session *session, const struct mt_ses
         status = mt_adapter_open_for(session->ctx, options->adapter, options->directory, &adapter);
         if (status == MT_OK) mt_adapter_select(&adapter, &place.model.selection);
     }
+    if (status == MT_OK && options->quantise != NULL)
+        status = mt_quantise_parse(session->ctx, options->quantise, &place.model.selection.quantise);
     if (status == MT_OK)
         status = mt_device_create(session->ctx, options->device, options->threads, &session->device);
     if (status == MT_OK) status = mt_engine_choose_room(session->device, &place, &engine);

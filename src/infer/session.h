@@ -14,6 +14,7 @@
 struct mt_session_options {
     const char *directory;        // the model's
     const char *adapter;          // NULL: none
+    const char *quantise;         // as mt_quantise_parse reads it; NULL: as the adapter was trained
     const char *template_name;    // "model", a name or a file; NULL: none; prompts are then plain texts
     const char *templates;        // the folder of those that come along; NULL: only files
     const char *template_options; // variables of one in Jinja, "name=value,..."; NULL: none

@@ -74,14 +74,12 @@ static bool fp8_block(const struct source *source, struct mt_quantised *matrix, 
     return true;
 }
 
-static bool quantise_fp8(const struct source *source, struct mt_quantised *matrix)
+static bool fp8_blocks(const struct source *source, struct mt_quantised *matrix, int64_t row)
 {
-    for (int64_t row = 0; row < matrix->out; row += MT_FP8_BLOCK) {
-        for (int64_t column = 0; column < matrix->in; column += MT_FP8_BLOCK) {
-            if (!fp8_block(source, matrix, row, column)) return false;
-        }
-    }
-    return true;
+    bool finite = true;
+    for (int64_t column = 0; column < matrix->in && finite; column += MT_FP8_BLOCK)
+        finite = fp8_block(source, matrix, row, column);
+    return finite;
 }
 
 // ------------------------------------------------------------------ int8
@@ -112,14 +110,6 @@ static bool int8_row(const struct source *source, struct mt_quantised *matrix, i
             quotient = quotient < -127.0f ? -127.0f : quotient;
             codes[i] = (uint8_t)(int8_t)lrintf(quotient);
         }
-    }
-    return true;
-}
-
-static bool quantise_int8(const struct source *source, struct mt_quantised *matrix)
-{
-    for (int64_t row = 0; row < matrix->out; row++) {
-        if (!int8_row(source, matrix, row)) return false;
     }
     return true;
 }
@@ -220,18 +210,21 @@ static bool nest_scales(const struct source *source, struct mt_quantised *matrix
     return true;
 }
 
-static bool quantise_nf4(const struct source *source, struct mt_quantised *matrix)
+#define NF4_UNIT (256 * MT_NF4_BLOCK) // elements
+
+static bool nf4_unit(const struct source *source, struct mt_quantised *matrix, int64_t start)
 {
     int64_t elements = matrix->out * matrix->in;
+    int64_t end = elements - start < NF4_UNIT ? elements : start + NF4_UNIT;
     bool nested = matrix->scales.dtype == MT_U8;
     float *scales = nested ? NULL : matrix->scales.data;
-    for (int64_t first = 0; first < elements; first += MT_NF4_BLOCK) {
-        int64_t count = elements - first < MT_NF4_BLOCK ? elements - first : MT_NF4_BLOCK;
+    for (int64_t first = start; first < end; first += MT_NF4_BLOCK) {
+        int64_t count = end - first < MT_NF4_BLOCK ? end - first : MT_NF4_BLOCK;
         float scale;
         if (!nf4_block(source, first, count, matrix->codes.data, &scale)) return false;
         if (!nested) scales[first / MT_NF4_BLOCK] = scale;
     }
-    return !nested || nest_scales(source, matrix);
+    return true;
 }
 
 // ------------------------------------------------------------------ mxfp4
@@ -266,33 +259,58 @@ static bool mxfp4_block(const struct source *source, int64_t first, int64_t coun
     return true;
 }
 
-static bool quantise_mxfp4(const struct source *source, struct mt_quantised *matrix)
+static bool mxfp4_row(const struct source *source, struct mt_quantised *matrix, int64_t row)
 {
     int64_t blocks = matrix->scales.dim[1];
-    uint8_t *codes = matrix->codes.data;
-    uint8_t *scales = matrix->scales.data;
-    for (int64_t row = 0; row < matrix->out; row++) {
-        for (int64_t block = 0; block < blocks; block++) {
-            int64_t column = block * MT_MXFP4_BLOCK;
-            int64_t count = matrix->in - column < MT_MXFP4_BLOCK ? matrix->in - column : MT_MXFP4_BLOCK;
-            int64_t place = row * blocks + block;
-            if (!mxfp4_block(source, row * matrix->in + column, count, codes + place * (MT_MXFP4_BLOCK / 2),
-                             scales + place))
-                return false;
-        }
+    bool finite = true;
+    for (int64_t block = 0; block < blocks && finite; block++) {
+        int64_t column = block * MT_MXFP4_BLOCK;
+        int64_t count = matrix->in - column < MT_MXFP4_BLOCK ? matrix->in - column : MT_MXFP4_BLOCK;
+        int64_t place = row * blocks + block;
+        uint8_t *codes = (uint8_t *)matrix->codes.data + place * (MT_MXFP4_BLOCK / 2);
+        uint8_t *scale = (uint8_t *)matrix->scales.data + place;
+        finite = mxfp4_block(source, row * matrix->in + column, count, codes, scale);
     }
-    return true;
+    return finite;
+}
+
+// ------------------------------------------------------------------ whole matrices
+
+/* Units of a matrix depend on nothing but their own numbers: rows, rows of blocks, stretches of elements. */
+static int64_t units_of(const struct mt_quantised *matrix)
+{
+    if (matrix->format == MT_QUANTISED_FP8) return (matrix->out + MT_FP8_BLOCK - 1) / MT_FP8_BLOCK;
+    if (matrix->format == MT_QUANTISED_NF4) return (matrix->out * matrix->in + NF4_UNIT - 1) / NF4_UNIT;
+    return matrix->out;
+}
+
+static bool quantise_unit(const struct source *source, struct mt_quantised *matrix, int64_t unit)
+{
+    switch (matrix->format) {
+    case MT_QUANTISED_FP8: return fp8_blocks(source, matrix, unit * MT_FP8_BLOCK);
+    case MT_QUANTISED_INT8: return int8_row(source, matrix, unit);
+    case MT_QUANTISED_NF4: return nf4_unit(source, matrix, unit * NF4_UNIT);
+    case MT_QUANTISED_MXFP4: return mxfp4_row(source, matrix, unit);
+    case MT_QUANTISED_FORMATS: break;
+    }
+    return false;
+}
+
+bool mt_quantise_threaded(enum mt_dtype dtype, const void *values, struct mt_quantised *matrix, int threads)
+{
+    const struct source source = {.dtype = dtype, .values = values};
+    int64_t units = units_of(matrix);
+    bool finite = true;
+#pragma omp parallel for num_threads(threads) schedule(static) reduction(&& : finite)
+    for (int64_t unit = 0; unit < units; unit++) {
+        bool of_unit = quantise_unit(&source, matrix, unit);
+        finite = finite && of_unit;
+    }
+    bool nested = matrix->format == MT_QUANTISED_NF4 && matrix->scales.dtype == MT_U8;
+    return finite && (!nested || nest_scales(&source, matrix));
 }
 
 bool mt_quantise(enum mt_dtype dtype, const void *values, struct mt_quantised *matrix)
 {
-    const struct source source = {.dtype = dtype, .values = values};
-    switch (matrix->format) {
-    case MT_QUANTISED_FP8: return quantise_fp8(&source, matrix);
-    case MT_QUANTISED_INT8: return quantise_int8(&source, matrix);
-    case MT_QUANTISED_NF4: return quantise_nf4(&source, matrix);
-    case MT_QUANTISED_MXFP4: return quantise_mxfp4(&source, matrix);
-    case MT_QUANTISED_FORMATS: break;
-    }
-    return false;
+    return mt_quantise_threaded(dtype, values, matrix, 1);
 }

@@ -49,6 +49,9 @@ void mt_nf4_nested_map(float map[MT_NF4_NESTED_CODES]);
  */
 bool mt_quantise(enum mt_dtype dtype, const void *values, struct mt_quantised *matrix);
 
+/* The same by so many threads; the codes do not depend on how many. */
+bool mt_quantise_threaded(enum mt_dtype dtype, const void *values, struct mt_quantised *matrix, int threads);
+
 /* The numbers of columns [first, first+count) of a row: code times scale in f32, not rounded further. */
 void mt_dequantise_row(const struct mt_quantised *matrix, int64_t row, int64_t first, int64_t count,
                        float *values);

@@ -42,7 +42,7 @@ static enum mt_status select_parameters(struct mt_trainer *trainer)
     }
     if (!trains_lora(trainer)) {
         selection->full = settings->targets;
-        return MT_OK;
+        return mt_train_quantise(trainer->ctx, settings, &selection->quantise);
     }
     enum mt_status status = mt_adapter_layout_check(trainer->ctx, &trainer->desc, settings->layout);
     if (status != MT_OK) return status;
@@ -55,7 +55,7 @@ static enum mt_status select_parameters(struct mt_trainer *trainer)
         mt_adapter_select(&trainer->adapter, selection);
     }
     selection->lora_dropout = settings->lora_dropout;
-    return MT_OK;
+    return mt_train_quantise(trainer->ctx, settings, &selection->quantise);
 }
 
 // ------------------------------------------------------------------ the folder and what is in it

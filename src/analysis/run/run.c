@@ -119,7 +119,9 @@ static enum mt_status open_model(struct mt_analysis *run, const char *directory,
     if (adapter_directory != NULL) {
         status = mt_adapter_open_for(run->ctx, adapter_directory, directory, &adapter);
         if (status == MT_OK) mt_adapter_select(&adapter, &options.selection);
+        if (run->settings->quantise == NULL) run->quantise = adapter.quantise;
     }
+    options.selection.quantise = run->quantise;
     if (status == MT_OK) status = mt_model_open(run->device, directory, &options, model);
     if (status == MT_OK && adapter_directory != NULL)
         status = mt_adapter_apply(&adapter, mt_model_params(*model));
@@ -423,6 +425,10 @@ enum mt_status mt_analysis_run(struct mt_analysis *run, struct mt_device *device
     run->device = device;
     run->comm = comm;
     run->with_base = settings->base != NULL || settings->adapter != NULL;
+    if (settings->quantise != NULL) {
+        enum mt_status status = mt_quantise_parse(run->ctx, settings->quantise, &run->quantise);
+        if (status != MT_OK) return status;
+    }
     run->passes_left = (int64_t)run->domains * (run->with_base ? 2 : 1);
     mt_progress_start(&run->progress, &(struct mt_progress_options){
                                           .stream = mt_comm_rank(comm) == 0 ? settings->terminal : NULL,

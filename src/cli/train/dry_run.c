@@ -172,9 +172,10 @@ static double print_device_memory(const struct mt_run_outline *outline, double o
         const char *name;
         size_t bytes;
     } lines[] = {
-        {"weights, copied", model->copies},  {"trained values", model->masters},
-        {"gradients", model->gradients},     {"moments", outline->moments},
-        {"activations", model->activations}, {"work", model->work},
+        {"weights, copied", model->copies},    {"weights, quantised", model->codes},
+        {"a layer unpacked", model->unpacked}, {"trained values", model->masters},
+        {"gradients", model->gradients},       {"moments", outline->moments},
+        {"activations", model->activations},   {"work", model->work},
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         named += (double)lines[i].bytes;

@@ -100,6 +100,9 @@ struct mt_train_settings {
     enum mt_row_transfer transfer;         // parallel.transfer
     enum mt_statistics_scope statistics;   // parallel.statistics
     enum mt_train_activations activations; // activations
+    int quantise_format;                   // quantize.format: 0 none, else one more than its number
+    bool quantise_nested;                  // quantize.double
+    const char *const *quantise_parts;     // quantize.parts
     bool noise;    // noise; false: dropout, jitter, sampling and drops are off in training too
     uint64_t seed; // seed; also objective.seed, unless that is given
 };
@@ -117,6 +120,10 @@ enum mt_status mt_train_settings_read(struct mt_context *ctx, const char *path, 
 enum mt_status mt_train_settings_parse(struct mt_context *ctx, const char *name, const char *text,
                                        size_t bytes, const char *const *words, size_t word_count,
                                        struct mt_arena *arena, struct mt_train_settings *settings);
+
+/* What of the model is quantised. */
+enum mt_status mt_train_quantise(struct mt_context *ctx, const struct mt_train_settings *settings,
+                                 struct mt_quantise_options *options);
 
 /* The resolved settings as YAML that reads back to the same; NUL-terminated, in the arena. */
 enum mt_status mt_train_settings_text(struct mt_context *ctx, const struct mt_train_settings *settings,

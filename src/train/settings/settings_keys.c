@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "arch/quantise.h"
 #include "formats/text/printable.h"
 #include "objective/options.h"
 #include "train/settings/settings.h"
@@ -26,6 +27,9 @@ _Static_assert(MT_RECOMPUTE_NONE == 0 && MT_RECOMPUTE_MOE == 1 && MT_RECOMPUTE_F
 _Static_assert(MT_STATISTICS_GLOBAL == 0 && MT_STATISTICS_LOCAL == 1, "in order");
 _Static_assert(MT_DATASET_BY_NAME == 0 && MT_DATASET_JSONL == 1 && MT_DATASET_JSON == 2 &&
                    MT_DATASET_CSV == 3 && MT_DATASET_TSV == 4 && MT_DATASET_TEXT == 5,
+               "in order");
+_Static_assert(MT_QUANTISED_FP8 == 0 && MT_QUANTISED_INT8 == 1 && MT_QUANTISED_NF4 == 2 &&
+                   MT_QUANTISED_MXFP4 == 3,
                "in order");
 _Static_assert(MT_TEXT_PARAGRAPHS == 0 && MT_TEXT_LINES == 1 && MT_TEXT_PIECES == 2, "in order");
 _Static_assert(MT_FORM_AUTO == 0 && MT_FORM_MESSAGES == 1 && MT_FORM_INSTRUCTION == 2 &&
@@ -302,6 +306,15 @@ static const struct mt_key_row rows_from_template[] = {
      .may_differ = true},
     {"log.tensorboard", MT_KEY_FLAG, AT(tensorboard), "true|false", "true",
      .meaning = "write TensorBoard's files, too", .also = "report_to", .may_differ = true},
+
+    {"quantize.format", MT_KEY_CHOICE, AT(quantise_format), MT_QUANTISE_FORMATS, "none",
+     .meaning = "frozen weights in 8 or 4 bits, made as the model is loaded (docs/quantised.md)",
+     .title = "Quantised weights", .also = "quantization_bit|load_in_4bit|load_in_8bit|quantization"},
+    {"quantize.parts", MT_KEY_LIST, AT(quantise_parts), "LIST", "routed_experts",
+     .meaning = "which: routed_experts, shared_experts, dense_mlp, attention"},
+    {"quantize.double", MT_KEY_FLAG, AT(quantise_nested), "true|false", "true",
+     .meaning = "nf4: its scales are quantised, too",
+     .also = "bnb_4bit_use_double_quant|double_quantization"},
 
     {"device", MT_KEY_NAME, AT(device), "NAME", "auto",
      .meaning = "what computes; `metier devices` lists them; auto: cuda-bf16 with a GPU, else cpu",

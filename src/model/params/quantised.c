@@ -1,0 +1,168 @@
+/* Quantised weights of a model: their layout, and their codes. */
+#include "model/params/quantised.h"
+
+#include <omp.h>
+#include <string.h>
+
+// ------------------------------------------------------------------ layout
+
+void mt_quantised_layout_begin(struct mt_quantised_layout *layout, const struct mt_quantise_options *options,
+                               const struct mt_params *params)
+{
+    size_t behind_shared = layout->behind_shared;
+    *layout = (struct mt_quantised_layout){.options = options,
+                                           .codes = {.base = params->codes.data},
+                                           .copies = params->unpacked.data,
+                                           .behind_shared = behind_shared,
+                                           .layer = -1};
+    if (options->on && options->nested) layout->map = mt_plan_1d(&layout->codes, MT_F32, MT_NF4_NESTED_CODES);
+}
+
+static size_t at_least(size_t most, size_t bytes)
+{
+    return most > bytes ? most : bytes;
+}
+
+/* Memory of every part but the map, which is there. */
+static void plan_matrix(struct mt_quantised_layout *layout, struct mt_quantised *matrix)
+{
+    struct mt_tensor *parts[MT_QUANTISED_TENSORS];
+    mt_quantised_each(matrix, parts);
+    for (int i = 0; i < MT_QUANTISED_TENSORS - 1; i++) {
+        if (!mt_tensor_present(parts[i])) continue;
+        struct mt_tensor flat = mt_plan_1d(&layout->codes, parts[i]->dtype, mt_tensor_count(parts[i]));
+        parts[i]->data = flat.data;
+    }
+    matrix->nested_map = layout->map;
+}
+
+/* Where a copy begins: after the others of its part in this layer, or an expert's own place. */
+static size_t place_of(struct mt_quantised_layout *layout, const struct mt_model_tensor *tensor,
+                       const struct mt_quantised_expert *expert, size_t bytes)
+{
+    if (expert == NULL) {
+        size_t place = layout->used[tensor->part];
+        layout->used[tensor->part] += bytes;
+        layout->most[tensor->part] = at_least(layout->most[tensor->part], layout->used[tensor->part]);
+        return place;
+    }
+    size_t all = (size_t)expert->here * bytes;
+    size_t before = expert->projection == 1 ? all : 0; // gate; down has its place again
+    layout->most[MT_PART_EXPERTS] = at_least(layout->most[MT_PART_EXPERTS], before + all);
+    return layout->behind_shared + before + (size_t)expert->number * bytes;
+}
+
+void mt_quantised_lay_out(struct mt_quantised_layout *layout, const struct mt_model_tensor *tensor,
+                          const struct mt_quantised_expert *expert, struct mt_quantised *matrix,
+                          struct mt_tensor *copy)
+{
+    int64_t out = tensor->dim[0];
+    int64_t in = tensor->dim[1];
+    if (tensor->layer != layout->layer) memset(layout->used, 0, sizeof layout->used);
+    layout->layer = tensor->layer;
+    *matrix = mt_quantised_shape(layout->options->format, layout->options->nested, out, in);
+    plan_matrix(layout, matrix);
+    struct mt_planner size = {0};
+    (void)mt_plan_2d(&size, MT_BF16, out, in);
+    size_t place = place_of(layout, tensor, expert, size.bytes);
+    *copy = mt_tensor_2d(layout->copies != NULL ? layout->copies + place : NULL, MT_BF16, out, in);
+}
+
+size_t mt_quantised_copy_bytes(struct mt_quantised_layout *layout)
+{
+    layout->behind_shared = layout->most[MT_PART_SHARED];
+    size_t moe = layout->most[MT_PART_SHARED] + layout->most[MT_PART_EXPERTS];
+    return at_least(at_least(moe, layout->most[MT_PART_ATTENTION]), layout->most[MT_PART_DENSE]);
+}
+
+// ------------------------------------------------------------------ what cannot be
+
+enum mt_status mt_quantised_check(struct mt_context *ctx, const struct mt_params_items *items)
+{
+    for (size_t i = 0; i < items->count; i++) {
+        const struct mt_params_item *item = &items->item[i];
+        if (!item->quantised || item->trainable != MT_TRAINABLE_FULL) continue;
+        const char *part = mt_model_part_key(item->tensor.part);
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "%s is trained itself, and would be quantised: codes cannot learn. Train it with LoRA "
+                       "(train: lora), leave %s out of the targets, or leave it out of quantize.parts",
+                       item->tensor.name, part);
+    }
+    return MT_OK;
+}
+
+// ------------------------------------------------------------------ codes
+
+/* On the host: from the file's memory, which may lie at any address. */
+static enum mt_status quantise(struct mt_context *ctx, const struct mt_params_item *item,
+                               struct mt_quantised *matrix)
+{
+    enum mt_dtype dtype = mt_params_stored_type(item->stored);
+    size_t bytes = (size_t)item->stored->bytes;
+    const void *values = item->stored->data;
+    void *aligned = NULL;
+    if ((uintptr_t)values % mt_dtype_bytes(dtype) != 0) {
+        enum mt_status status = mt_allocate(ctx, bytes, &aligned);
+        if (status != MT_OK) return status;
+        memcpy(aligned, values, bytes);
+        values = aligned;
+    }
+    bool finite = mt_quantise_threaded(dtype, values, matrix, omp_get_max_threads());
+    if (aligned != NULL) mt_release(ctx, aligned, bytes);
+    if (finite) return MT_OK;
+    return mt_fail(ctx, MT_ERR_NUMERIC, "a number is not finite, which %s has no code for",
+                   mt_quantised_name(matrix->format));
+}
+
+static size_t bytes_of(const struct mt_tensor *tensor)
+{
+    return (size_t)mt_tensor_count(tensor) * mt_dtype_bytes(tensor->dtype);
+}
+
+/* By way of host memory for one matrix. */
+static enum mt_status quantise_and_upload(struct mt_device *device, const struct mt_params_item *item,
+                                          const struct mt_quantised *matrix)
+{
+    struct mt_context *ctx = mt_device_context(device);
+    struct mt_quantised there = *matrix;
+    struct mt_quantised here = *matrix;
+    struct mt_tensor *source[MT_QUANTISED_TENSORS];
+    struct mt_tensor *target[MT_QUANTISED_TENSORS];
+    float map[MT_NF4_NESTED_CODES];
+    mt_quantised_each(&here, source);
+    mt_quantised_each(&there, target);
+    mt_nf4_nested_map(map);
+    here.nested_map.data = map;
+    enum mt_status status = MT_OK;
+    int made = 0;
+    for (; made < MT_QUANTISED_TENSORS - 1 && status == MT_OK; made++) {
+        source[made]->data = NULL;
+        if (mt_tensor_present(source[made]))
+            status = mt_allocate(ctx, bytes_of(source[made]), &source[made]->data);
+    }
+    if (status == MT_OK) status = quantise(ctx, item, &here);
+    for (int i = 0; i < MT_QUANTISED_TENSORS - 1 && status == MT_OK; i++) {
+        if (mt_tensor_present(source[i]))
+            status = mt_device_upload(device, target[i]->data, source[i]->data, bytes_of(source[i]));
+    }
+    for (int i = 0; i < made; i++) {
+        if (source[i]->data != NULL) mt_release(ctx, source[i]->data, bytes_of(source[i]));
+    }
+    return status;
+}
+
+enum mt_status mt_quantised_fill(struct mt_device *device, const struct mt_params_item *item,
+                                 const struct mt_quantised *matrix)
+{
+    struct mt_quantised filled = *matrix;
+    if (mt_device_on_host(device)) return quantise(mt_device_context(device), item, &filled);
+    return quantise_and_upload(device, item, matrix);
+}
+
+enum mt_status mt_quantised_fill_map(struct mt_device *device, const struct mt_quantised_layout *layout)
+{
+    if (!mt_tensor_present(&layout->map)) return MT_OK;
+    float map[MT_NF4_NESTED_CODES];
+    mt_nf4_nested_map(map);
+    return mt_device_upload(device, layout->map.data, map, sizeof map);
+}
