@@ -328,11 +328,61 @@ static void parts_that_do_not_fit(void **state)
     }
 }
 
+// ------------------------------------------------------------------ scales that are none
+
+static const struct mutation numbers[] = {
+    {FP8, "k_proj.weight_scale_inv", NUMBER, "scale 0 is nan, expected a finite number >= 0", .number = NAN},
+    {FP8, "k_proj.weight_scale_inv", NUMBER, "scale 0 is inf", .number = INFINITY},
+    {FP8, "k_proj.weight_scale_inv", NUMBER, "scale 0 is -0.5", .number = -0.5f},
+    {NF4, "k_proj.weight.absmax", NUMBER, "scale 0 is nan", .number = NAN},
+    {NF4, "k_proj.weight.absmax", NUMBER, "scale 0 is -inf", .number = -INFINITY},
+    {NF4, "k_proj.weight.absmax", NUMBER, "scale 0 is -1", .number = -1.0f},
+    {NESTED, "k_proj.weight.nested_absmax", NUMBER, "nested_absmax 0 is nan", .number = NAN},
+    {NESTED, "k_proj.weight.nested_absmax", NUMBER, "nested_absmax 0 is -2", .number = -2.0f},
+    {NESTED, "k_proj.weight.nested_quant_map", NUMBER, "nested_quant_map has nan", .number = NAN},
+    {NESTED, "k_proj.weight.nested_quant_map", NUMBER, "nested_quant_map has 7", .number = 7.0f},
+    {MXFP4, "k_proj.weight_scales", NUMBER, "scale 0 is nan", .number = NAN}, // its first byte is set below
+};
+
+static void scales_that_are_none(void **state)
+{
+    const struct workplace *place = *state;
+    char coded[128];
+    char out[128];
+    (void)workplace_path(place, "coded", coded, sizeof coded);
+    (void)workplace_path(place, "out", out, sizeof out);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        struct mutation mutation = numbers[i];
+        struct opened source;
+        struct opened changed;
+        const uint32_t all_ones = UINT32_MAX; // E8M0's 255 is no number
+        if (mutation.format == MXFP4) memcpy(&mutation.number, &all_ones, sizeof all_ones);
+        make_coded(place, mutation.format, coded, out);
+        open_folder(coded, &source);
+        write_changed(&source, &mutation, out);
+        open_folder(out, &changed);
+        struct mt_device *device = NULL;
+        struct mt_params params;
+        assert_int_equal(mt_device_create(&changed.ctx, "cpu", 1, &device), MT_OK);
+        enum mt_status status = mt_params_load(device, &changed.desc, &changed.checkpoint, NULL, &params);
+        if (status == MT_OK || strstr(changed.ctx.message, mutation.said) == NULL ||
+            strstr(changed.ctx.message, "model.layers.0.self_attn.k_proj.weight") == NULL) {
+            fail_msg("%s of %zu: '%s', expected '%s'", mutation.ending, i,
+                     status == MT_OK ? "accepted" : changed.ctx.message, mutation.said);
+        }
+        mt_device_destroy(device);
+        close_folder(&changed);
+        close_folder(&source);
+        unmake_coded(place);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(written_is_read, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(parts_that_do_not_fit, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(scales_that_are_none, workplace_open, workplace_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,8 +70,9 @@ def transformers_logits(folder, sequences, dtype):
     model = transformers.AutoModelForCausalLM.from_pretrained(
         folder, dtype=dtype, attn_implementation="eager", experts_implementation="eager")
     model.eval()
-    if dtype != torch.float32:
-        model.float()
+    for tensor in [*model.parameters(), *model.buffers()] if dtype == torch.bfloat16 else []:
+        if tensor.is_floating_point():  # experts come out of transformers' dequantisation in the scales' type
+            tensor.data = (tensor.data.to(dtype) if tensor.ndim > 1 else tensor.data).float()
     with torch.no_grad():
         return torch.cat([model(input_ids=torch.tensor([ids]), use_cache=False).logits[0].float()
                           for ids in sequences])
