@@ -4,8 +4,13 @@ Each format is a function from (name, matrix) to the tensors of the file and the
 the library's own dequantisation, into bf16, as models in bf16 are dequantised: transformers' for fp8 in blocks and for
 mxfp4, bitsandbytes' for nf4.
 """
+import os
+
+os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")  # bitsandbytes' generic code would be compiled for every shape
+
 import bitsandbytes.functional as bnb
 import torch
+from bitsandbytes.backends.default.ops import _dequantize_4bit_compute
 from transformers.integrations.finegrained_fp8 import Fp8Dequantize
 from transformers.integrations.mxfp4 import FP4_VALUES, convert_moe_packed_tensors
 
@@ -39,10 +44,19 @@ def fp8_bf16_scales(name, matrix):
     return fp8(name, matrix, torch.bfloat16)
 
 
+def nf4_dequantise(codes, state):
+    """bitsandbytes' generic code: its CPU kernel (0.50.2) reads wrong scales where rows are no multiple of 64."""
+    absmax = state.absmax
+    if state.nested:
+        absmax = bnb.dequantize_blockwise(state.absmax, state.state2) + state.offset
+    return _dequantize_4bit_compute(codes.reshape(-1), absmax.float(), state.code, state.blocksize, state.shape,
+                                    state.dtype).float()
+
+
 def nf4(name, matrix, nested=False):
     codes, state = bnb.quantize_4bit(matrix.bfloat16().contiguous(), blocksize=64, quant_type="nf4", compress_statistics=nested)
     parts = {f"{name}.{key}": value for key, value in state.as_dict(packed=True).items()}
-    return {name: codes, **parts}, bnb.dequantize_4bit(codes, state).float()
+    return {name: codes, **parts}, nf4_dequantise(codes, state)
 
 
 def nf4_nested(name, matrix):

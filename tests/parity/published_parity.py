@@ -6,8 +6,7 @@ Folders of several architectures are written in every format that is read (publi
 the same model in transformers, in single precision, with the numbers the libraries' own dequantisation gives, in bf16,
 as models in bf16 have them: logits, hidden states, routing, and the gradients of LoRA pairs on everything. Then:
 
-  transformers itself opens the fp8 folders (it dequantises where there is no GPU) and nf4 folders it wrote itself,
-  whose linear layers bitsandbytes computes on the CPU;
+  transformers itself opens and dequantises the fp8 folders, and nf4 folders it and bitsandbytes wrote themselves;
   an adapter is merged into the folders: into f32, compared with W + s B A, and, --requantise, into the same format,
   which transformers or the library's dequantisation has to read again with the same logits.
 
@@ -39,14 +38,15 @@ from model_reference import Model
 # Sizes: blocks that are cut (192, 160), and, for transformers' rule of block sizes, whole ones.
 MODELS = {
     "deepseek_v2": {"hidden_size": 192, "moe_intermediate_size": 160, "intermediate_size": 224, "kv_lora_rank": 96},
-    "deepseek_v3": {"hidden_size": 256, "moe_intermediate_size": 128, "intermediate_size": 256, "kv_lora_rank": 96,
-                    "q_lora_rank": 64},
+    "deepseek_v3": {"hidden_size": 256, "moe_intermediate_size": 128, "intermediate_size": 256, "kv_lora_rank": 64,
+                    "q_lora_rank": 64, "v_head_dim": 64, "qk_nope_head_dim": 64, "qk_rope_head_dim": 64},
     "qwen3_moe": {"hidden_size": 128, "moe_intermediate_size": 128, "num_attention_heads": 8, "head_dim": 16,
                   "num_key_value_heads": 2},
     "mixtral": {"hidden_size": 192, "intermediate_size": 160, "num_attention_heads": 6, "num_key_value_heads": 2},
     "olmoe": {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4, "num_key_value_heads": 4},
 }
 WHOLE_BLOCKS = ("deepseek_v3", "qwen3_moe")
+WHOLE_ROWS = ("deepseek_v3", "qwen3_moe", "mixtral", "olmoe")  # of attention: see nf4_dequantise
 RANK, ALPHA = 4, 6.0
 
 
@@ -65,14 +65,16 @@ def write_folder(model, tensors, label):
     return numbers
 
 
-def transformers_logits(folder, sequences, dtype):
-    """Weights in dtype, computed with in single precision."""
+def transformers_logits(folder, sequences):
+    """As transformers opens the folder and dequantises it, into bf16; computed in single precision."""
     model = transformers.AutoModelForCausalLM.from_pretrained(
-        folder, dtype=dtype, attn_implementation="eager", experts_implementation="eager")
+        folder, dtype=torch.bfloat16, attn_implementation="eager", experts_implementation="eager")
     model.eval()
-    for tensor in [*model.parameters(), *model.buffers()] if dtype == torch.bfloat16 else []:
-        if tensor.is_floating_point():  # experts come out of transformers' dequantisation in the scales' type
-            tensor.data = (tensor.data.to(dtype) if tensor.ndim > 1 else tensor.data).float()
+    if getattr(model, "is_loaded_in_4bit", False):
+        model = model.dequantize()
+    for tensor in [*model.parameters(), *model.buffers()]:
+        if tensor.is_floating_point():  # experts come out of transformers' fp8 in the type of the scales
+            tensor.data = (tensor.data.bfloat16() if tensor.ndim > 1 else tensor.data).float()
     with torch.no_grad():
         return torch.cat([model(input_ids=torch.tensor([ids]), use_cache=False).logits[0].float()
                           for ids in sequences])
@@ -124,7 +126,7 @@ def numbers_of(model, folder):
         elif f"{name}.absmax" in file:
             parts = {key[len(name) + 1:]: value for key, value in file.items() if key.startswith(f"{name}.")}
             state = formats.bnb.QuantState.from_dict(parts, torch.device("cpu"))
-            numbers[name] = formats.bnb.dequantize_4bit(file[name], state).float()
+            numbers[name] = formats.nf4_dequantise(file[name], state)
         elif f"{name}_blocks" in file:
             back = formats.convert_moe_packed_tensors(file[f"{name}_blocks"][None], file[f"{name}_scales"][None])
             numbers[name] = back[0].T.contiguous().float()
@@ -161,7 +163,7 @@ def check_merge(table, case, program, model, numbers, sequences, label, place):
     got = program.forward(again, sequences)
     table.add("again", case, "logits", parity.relative_to_rms(got["logits"], run.logits))
     if opens_itself(model, label):
-        logits = transformers_logits(again.folder, sequences, torch.bfloat16)
+        logits = transformers_logits(again.folder, sequences)
         table.add("opened", case, "requantised", parity.relative_to_rms(got["logits"], logits))
 
 
@@ -200,7 +202,7 @@ def check_format(table, program, name, label, seed):
         got = program.forward(model, sequences)
         parity.compare_forward(table, case, got, run)
         if opens_itself(model, label):
-            logits = transformers_logits(folder, sequences, torch.bfloat16)
+            logits = transformers_logits(folder, sequences)
             table.add("opened", case, "logits", parity.relative_to_rms(got["logits"], logits))
         check_lora(table, case, program, model, numbers, sequences)
         check_merge(table, case, program, model, numbers, sequences, label, place)
@@ -225,7 +227,7 @@ def check_own(table, program, name, nested, seed):
         sequences = [rng.integers(model.config["vocab_size"], size=length).tolist() for length in (9, 1, 14)]
         got = program.forward(folder_of(model, quantised), sequences)
         table.add("opened", case, "logits",
-                  parity.relative_to_rms(got["logits"], transformers_logits(quantised, sequences, torch.float32)))
+                  parity.relative_to_rms(got["logits"], transformers_logits(quantised, sequences)))
         table.done(case)
 
 
@@ -250,7 +252,7 @@ def main():
             for label in formats.FORMATS:
                 if arguments.only in f"{name} {label}":
                     check_format(table, program, name, label, arguments.seed)
-            for nested in (False, True):
+            for nested in (False, True) if name in WHOLE_ROWS else ():
                 if arguments.only in f"{name} own nf4{' nested' if nested else ''}":
                     check_own(table, program, name, nested, arguments.seed)
     table.show()
