@@ -23,7 +23,9 @@ static const struct network {
 
 struct settings {
     const char *directory;
-    const char *network;     // NULL: as the numbers say
+    const char *network;  // NULL: as the numbers say
+    const char *quantise; // NULL: weights are 2 bytes each
+    struct mt_quantise_options how;
     int64_t nodes, per_node; // 0 nodes: ranks are all alike
     double node_gigabytes, node_microseconds;
     int64_t ranks, experts, tokens, length, lora_rank, row_bytes;
@@ -109,7 +111,8 @@ static void predict(const struct mt_hf_config *config, const struct settings *se
                                      .weight_bytes = 2,
                                      .row_bytes = settings->row_bytes,
                                      .room = settings->room,
-                                     .max_violation = settings->max_violation};
+                                     .max_violation = settings->max_violation,
+                                     .quantise = settings->how};
     mt_scaling_predict(config, &cluster, &layout, scaling);
 }
 
@@ -123,8 +126,10 @@ static void print_plan(const struct mt_hf_config *config, const struct settings 
            mt_counted((uint64_t)settings->ranks, "rank", "ranks").text, settings->experts,
            mt_counted((uint64_t)settings->tokens, "token", "tokens").text);
     printf("  memory of a rank       %10.3f GB\n", s.memory / 1e9);
-    printf("    frozen weights       %10.3f GB   2 bytes each; routed experts 1/%" PRId64 "\n",
-           s.weights / 1e9, settings->experts);
+    printf("    frozen weights       %10.3f GB   %s; routed experts 1/%" PRId64 "\n", s.weights / 1e9,
+           settings->quantise != NULL ? settings->quantise : "2 bytes each", settings->experts);
+    if (s.unpacked > 0.0)
+        printf("    a layer unpacked     %10.3f GB   in bf16, for products\n", s.unpacked / 1e9);
     printf(
         "    adapters             %10.3f GB   masters, gradients, moments, sums; routed experts' 1/%" PRId64
         "\n",
@@ -224,6 +229,8 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--tokens", CLI_INTEGER, &settings.tokens, "T", "of one rank in one step (8192)"},
         {"--length", CLI_INTEGER, &settings.length, "N", "tokens of a sequence (512)"},
         {"--rank", CLI_INTEGER, &settings.lora_rank, "R", "of LoRA (32)"},
+        {"--quantize", CLI_TEXT, &settings.quantise, "HOW",
+         "frozen weights in fewer bits: fp8, int8, nf4 or mxfp4, then parts, with commas (none)"},
         {"--row-bytes", CLI_INTEGER, &settings.row_bytes, "N", "of an activation: 4, or 2 for 16 bits (4)"},
         {"--flops", CLI_REAL, &settings.teraflops, "TFLOP/S", "a rank sustains, in 10^12 a second (400)"},
         {"--bandwidth", CLI_REAL, &settings.gigabytes, "GB/S",
@@ -242,6 +249,8 @@ static enum mt_status run_verb(struct cli_call *call)
     if (status == MT_OK) status = check(&settings, call);
     if (status != MT_OK) return status;
     if (settings.directory == NULL) settings.directory = call->positional[0];
+    if (settings.quantise != NULL) status = mt_quantise_parse(call->ctx, settings.quantise, &settings.how);
+    if (status != MT_OK) return status;
     return run(call->ctx, &settings);
 }
 
@@ -257,6 +266,7 @@ const struct cli_verb cli_verb_plan = {
         "cost of imbalance is printed. With --nodes ranks of a machine are neighbours, and talk faster.\n"
         "docs/scaling.md has the formulas, and what they are worth.",
     .examples = "  metier plan models/OLMoE-1B-7B --ranks 8 --experts 8\n"
+                "  metier plan models/DeepSeek-V2-Lite --ranks 1 --quantize nf4 --row-bytes 2\n"
                 "  metier plan models/DeepSeek-V3 --nodes 16 --network infiniband-400 --experts 8\n"
                 "  metier plan models/DeepSeek-V3 --ranks 1024 --experts 64 --max-violation 0.5 --table",
     .run = run_verb,

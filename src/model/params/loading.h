@@ -19,6 +19,7 @@ struct mt_params_item {
     bool correction; // the router's correction bias: f32, writable, never trained by a gradient
     bool quantised;  // read from codes and scales
     bool published;  // the folder's own, used as they lie (arch/published.h)
+    bool nested;     // of these: scales are codes, too
 };
 
 struct mt_params_items {

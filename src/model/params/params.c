@@ -216,6 +216,7 @@ static enum mt_status list_items(struct loader *loader)
         assert(item->stored != NULL); // mt_params_check has looked
         item->correction = item->tensor.part == MT_PART_ROUTER && item->tensor.rank == 1;
         item->published = found.quantised;
+        item->nested = found.quantised && mt_tensor_present(&found.matrix.nested_scales);
         item->quantised = found.quantised || mt_quantise_takes(&loader->selection->quantise, &item->tensor);
     }
     return MT_OK;
@@ -623,7 +624,7 @@ enum mt_status mt_params_load(struct mt_device *device, const struct mt_model_de
     if (status == MT_OK) {
         status = mt_params_select(loader.ctx, desc, loader.selection, &loader.items, params);
     }
-    if (status == MT_OK) status = mt_quantised_check(loader.ctx, &loader.items);
+    if (status == MT_OK) status = mt_quantised_check(loader.ctx, &loader.selection->quantise, &loader.items);
     if (status == MT_OK) status = make_memory(&loader);
     if (status == MT_OK) status = clear_masters(&loader);
     if (status == MT_OK) status = fill_values(&loader);

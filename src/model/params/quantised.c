@@ -107,20 +107,37 @@ static enum mt_status refuse_training(struct mt_context *ctx, const struct mt_pa
                    item->tensor.name, part);
 }
 
-enum mt_status mt_quantised_check(struct mt_context *ctx, const struct mt_params_items *items)
+/* The experts of one projection follow each other, and are computed together. */
+static enum mt_status check_alike(struct mt_context *ctx, const struct mt_params_item *item)
 {
+    const struct mt_params_item *before = item - 1;
+    if (item->tensor.expert < 1) return MT_OK;
+    if (item->published != before->published) {
+        return mt_fail(ctx, MT_ERR_FORMAT,
+                       "%s is in %s, and the expert before it in %s: a layer's experts have to be alike",
+                       item->tensor.name, item->published ? "codes" : "floats",
+                       item->published ? "floats" : "codes");
+    }
+    if (item->nested == before->nested) return MT_OK;
+    return mt_fail(ctx, MT_ERR_FORMAT, "%s has nested scales or has none, and the expert before it otherwise",
+                   item->tensor.name);
+}
+
+enum mt_status mt_quantised_check(struct mt_context *ctx, const struct mt_quantise_options *options,
+                                  const struct mt_params_items *items)
+{
+    bool found[MT_MODEL_PART_COUNT] = {false};
     for (size_t i = 0; i < items->count; i++) {
         const struct mt_params_item *item = &items->item[i];
+        found[item->tensor.part] = found[item->tensor.part] || item->quantised;
         if (item->quantised && item->trainable == MT_TRAINABLE_FULL) return refuse_training(ctx, item);
-        if (item->tensor.expert < 1) continue; // experts of one projection follow each other
-        bool alike = item->quantised == items->item[i - 1].quantised &&
-                     item->published == items->item[i - 1].published;
-        if (!alike) {
-            return mt_fail(ctx, MT_ERR_FORMAT,
-                           "%s is in %s, and the expert before it in %s: a layer's experts have to be alike",
-                           item->tensor.name, item->published ? "codes" : "floats",
-                           item->published ? "floats" : "codes");
-        }
+        enum mt_status status = check_alike(ctx, item);
+        if (status != MT_OK) return status;
+    }
+    for (int part = 0; part < MT_MODEL_PART_COUNT; part++) {
+        if (!options->on || !options->part[part] || found[part]) continue;
+        return mt_fail(ctx, MT_ERR_USAGE, "%s are to be quantised, and the model has none of them",
+                       mt_model_part_key((enum mt_model_part)part));
     }
     return MT_OK;
 }

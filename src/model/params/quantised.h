@@ -44,8 +44,10 @@ void mt_quantised_lay_out(struct mt_quantised_layout *layout, const struct mt_mo
 /* Bytes of copies, once all matrices are placed; the next layout begins as this one says. */
 size_t mt_quantised_copy_bytes(struct mt_quantised_layout *layout);
 
-/* Refuses what is trained itself and is in codes, and experts of which only some are. */
-enum mt_status mt_quantised_check(struct mt_context *ctx, const struct mt_params_items *items);
+/* Refuses what is trained itself and is in codes, parts that have no matrix, and experts unlike each other.
+ */
+enum mt_status mt_quantised_check(struct mt_context *ctx, const struct mt_quantise_options *options,
+                                  const struct mt_params_items *items);
 
 /* Makes codes and scales of the stored numbers, on the host, and brings them to the device. */
 enum mt_status mt_quantised_fill(struct mt_device *device, const struct mt_params_item *item,
