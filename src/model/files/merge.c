@@ -5,11 +5,12 @@
 #include <omp.h>
 #include <string.h>
 
-#include "formats/safetensors/checkpoint.h"
+#include "arch/published_write.h"
 #include "formats/text/printable.h"
 #include "model/adapters/adapter_parts.h"
 #include "model/adapters/router_bias.h"
 #include "model/files/carried_files.h"
+#include "model/files/merge_format.h"
 #include "model/files/rewrite.h"
 #include "model/params/loading.h"
 
@@ -125,6 +126,14 @@ static void choose(void *self, struct mt_rewrite_tensor *tensor)
         tensor->to = MT_F32;
     }
     if (tensor->rank != 2) return;
+    if (tensor->stored != NULL && tensor->part >= 0) { // floats that were read as codes in training
+        const struct mt_quantise_options *quantise = &merger->adapter.quantise;
+        const struct mt_model_tensor taken = {
+            .part = (enum mt_model_part)tensor->part, .rank = 2, .dim = {tensor->dim[0], tensor->dim[1]}};
+        tensor->quantised = mt_quantise_takes(quantise, &taken);
+        tensor->format = quantise->format;
+        tensor->nested = quantise->nested;
+    }
     mt_params_module_name(tensor->name, module, sizeof module);
     const struct mt_adapter_pair *pair = mt_adapter_find(&merger->adapter, module);
     tensor->change = pair;
@@ -230,30 +239,72 @@ static void report_loss(const struct merger *merger, const struct mt_rewrite_res
     }
 }
 
-static enum mt_status write_folder(struct merger *merger, struct mt_merge_result *result)
+/* The format of the weights: the folder's, or the one they were read in while the adapter was trained. */
+static const char *format_of(const struct merger *merger)
 {
     enum mt_hf_quant_method method = merger->config.quant.method;
-    bool quantised = method != MT_HF_QUANT_NONE;
+    if (method != MT_HF_QUANT_NONE) return mt_hf_quant_name(method);
+    return merger->adapter.quantise.on ? mt_quantised_name(merger->adapter.quantise.format) : NULL;
+}
+
+/* Refuses a result in codes where there are none, or some of one format and some of another. */
+static enum mt_status check_format(const struct merger *merger)
+{
+    const struct mt_quantise_options *quantise = &merger->adapter.quantise;
+    const char *directory = merger->options->directory;
+    if (!merger->options->requantise) return MT_OK;
+    if (format_of(merger) == NULL) {
+        return mt_fail(merger->ctx, MT_ERR_USAGE,
+                       "%s is not quantised: there is no format to write it in again", directory);
+    }
+    if (quantise->on && strcmp(format_of(merger), mt_quantised_name(quantise->format)) != 0) {
+        return mt_fail(merger->ctx, MT_ERR_UNSUPPORTED,
+                       "%s is in %s, and the adapter was trained on the rest of it in %s: a folder has one "
+                       "format. Leave --requantise out",
+                       directory, format_of(merger), mt_quantised_name(quantise->format));
+    }
+    if (quantise->on && mt_published_config(quantise->format, quantise->nested) == NULL) {
+        return mt_fail(merger->ctx, MT_ERR_UNSUPPORTED,
+                       "the adapter was trained on weights in %s, which no folder is written in: leave "
+                       "--requantise out",
+                       format_of(merger));
+    }
+    return MT_OK;
+}
+
+/* quantization_config of the result: NULL where it is the model's, or none as before. */
+static enum mt_status describe_format(const struct merger *merger, struct mt_json_text *text,
+                                      const char **quantisation)
+{
+    bool published = merger->config.quant.method != MT_HF_QUANT_NONE;
+    *quantisation = published && !merger->options->requantise ? "" : NULL;
+    if (!merger->options->requantise || published) return MT_OK;
+    enum mt_status status = mt_merge_describe_format(&merger->config, &merger->adapter.quantise, text);
+    *quantisation = text->bytes;
+    return status;
+}
+
+static enum mt_status write_folder(struct merger *merger, struct mt_merge_result *result)
+{
     const struct mt_rewrite_source source = {
         .self = merger, .choose = choose, .fill = fill, .add_files = add_files};
-    const struct mt_rewrite_options options = {
+    struct mt_rewrite_options options = {
         .directory = merger->options->directory,
         .out = merger->options->out,
         .dtype = merger->options->dtype,
         .shard_bytes = merger->options->shard_bytes,
-        .quantisation = quantised && !merger->options->requantise ? "" : NULL,
         .requantise = merger->options->requantise,
         .progress = merger->options->progress,
         .label = "merging",
     };
-    struct mt_rewrite_result written;
-    if (merger->options->requantise && !quantised) {
-        return mt_fail(merger->ctx, MT_ERR_USAGE,
-                       "%s is not quantised: there is no format to write it in again",
-                       merger->options->directory);
-    }
-    enum mt_status status =
-        mt_rewrite(merger->ctx, &merger->config, &merger->checkpoint, &source, &options, &written);
+    struct mt_rewrite_result written = {0};
+    struct mt_json_text text;
+    mt_json_text_init(&text, merger->ctx);
+    enum mt_status status = check_format(merger);
+    if (status == MT_OK) status = describe_format(merger, &text, &options.quantisation);
+    if (status == MT_OK)
+        status = mt_rewrite(merger->ctx, &merger->config, &merger->checkpoint, &source, &options, &written);
+    mt_json_text_free(&text);
     if (status != MT_OK || result == NULL) return status;
     *result = (struct mt_merge_result){
         .merged = written.changed,
@@ -264,7 +315,7 @@ static enum mt_status write_folder(struct merger *merger, struct mt_merge_result
         .files = written.files,
         .carried = written.carried,
         .narrow = written.narrow,
-        .format = quantised ? mt_hf_quant_name(method) : NULL,
+        .format = format_of(merger),
         .codes = written.codes,
         .left_out = written.left_out,
     };

@@ -3,8 +3,9 @@
  * to the type they are written in. Written as a stream, tensor by tensor, so the model may be far larger than
  * memory; the folder appears whole or not at all.
  *
- * Where the model is quantised, W is what its codes stand for, and the result is in floats, or, with
- * `requantise`, in codes again: those of weights without a pair as they lie, the others made of the sums.
+ * Where the model is quantised, in its folder or while the adapter was trained, W is what its codes stand
+ * for, and the result is in floats, or, with `requantise`, in codes again: those of weights without a pair as
+ * they lie, the others made of the sums.
  */
 #ifndef MT_MODEL_MERGE_H
 #define MT_MODEL_MERGE_H

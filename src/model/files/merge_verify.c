@@ -64,8 +64,6 @@ static enum mt_status run_folder(struct mt_device *device, const char *directory
     if (adapter_path != NULL) {
         status = mt_adapter_open_for(ctx, adapter_path, directory, &adapter);
         if (status == MT_OK) mt_adapter_select(&adapter, &options.selection);
-        options.selection.quantise =
-            (struct mt_quantise_options){0}; // the pairs went into the weights as stored
     }
     if (status == MT_OK) status = mt_model_open(device, directory, &options, &model);
     if (status == MT_OK && adapter_path != NULL) status = mt_adapter_apply(&adapter, mt_model_params(model));
