@@ -377,12 +377,189 @@ static void scales_that_are_none(void **state)
     }
 }
 
+// ------------------------------------------------------------------ a layer's experts
+
+/* Loads a folder; the message of a refusal, or "". */
+static void load(const char *directory, char *said, size_t bytes)
+{
+    struct opened opened;
+    struct mt_device *device = NULL;
+    struct mt_params params;
+    open_folder(directory, &opened);
+    assert_int_equal(mt_device_create(&opened.ctx, "cpu", 1, &device), MT_OK);
+    enum mt_status status = mt_params_load(device, &opened.desc, &opened.checkpoint, NULL, &params);
+    (void)snprintf(said, bytes, "%s", status == MT_OK ? "" : opened.ctx.message);
+    if (status == MT_OK) mt_params_free(&params);
+    mt_device_destroy(device);
+    close_folder(&opened);
+}
+
+/* One tensor of a file that is put together here. */
+struct piece {
+    struct mt_safetensors_spec spec;
+    uint8_t *data;
+};
+
+static void add_piece(struct piece *pieces, size_t *count, const struct mt_safetensors_spec *spec,
+                      const void *data)
+{
+    size_t bytes = (size_t)bytes_of(spec);
+    pieces[*count] = (struct piece){.spec = *spec, .data = malloc(bytes)};
+    assert_non_null(pieces[*count].data);
+    memcpy(pieces[*count].data, data, bytes);
+    *count += 1;
+}
+
+static void write_pieces(struct piece *pieces, size_t count, const char *to)
+{
+    static struct mt_safetensors_spec specs[1024];
+    struct mt_checkpoint_writer writer;
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    assert_true(count <= sizeof specs / sizeof specs[0]);
+    for (size_t i = 0; i < count; i++) specs[i] = pieces[i].spec;
+    assert_int_equal(mt_checkpoint_writer_open(&ctx, to, specs, count, MT_CHECKPOINT_SHARD_BYTES, &writer),
+                     MT_OK);
+    for (size_t i = 0; i < count; i++) {
+        size_t bytes = (size_t)bytes_of(&specs[i]);
+        assert_int_equal(mt_checkpoint_writer_write(&writer, pieces[i].data, bytes), MT_OK);
+        free(pieces[i].data);
+    }
+    assert_int_equal(mt_checkpoint_writer_finish(&writer), MT_OK);
+}
+
+static struct mt_safetensors_spec spec_of(const struct mt_safetensors_tensor *info)
+{
+    struct mt_safetensors_spec spec = {.name = info->name, .dtype = info->dtype, .rank = info->rank};
+    memcpy(spec.dim, info->dim, sizeof info->dim);
+    return spec;
+}
+
+/* Some experts in floats, the others in codes. */
+static void experts_unlike_each_other(void **state)
+{
+    static struct piece pieces[1024];
+    static const char odd[] = "model.layers.0.mlp.experts.1.up_proj.weight";
+    const struct workplace *place = *state;
+    struct opened source;
+    struct opened plain;
+    char coded[128];
+    char out[128];
+    char said[MT_MESSAGE_BYTES];
+    size_t count = 0;
+    (void)workplace_path(place, "coded", coded, sizeof coded);
+    (void)workplace_path(place, "out", out, sizeof out);
+    make_coded(place, NF4, coded, out);
+    open_folder(coded, &source);
+    open_folder(place->directory, &plain);
+    for (size_t i = 0; i < source.checkpoint.tensor_count; i++) {
+        const struct mt_safetensors_tensor *info = source.checkpoint.tensors[i].info;
+        if (strncmp(info->name, odd, sizeof odd - 1) == 0 && info->name[sizeof odd - 1] != '\0') continue;
+        if (strcmp(info->name, odd) == 0) info = mt_checkpoint_find(&plain.checkpoint, odd);
+        struct mt_safetensors_spec spec = spec_of(info);
+        add_piece(pieces, &count, &spec, info->data);
+    }
+    write_pieces(pieces, count, out);
+    load(out, said, sizeof said);
+    if (strstr(said, "experts.1.up_proj.weight is in floats, and the expert before it in codes") == NULL)
+        fail_msg("'%s'", said);
+    close_folder(&plain);
+    close_folder(&source);
+    unmake_coded(place);
+}
+
+/* Blocks or scales of a layer's experts, of one matrix after the other: [n, 2 I, ...] or [n, d, ...]. */
+static void put_together(const struct mt_checkpoint *source, int64_t experts, bool down, const char *ending,
+                         char name[128], struct piece *pieces, size_t *count)
+{
+    static const char *const projections[] = {"gate_proj", "up_proj"};
+    uint8_t *data = NULL;
+    size_t used = 0;
+    struct mt_safetensors_spec spec = {0};
+    for (int64_t e = 0; e < experts; e++) {
+        for (int p = 0; p < (down ? 1 : 2); p++) {
+            char each[192];
+            (void)snprintf(each, sizeof each, "model.layers.0.mlp.experts.%lld.%s.weight_%s", (long long)e,
+                           down ? "down_proj" : projections[p], ending);
+            const struct mt_safetensors_tensor *info = mt_checkpoint_find(source, each);
+            assert_non_null(info);
+            spec = spec_of(info);
+            data = realloc(data, used + info->bytes);
+            assert_non_null(data);
+            memcpy(data + used, info->data, (size_t)info->bytes);
+            used += (size_t)info->bytes;
+        }
+    }
+    memmove(spec.dim + 1, spec.dim, (size_t)spec.rank * sizeof *spec.dim);
+    spec.dim[0] = experts;
+    spec.dim[1] *= down ? 1 : 2;
+    spec.rank++;
+    (void)snprintf(name, 128, "model.layers.0.mlp.experts.%s_%s", down ? "down_proj" : "gate_up_proj",
+                   ending);
+    spec.name = name;
+    add_piece(pieces, count, &spec, data);
+    free(data);
+}
+
+/* As gpt-oss has them: the same numbers as matrix by matrix. */
+static void experts_together(void **state)
+{
+    static struct piece pieces[1024];
+    static const char inside[] = "model.layers.0.mlp.experts.";
+    const struct workplace *place = *state;
+    struct opened source;
+    struct opened changed;
+    struct mt_model_tensor tensor;
+    char names[4][128];
+    char coded[128];
+    char out[128];
+    char said[MT_MESSAGE_BYTES];
+    size_t count = 0;
+    size_t compared = 0;
+    (void)workplace_path(place, "coded", coded, sizeof coded);
+    (void)workplace_path(place, "out", out, sizeof out);
+    make_coded(place, MXFP4, coded, out);
+    open_folder(coded, &source);
+    for (size_t i = 0; i < source.checkpoint.tensor_count; i++) {
+        const struct mt_safetensors_tensor *info = source.checkpoint.tensors[i].info;
+        struct mt_safetensors_spec spec = spec_of(info);
+        if (strncmp(info->name, inside, sizeof inside - 1) != 0) add_piece(pieces, &count, &spec, info->data);
+    }
+    for (int i = 0; i < 4; i++)
+        put_together(&source.checkpoint, source.config.experts, i % 2 == 1, i < 2 ? "blocks" : "scales",
+                     names[i], pieces, &count);
+    write_pieces(pieces, count, out);
+    open_folder(out, &changed);
+    struct mt_model_tensors walk = mt_model_tensors_begin(&changed.config);
+    while (mt_model_tensors_next(&walk, &tensor)) {
+        struct mt_published one;
+        struct mt_published other;
+        assert_int_equal(mt_published_find(&source.config, &source.checkpoint, &tensor, &one), MT_OK);
+        if (mt_published_find(&changed.config, &changed.checkpoint, &tensor, &other) != MT_OK)
+            fail_msg("%s %s", tensor.name, changed.ctx.message);
+        if (!one.quantised || tensor.expert < 0 || tensor.layer > 0) continue;
+        assert_memory_equal(one.matrix.codes.data, other.matrix.codes.data,
+                            (size_t)mt_tensor_count(&one.matrix.codes));
+        assert_memory_equal(one.matrix.scales.data, other.matrix.scales.data,
+                            (size_t)mt_tensor_count(&one.matrix.scales));
+        compared++;
+    }
+    assert_int_equal(compared, 3 * source.config.experts);
+    load(out, said, sizeof said);
+    assert_string_equal(said, "");
+    close_folder(&changed);
+    close_folder(&source);
+    unmake_coded(place);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(written_is_read, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(parts_that_do_not_fit, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(scales_that_are_none, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(experts_unlike_each_other, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(experts_together, workplace_open, workplace_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
