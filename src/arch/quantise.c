@@ -91,6 +91,23 @@ const char *mt_quantise_text(const struct mt_quantise_options *options, char tex
     return text;
 }
 
+void mt_quantise_as_published(const struct mt_hf_config *config, struct mt_quantise_options *options)
+{
+    static const enum mt_quantised_format formats[] = {
+        [MT_HF_QUANT_FP8] = MT_QUANTISED_FP8,
+        [MT_HF_QUANT_NF4] = MT_QUANTISED_NF4,
+        [MT_HF_QUANT_MXFP4] = MT_QUANTISED_MXFP4,
+    };
+    enum mt_hf_quant_method method = config->quant.method;
+    *options = (struct mt_quantise_options){.on = method != MT_HF_QUANT_NONE};
+    if (!options->on) return;
+    options->format = formats[method];
+    for (int part = 0; part < MT_MODEL_PART_COUNT; part++) {
+        bool all = method != MT_HF_QUANT_MXFP4 && may_be_quantised((enum mt_model_part)part);
+        options->part[part] = all || part == MT_PART_EXPERTS;
+    }
+}
+
 bool mt_quantise_takes(const struct mt_quantise_options *options, const struct mt_model_tensor *tensor)
 {
     return options->on && options->part[tensor->part] && tensor->rank == 2 && tensor->dim[0] > 1;

@@ -34,6 +34,12 @@ enum mt_status mt_quantise_parse(struct mt_context *ctx, const char *text,
 #define MT_QUANTISE_TEXT_BYTES 96
 const char *mt_quantise_text(const struct mt_quantise_options *options, char text[MT_QUANTISE_TEXT_BYTES]);
 
+/*
+ * The options that store a model as its published folder does, as far as a config tells: every linear layer
+ * of the layers but the router's, or, in mxfp4, the routed experts. Off where the folder is in floats.
+ */
+void mt_quantise_as_published(const struct mt_hf_config *config, struct mt_quantise_options *options);
+
 /* True for the matrices that are to be quantised: of its parts, but no gate of one row. */
 bool mt_quantise_takes(const struct mt_quantise_options *options, const struct mt_model_tensor *tensor);
 

@@ -184,11 +184,16 @@ static enum mt_status print_table(struct mt_context *ctx, const struct mt_hf_con
     return cli_table_print(&table, stdout);
 }
 
-static enum mt_status run(struct mt_context *ctx, const struct settings *settings)
+static enum mt_status run(struct mt_context *ctx, struct settings *settings)
 {
     struct mt_hf_config config;
     enum mt_status status = mt_hf_config_read_folder(ctx, settings->directory, &config);
     if (status != MT_OK) return status;
+    char format[MT_QUANTISE_TEXT_BYTES];
+    if (settings->quantise == NULL && config.quant.method != MT_HF_QUANT_NONE) {
+        mt_quantise_as_published(&config, &settings->how);
+        settings->quantise = mt_quantise_text(&settings->how, format);
+    }
     if (settings->experts > config.experts) {
         status = mt_fail(ctx, MT_ERR_USAGE, "--experts is %" PRId64 ", but there are %" PRId64 " experts",
                          settings->experts, (int64_t)config.experts);

@@ -328,7 +328,9 @@ static enum mt_status read_router(struct mt_analysis *run, const struct mt_linea
     enum mt_status status = mt_device_buffer_create(run->device, count * sizeof(float), &buffer);
     if (status != MT_OK) return status;
     struct mt_tensor sum = mt_tensor_2d(buffer.data, MT_F32, run->experts, run->width);
-    status = mt_copy(run->device, &(struct mt_copy_args){.x = router->weight, .y = sum});
+    const struct mt_tensor *weight = NULL;
+    status = mt_linear_weight(run->device, router, &weight);
+    if (status == MT_OK) status = mt_copy(run->device, &(struct mt_copy_args){.x = *weight, .y = sum});
     if (status == MT_OK && mt_linear_has_lora(router)) {
         status = mt_gemm(run->device, &(struct mt_gemm_args){.a = router->b,
                                                              .b = router->a,

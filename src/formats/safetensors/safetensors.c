@@ -2,6 +2,7 @@
 #include "formats/safetensors/safetensors.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,18 @@ const char *mt_safetensors_dtype_name(enum mt_safetensors_dtype dtype)
 size_t mt_safetensors_dtype_bytes(enum mt_safetensors_dtype dtype)
 {
     return dtypes[dtype].bytes;
+}
+
+struct mt_safetensors_shape mt_safetensors_shape(int rank, const int64_t *dim)
+{
+    struct mt_safetensors_shape shape = {"["};
+    size_t used = 1;
+    for (int i = 0; i < rank; i++) {
+        used += (size_t)snprintf(shape.text + used, sizeof shape.text - used, "%s%lld", i > 0 ? ", " : "",
+                                 (long long)dim[i]);
+    }
+    (void)snprintf(shape.text + used, sizeof shape.text - used, "]");
+    return shape;
 }
 
 enum mt_safetensors_dtype mt_safetensors_dtype_of(enum mt_dtype dtype)

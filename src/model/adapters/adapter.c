@@ -433,7 +433,9 @@ enum mt_status mt_adapter_apply(const struct mt_adapter *adapter, struct mt_para
         applied++;
     }
     if (applied != 2 * adapter->module_count) return fail_unused(adapter, params);
-    enum mt_status status = check_head(adapter, params, adapter->head, &params->head.weight);
+    const struct mt_tensor *head = NULL;
+    enum mt_status status = mt_linear_weight(params->device, &params->head, &head);
+    if (status == MT_OK) status = check_head(adapter, params, adapter->head, head);
     if (status == MT_OK) status = check_head(adapter, params, adapter->head_bias, &params->head.bias);
     if (status == MT_OK) status = mt_router_bias_apply(&adapter->biases, params);
     return status == MT_OK ? mt_params_round(params) : status;

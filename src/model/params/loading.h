@@ -17,7 +17,9 @@ struct mt_params_item {
     const struct mt_safetensors_tensor *stored; // borrowed from the checkpoint
     enum mt_trainable trainable;
     bool correction; // the router's correction bias: f32, writable, never trained by a gradient
-    bool quantised;  // stored as codes and scales
+    bool quantised;  // read from codes and scales
+    bool published;  // the folder's own, used as they lie (arch/published.h)
+    bool nested;     // of these: scales are codes, too
 };
 
 struct mt_params_items {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "arch/model_check.h"
+#include "arch/published.h"
 #include "base/rng.h"
 #include "formats/text/printable.h"
 #include "metier/ops.h"
@@ -208,10 +209,15 @@ static enum mt_status list_items(struct loader *loader)
     for (size_t i = 0; i < count; i++) {
         struct mt_params_item *item = &loader->items.item[i];
         (void)mt_model_tensors_next(&walk, &item->tensor);
-        item->stored = mt_checkpoint_find(loader->checkpoint, item->tensor.name);
+        struct mt_published found;
+        status = mt_published_find(loader->desc->config, loader->checkpoint, &item->tensor, &found);
+        if (status != MT_OK) return mt_fail_within(loader->ctx, status, "%s", item->tensor.name);
+        item->stored = found.part[MT_PUBLISHED_CODES];
         assert(item->stored != NULL); // mt_params_check has looked
         item->correction = item->tensor.part == MT_PART_ROUTER && item->tensor.rank == 1;
-        item->quantised = mt_quantise_takes(&loader->selection->quantise, &item->tensor);
+        item->published = found.quantised;
+        item->nested = found.quantised && mt_tensor_present(&found.matrix.nested_scales);
+        item->quantised = found.quantised || mt_quantise_takes(&loader->selection->quantise, &item->tensor);
     }
     return MT_OK;
 }
@@ -239,7 +245,7 @@ static enum mt_status prepare_experts(struct loader *loader, struct mt_expert_vi
         *arrays[i] = memory;
     }
     const struct mt_quantise_options *quantise = &loader->selection->quantise;
-    if (quantise->on && quantise->part[MT_PART_EXPERTS]) {
+    if (quantise->on || desc->config->quant.method != MT_HF_QUANT_NONE) { // whether it is used, lay_out says
         void *memory = NULL;
         size_t bytes = (size_t)desc->experts * sizeof(struct mt_quantised);
         enum mt_status status = mt_arena_allocate(&loader->params->arena, bytes, &memory);
@@ -252,7 +258,6 @@ static enum mt_status prepare_experts(struct loader *loader, struct mt_expert_vi
     bool down = strcmp(projection_name, desc->names.down) == 0;
     *projection = (struct mt_expert_linear){
         .weight = {.stored = views->weight,
-                   .quantised = views->quantised,
                    .count = desc->experts,
                    .out = down ? desc->width : desc->expert_width,
                    .in = down ? desc->expert_width : desc->width},
@@ -321,6 +326,14 @@ static bool usable_in_place(const struct loader *loader, const struct mt_params_
 static enum mt_status lay_out_quantised(struct loader *loader, const struct mt_params_item *item,
                                         const struct mt_params_place *place)
 {
+    struct mt_quantised found = {0};
+    const struct mt_quantised *own = item->published ? &found : NULL;
+    if (item->published) {
+        enum mt_status status = mt_published_place(loader->device, loader->desc->config, loader->checkpoint,
+                                                   &item->tensor, &found);
+        if (status != MT_OK) return status;
+        loader->params->mapped += mt_published_mapped(&found);
+    }
     if (place->experts != NULL) {
         const struct mt_comm *ranks = loader->selection->expert_ranks;
         int all = loader->desc->experts;
@@ -331,7 +344,8 @@ static enum mt_status lay_out_quantised(struct loader *loader, const struct mt_p
                                                    .number = (int)item->tensor.expert - first,
                                                    .here =
                                                        mt_expert_ranks_first(all, rank + 1, size) - first};
-        mt_quantised_lay_out(&loader->quantised, &item->tensor, &expert,
+        place->experts->weight.quantised = place->views->quantised;
+        mt_quantised_lay_out(&loader->quantised, &item->tensor, &expert, own,
                              &place->views->quantised[item->tensor.expert], place->value);
         return MT_OK;
     }
@@ -343,7 +357,7 @@ static enum mt_status lay_out_quantised(struct loader *loader, const struct mt_p
         place->linear->quantised = memory;
     }
     struct mt_quantised *matrix = (struct mt_quantised *)place->linear->quantised; // ours, from the arena
-    mt_quantised_lay_out(&loader->quantised, &item->tensor, NULL, matrix, place->value);
+    mt_quantised_lay_out(&loader->quantised, &item->tensor, NULL, own, matrix, place->value);
     return MT_OK;
 }
 
@@ -550,7 +564,9 @@ static enum mt_status fill_item(struct loader *loader, const struct mt_params_it
     if (item->quantised) {
         const struct mt_quantised *matrix =
             place.experts != NULL ? &place.views->quantised[item->tensor.expert] : place.linear->quantised;
-        status = mt_quantised_fill(loader->device, item, matrix);
+        status = item->published ? mt_published_fill(loader->device, loader->desc->config, loader->checkpoint,
+                                                     &item->tensor, matrix)
+                                 : mt_quantised_fill(loader->device, item, matrix);
     } else if (!usable_in_place(loader, item)) {
         status = mt_device_upload(loader->device, place.value->data, item->stored->data,
                                   (size_t)item->stored->bytes);

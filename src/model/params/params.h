@@ -75,6 +75,18 @@ struct mt_linear {
     uint64_t stream; // of its dropout; the step is added by the caller
 };
 
+/* Its weight as products read it, however it is stored; lasts as mt_weight_operand's. */
+static inline enum mt_status mt_linear_weight(struct mt_device *device, const struct mt_linear *linear,
+                                              const struct mt_tensor **operand)
+{
+    const struct mt_weight weight = {.stored = &linear->weight,
+                                     .quantised = linear->quantised,
+                                     .count = 1,
+                                     .out = linear->weight.dim[0],
+                                     .in = linear->weight.dim[1]};
+    return mt_weight_operand(device, &weight, NULL, operand);
+}
+
 /* The same for the routed experts of a layer: n linear layers of one shape, as arrays for the grouped
  * products. */
 struct mt_expert_linear {

@@ -23,17 +23,22 @@ static size_t at_least(size_t most, size_t bytes)
     return most > bytes ? most : bytes;
 }
 
-/* Memory of every part but the map, which is there. */
+/* Memory of every part that has none. */
 static void plan_matrix(struct mt_quantised_layout *layout, struct mt_quantised *matrix)
 {
     struct mt_tensor *parts[MT_QUANTISED_TENSORS];
     mt_quantised_each(matrix, parts);
-    for (int i = 0; i < MT_QUANTISED_TENSORS - 1; i++) {
-        if (!mt_tensor_present(parts[i])) continue;
+    for (int i = 0; i < MT_QUANTISED_TENSORS; i++) {
+        if (!mt_tensor_present(parts[i]) || parts[i]->data != NULL) continue;
         struct mt_tensor flat = mt_plan_1d(&layout->codes, parts[i]->dtype, mt_tensor_count(parts[i]));
         parts[i]->data = flat.data;
     }
-    matrix->nested_map = layout->map;
+}
+
+/* The routers of a published folder may be in codes; they are read beside the shared experts. */
+static enum mt_model_part beside(enum mt_model_part part)
+{
+    return part == MT_PART_ROUTER ? MT_PART_SHARED : part;
 }
 
 /* Where a copy begins: after the others of its part in this layer, or an expert's own place. */
@@ -41,9 +46,10 @@ static size_t place_of(struct mt_quantised_layout *layout, const struct mt_model
                        const struct mt_quantised_expert *expert, size_t bytes)
 {
     if (expert == NULL) {
-        size_t place = layout->used[tensor->part];
-        layout->used[tensor->part] += bytes;
-        layout->most[tensor->part] = at_least(layout->most[tensor->part], layout->used[tensor->part]);
+        enum mt_model_part part = beside(tensor->part);
+        size_t place = layout->used[part];
+        layout->used[part] += bytes;
+        layout->most[part] = at_least(layout->most[part], layout->used[part]);
         return place;
     }
     size_t all = (size_t)expert->here * bytes;
@@ -53,15 +59,22 @@ static size_t place_of(struct mt_quantised_layout *layout, const struct mt_model
 }
 
 void mt_quantised_lay_out(struct mt_quantised_layout *layout, const struct mt_model_tensor *tensor,
-                          const struct mt_quantised_expert *expert, struct mt_quantised *matrix,
-                          struct mt_tensor *copy)
+                          const struct mt_quantised_expert *expert, const struct mt_quantised *found,
+                          struct mt_quantised *matrix, struct mt_tensor *copy)
 {
     int64_t out = tensor->dim[0];
     int64_t in = tensor->dim[1];
     if (tensor->layer != layout->layer) memset(layout->used, 0, sizeof layout->used);
     layout->layer = tensor->layer;
-    *matrix = mt_quantised_shape(layout->options->format, layout->options->nested, out, in);
-    plan_matrix(layout, matrix);
+    if (found != NULL) {
+        *matrix = *found;
+        plan_matrix(layout, matrix);
+    } else {
+        *matrix = mt_quantised_shape(layout->options->format, layout->options->nested, out, in);
+        matrix->nested_map = (struct mt_tensor){0}; // one for all
+        plan_matrix(layout, matrix);
+        matrix->nested_map = layout->map;
+    }
     struct mt_planner size = {0};
     (void)mt_plan_2d(&size, MT_BF16, out, in);
     size_t place = place_of(layout, tensor, expert, size.bytes);
@@ -72,10 +85,43 @@ size_t mt_quantised_copy_bytes(struct mt_quantised_layout *layout)
 {
     layout->behind_shared = layout->most[MT_PART_SHARED];
     size_t moe = layout->most[MT_PART_SHARED] + layout->most[MT_PART_EXPERTS];
-    return at_least(at_least(moe, layout->most[MT_PART_ATTENTION]), layout->most[MT_PART_DENSE]);
+    size_t others = at_least(layout->most[MT_PART_DENSE], layout->most[MT_PART_LM_HEAD]);
+    return at_least(at_least(moe, layout->most[MT_PART_ATTENTION]), others);
 }
 
 // ------------------------------------------------------------------ what cannot be
+
+static enum mt_status refuse_training(struct mt_context *ctx, const struct mt_params_item *item)
+{
+    const char *part = mt_model_part_key(item->tensor.part);
+    if (item->published) {
+        return mt_fail(
+            ctx, MT_ERR_USAGE,
+            "%s is trained itself, and the model's folder has it in codes, which cannot learn. Train "
+            "it with LoRA (train: lora), or leave %s out of the targets",
+            item->tensor.name, part);
+    }
+    return mt_fail(ctx, MT_ERR_USAGE,
+                   "%s is trained itself, and would be quantised: codes cannot learn. Train it with LoRA "
+                   "(train: lora), leave %s out of the targets, or leave it out of quantize.parts",
+                   item->tensor.name, part);
+}
+
+/* The experts of one projection follow each other, and are computed together. */
+static enum mt_status check_alike(struct mt_context *ctx, const struct mt_params_item *item)
+{
+    const struct mt_params_item *before = item - 1;
+    if (item->tensor.expert < 1) return MT_OK;
+    if (item->published != before->published) {
+        return mt_fail(ctx, MT_ERR_FORMAT,
+                       "%s is in %s, and the expert before it in %s: a layer's experts have to be alike",
+                       item->tensor.name, item->published ? "codes" : "floats",
+                       item->published ? "floats" : "codes");
+    }
+    if (item->nested == before->nested) return MT_OK;
+    return mt_fail(ctx, MT_ERR_FORMAT, "%s has nested scales or has none, and the expert before it otherwise",
+                   item->tensor.name);
+}
 
 enum mt_status mt_quantised_check(struct mt_context *ctx, const struct mt_quantise_options *options,
                                   const struct mt_params_items *items)
@@ -84,12 +130,9 @@ enum mt_status mt_quantised_check(struct mt_context *ctx, const struct mt_quanti
     for (size_t i = 0; i < items->count; i++) {
         const struct mt_params_item *item = &items->item[i];
         found[item->tensor.part] = found[item->tensor.part] || item->quantised;
-        if (!item->quantised || item->trainable != MT_TRAINABLE_FULL) continue;
-        const char *part = mt_model_part_key(item->tensor.part);
-        return mt_fail(ctx, MT_ERR_USAGE,
-                       "%s is trained itself, and would be quantised: codes cannot learn. Train it with LoRA "
-                       "(train: lora), leave %s out of the targets, or leave it out of quantize.parts",
-                       item->tensor.name, part);
+        if (item->quantised && item->trainable == MT_TRAINABLE_FULL) return refuse_training(ctx, item);
+        enum mt_status status = check_alike(ctx, item);
+        if (status != MT_OK) return status;
     }
     for (int part = 0; part < MT_MODEL_PART_COUNT; part++) {
         if (!options->on || !options->part[part] || found[part]) continue;

@@ -33,15 +33,19 @@ struct mt_quantised_expert {
 void mt_quantised_layout_begin(struct mt_quantised_layout *layout, const struct mt_quantise_options *options,
                                const struct mt_params *params);
 
-/* Places a matrix and its copy; `expert` is NULL for all but routed experts. */
+/*
+ * Places a matrix and its copy; `expert` is NULL for all but routed experts. The folder's own matrix is in
+ * `found`, whose data stays where it is; NULL: it is to be made, as the options say.
+ */
 void mt_quantised_lay_out(struct mt_quantised_layout *layout, const struct mt_model_tensor *tensor,
-                          const struct mt_quantised_expert *expert, struct mt_quantised *matrix,
-                          struct mt_tensor *copy);
+                          const struct mt_quantised_expert *expert, const struct mt_quantised *found,
+                          struct mt_quantised *matrix, struct mt_tensor *copy);
 
 /* Bytes of copies, once all matrices are placed; the next layout begins as this one says. */
 size_t mt_quantised_copy_bytes(struct mt_quantised_layout *layout);
 
-/* Refuses what is trained itself and is to be quantised, and parts that have no matrix. */
+/* Refuses what is trained itself and is in codes, parts that have no matrix, and experts unlike each other.
+ */
 enum mt_status mt_quantised_check(struct mt_context *ctx, const struct mt_quantise_options *options,
                                   const struct mt_params_items *items);
 
@@ -51,5 +55,20 @@ enum mt_status mt_quantised_fill(struct mt_device *device, const struct mt_param
 
 /* Writes the map that nested scales share, if there are any. */
 enum mt_status mt_quantised_fill_map(struct mt_device *device, const struct mt_quantised_layout *layout);
+
+// ------------------------------------------------------------------ the folder's own codes (published.c)
+
+/* The folder's matrix: data of the file where the device reads it there, NULL where it needs memory. */
+enum mt_status mt_published_place(struct mt_device *device, const struct mt_hf_config *config,
+                                  const struct mt_checkpoint *checkpoint,
+                                  const struct mt_model_tensor *tensor, struct mt_quantised *found);
+
+/* Bytes of it that are read in the file. */
+size_t mt_published_mapped(const struct mt_quantised *found);
+
+/* Checks its scales, and fills what does not lie in the file. */
+enum mt_status mt_published_fill(struct mt_device *device, const struct mt_hf_config *config,
+                                 const struct mt_checkpoint *checkpoint, const struct mt_model_tensor *tensor,
+                                 const struct mt_quantised *matrix);
 
 #endif
