@@ -58,7 +58,7 @@ static enum mt_status count_bytes(void *self, const struct mt_fit_sizes *sizes, 
     if (status == MT_OK) mt_device_set_dry(dry);
     if (status == MT_OK) status = count_on(trainer, dry, sizes, bytes);
     mt_device_destroy(dry);
-    status = mt_comm_agree(trainer->comm, trainer->ctx, status);
+    status = mt_comm_agree(trainer->comm, trainer->ctx, mt_trainer_fail_memory(trainer, status));
     int64_t most = (int64_t)*bytes;
     if (status == MT_OK) mt_comm_max_i64(trainer->comm, &most, 1);
     *bytes = (size_t)most;
