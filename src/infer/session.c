@@ -191,7 +191,6 @@ void mt_session_close(struct mt_session *session)
     mt_id_list_free(&session->stop_ids);
     mt_engine_destroy(session->engine);
     mt_model_close(session->model);
-    if (session->device != NULL) mt_device_set_limit(session->device, 0);
     mt_device_destroy(session->device);
     *session = (struct mt_session){0};
 }

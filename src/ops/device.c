@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "base/host_memory.h"
+#include "ops/limit.h"
 
 enum mt_status mt_device_create(struct mt_context *ctx, const char *name, int threads,
                                 struct mt_device **device)
@@ -46,6 +47,7 @@ enum mt_status mt_device_create(struct mt_context *ctx, const char *name, int th
 void mt_device_destroy(struct mt_device *device)
 {
     if (device == NULL) return;
+    mt_device_set_limit(device, 0);
     mt_buffer_release(&device->scratch);
     if (device->destroy_state != NULL) device->destroy_state(device);
     mt_release(device->ctx, device, sizeof *device);

@@ -61,6 +61,8 @@ struct mt_device {
     // Of buffers in memory of its own; on the host the context counts.
     size_t held_bytes, peak_bytes;
     size_t limit_bytes;                               // 0: none
+    bool limits_host;                                 // the context's limit is ours,
+    size_t host_limit_before;                         // and was this
     void (*release_buffer)(struct mt_buffer *buffer); // the folder's, behind the one that counts
     struct mt_op_time *times;                         // [MT_OP_COUNT], borrowed; NULL: ops are not timed
 

@@ -6,6 +6,7 @@
 
 #include "ops/device.h"
 
+#define OWN_COMING    0.5  // of what a device takes itself: kernels and workspaces come with their first use
 #define RESERVE_SHARE 0.02 // of all memory: plans are this close to what a device then shows
 
 /* The factor a unit stands for; 0: it is none. */
@@ -55,6 +56,8 @@ struct mt_memory_bound mt_device_bound(struct mt_device *device, const struct mt
     }
     if (room.total == 0) return bound;
     double reserve = RESERVE_SHARE * (double)room.total;
+    double coming = OWN_COMING * (double)room.own;
+    if (reserve < coming) reserve = coming;
     double left = limit->share > 0.0 ? limit->share * (double)room.free : (double)room.free - reserve;
     bound.buffers = left > 1.0 ? (size_t)left : 1;
     bound.whole = bound.buffers + room.own; // which is there already
@@ -63,8 +66,16 @@ struct mt_memory_bound mt_device_bound(struct mt_device *device, const struct mt
 
 void mt_device_set_limit(struct mt_device *device, size_t bytes)
 {
-    if (mt_device_on_host(device)) device->ctx->limit_bytes = bytes;
-    if (!mt_device_on_host(device)) device->limit_bytes = bytes;
+    struct mt_context *ctx = device->ctx;
+    if (!mt_device_on_host(device)) {
+        device->limit_bytes = bytes;
+        return;
+    }
+    if (device->limits_host) ctx->limit_bytes = device->host_limit_before;
+    device->limits_host = bytes > 0;
+    device->host_limit_before = ctx->limit_bytes;
+    bool tighter = bytes > 0 && (ctx->limit_bytes == 0 || bytes < ctx->limit_bytes);
+    if (tighter) ctx->limit_bytes = bytes;
 }
 
 struct mt_memory_use mt_device_memory_use(const struct mt_device *device)

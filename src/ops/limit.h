@@ -30,7 +30,8 @@ struct mt_memory_bound mt_device_bound(struct mt_device *device, const struct mt
 
 /*
  * From now on what goes beyond is refused with a sentence: of the device's buffers, or, where it computes on
- * the host, of everything that comes from its context. 0: nothing is.
+ * the host, of everything that comes from its context, whose own limit stays where that is less. 0, and the
+ * end of the device: as before.
  */
 void mt_device_set_limit(struct mt_device *device, size_t bytes);
 

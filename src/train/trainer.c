@@ -429,7 +429,6 @@ void mt_trainer_close(struct mt_trainer *trainer)
 {
     if (trainer == NULL) return;
     struct mt_context *ctx = trainer->ctx;
-    mt_trainer_end_limit(trainer);
     mt_gradient_sum_free(trainer->gradient_sum);
     mt_run_log_close(trainer->run_log);
     mt_watch_destroy(trainer->watch);

@@ -20,8 +20,7 @@ struct mt_trainer_memory {
     bool tokens_open; // batch.tokens is auto, and no run has chosen before
     struct mt_memory_bound bound;
     struct mt_fit fit;
-    size_t mapped;       // bytes of weights that lie in files
-    size_t limit_before; // of the context
+    size_t mapped; // bytes of weights that lie in files
 };
 
 struct mt_trainer {
@@ -100,7 +99,6 @@ enum mt_status mt_trainer_check_values(struct mt_trainer *trainer);
  * run is tried. With plan_only nothing is refused.
  */
 enum mt_status mt_trainer_fit(struct mt_trainer *trainer);
-void mt_trainer_end_limit(struct mt_trainer *trainer);
 const struct mt_fit_try *mt_trainer_chosen(const struct mt_trainer *trainer);
 
 /* Bytes that were held at the most of the memory that is computed in, mapped weights among them. */

@@ -180,15 +180,7 @@ static void set_limit(struct mt_trainer *trainer)
     size_t bytes = trainer->memory.bound.buffers;
     if (mt_device_on_host(trainer->device))
         bytes = bytes > trainer->memory.mapped ? bytes - trainer->memory.mapped : 1;
-    trainer->memory.limit_before = trainer->ctx->limit_bytes;
     mt_device_set_limit(trainer->device, bytes);
-}
-
-void mt_trainer_end_limit(struct mt_trainer *trainer)
-{
-    if (trainer->device == NULL || mt_device_is_dry(trainer->device)) return;
-    mt_device_set_limit(trainer->device,
-                        mt_device_on_host(trainer->device) ? trainer->memory.limit_before : 0);
 }
 
 /* In the first lines of a run: what it takes of what there is, and how. */

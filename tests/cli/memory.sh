@@ -101,11 +101,11 @@ same "half/$weights" "narrow/$weights" "going on with other recomputation"
 
 printf '%s\n' '{"prompt": "12+30="}' '{"prompt": "7*6="}' '{"prompt": "8-3="}' >"$place/prompts.jsonl"
 expect 0 "together: 32 sequences" generate "$model" --in "$place/prompts.jsonl" --out "$place/all.jsonl" --device cpu
-expect 0 "together: 1 sequence" generate "$model" --in "$place/prompts.jsonl" --out "$place/one.jsonl" --device cpu --memory 40MB
+expect 0 "together: 1 sequence" generate "$model" --in "$place/prompts.jsonl" --out "$place/one.jsonl" --device cpu --memory 30MB
 same all.jsonl one.jsonl "answers in less memory"
 expect 1 "what helps: fewer sequences at a time" generate "$model" --in "$place/prompts.jsonl" --out "$place/none.jsonl" --device cpu --memory 5MB
 expect 2 "--memory is 'little', expected" generate "$model" --prompt 1+1= --memory little
-expect 0 "together: 1 sequence" eval gsm8k --data "$METIER_SHARE/samples" --model "$model" --out "$place/eval" --limit 2 --device cpu --memory 40MB
+expect 0 "together: 1 sequence" eval gsm8k --data "$METIER_SHARE/samples" --model "$model" --out "$place/eval" --limit 2 --device cpu --memory 30MB
 expect 2 "--memory means nothing with --endpoint" eval gsm8k --endpoint http://127.0.0.1:1 --model m --memory 40MB
 
 # ---------------------------------------------------------------- a card

@@ -80,7 +80,14 @@ static void kept(void **state)
     mt_device_set_limit(device, 0);
     assert_int_equal(mt_device_buffer_create(device, 5000, &first), MT_OK);
     mt_buffer_release(&first);
+    // The caller's own limit stays where it is less, and comes back.
+    ctx.limit_bytes = 1000000;
+    mt_device_set_limit(device, 2000000);
+    assert_int_equal(ctx.limit_bytes, 1000000);
+    mt_device_set_limit(device, 500000);
+    assert_int_equal(ctx.limit_bytes, 500000);
     mt_device_destroy(device);
+    assert_int_equal(ctx.limit_bytes, 1000000);
     assert_int_equal(ctx.live_bytes, 0);
 }
 
