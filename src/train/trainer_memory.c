@@ -128,10 +128,11 @@ enum mt_status mt_trainer_check_fit(const struct mt_trainer *trainer)
     advise(trainer, &least->sizes, advice);
     return mt_fail(trainer->ctx, MT_ERR_MEMORY,
                    "memory.limit is %s, which leaves %s, and with recompute: %s and batch.tokens: %" PRId64
-                   " this run takes %s" ADVICE "%s",
+                   "%s this run takes %s" ADVICE "%s",
                    trainer->settings->memory_limit, in_words(bound->buffers).text,
                    mt_recompute_name(least->sizes.recompute), least->sizes.tokens,
-                   in_words(least->bytes).text, advice);
+                   trainer->numbers.step > 0 ? ", with which it began," : "", in_words(least->bytes).text,
+                   advice);
 }
 
 enum mt_status mt_trainer_fail_memory(const struct mt_trainer *trainer, enum mt_status status)
@@ -189,12 +190,12 @@ static void tell(const struct mt_trainer *trainer)
     const struct mt_trainer_memory *memory = &trainer->memory;
     const struct mt_fit_try *chosen = mt_trainer_chosen(trainer);
     FILE *terminal = trainer->options.terminal;
-    if (terminal == NULL || trainer->options.plan_only) return;
+    if (terminal == NULL || memory->bound.whole == 0) return;
     (void)fprintf(terminal, "memory: %s of %s (%s), recompute: %s, batch.tokens: %" PRId64 "\n",
                   in_words(chosen->bytes).text, in_words(memory->bound.buffers).text,
                   memory->bound.given ? "memory.limit" : "free", mt_recompute_name(chosen->sizes.recompute),
                   chosen->sizes.tokens);
-    if (memory->fit.count == 1) return;
+    if (memory->fit.count == 1 || !memory->fit.fits) return;
     const struct mt_fit_try *first = &memory->fit.tried[0];
     (void)fprintf(
         terminal,
@@ -207,8 +208,8 @@ static void warn(const struct mt_trainer *trainer)
 {
     const struct mt_fit_try *chosen = mt_trainer_chosen(trainer);
     char advice[ADVICE_BYTES];
-    if (trainer->options.plan_only || !mt_trainer_writes(trainer)) return;
-    advise(trainer, &mt_trainer_chosen(trainer)->sizes, advice);
+    if (!mt_trainer_writes(trainer)) return;
+    advise(trainer, &chosen->sizes, advice);
     mt_log_warning(trainer->options.log, "this run takes %s, and %s are free" ADVICE "%s",
                    in_words(chosen->bytes).text, in_words(trainer->memory.bound.free).text, advice);
 }

@@ -90,7 +90,7 @@ rm -r "$place/parts/adapter" "$place/parts/checkpoints/step-00000004"
 cp -r "$place/parts" "$place/narrow"
 expect 0 "recompute: full, batch.tokens: 2048" train "$config" out="$place/parts"
 same "half/$weights" "parts/$weights" "going on with what was chosen"
-expect 1 "memory.limit is 3MB" train "$config" out="$place/narrow" memory.limit=3MB
+expect 1 "with recompute: full and batch.tokens: 2048, with which it began, this run takes" train "$config" out="$place/narrow" memory.limit=3MB
 ! grep -q "lora.rank" "$place/text" && grep -q "what helps: " "$place/text"
 result $? "a run that goes on is told to change what decides its result: $(tail -n 1 "$place/text")"
 expect 2 "batch.tokens was 2048 when this run began and is 4096 now" train "$config" out="$place/narrow" batch.tokens=4096
