@@ -17,8 +17,9 @@ struct infer_settings {
     const char *bos;           // how plain texts begin, by name
     const char *device;
     int64_t threads;
-    int64_t batch;   // sequences computed together; -1: as many as there is memory for
-    int64_t context; // 0: chosen
+    int64_t batch;      // sequences computed together; -1: as many as there is memory for
+    int64_t context;    // 0: chosen
+    const char *memory; // as memory.limit of training
     // Negative: as generation_config.json says.
     double temperature;
     double top_p;

@@ -7,7 +7,10 @@
 #include "arch/arch.h"
 #include "base/amount.h"
 #include "cli/cli.h"
+#include "cli/shared/short_number.h"
 #include "cli/shared/table.h"
+#include "ops/limit.h"
+#include "train/fit.h"
 #include "train/scaling.h"
 
 #define MOST_RANKS 1048576
@@ -30,6 +33,7 @@ struct settings {
     double node_gigabytes, node_microseconds;
     int64_t ranks, experts, tokens, length, lora_rank, row_bytes;
     double room, teraflops, gigabytes, microseconds, max_violation;
+    const char *memory; // NULL: any
     bool table;
 };
 
@@ -85,9 +89,15 @@ static enum mt_status check(const struct settings *settings, const struct cli_ca
             ctx, MT_ERR_USAGE,
             "--flops and bandwidths must be above 0, latencies, --room and --max-violation not below");
     }
+    struct mt_memory_limit limit = {.bytes = 1.0};
+    bool readable = settings->memory == NULL || mt_memory_limit_read(settings->memory, &limit);
+    if (!readable || limit.bytes == 0.0)
+        return mt_fail(ctx, MT_ERR_USAGE, "--memory is '%s', expected an amount as 22GiB or 24GB",
+                       settings->memory);
     const struct cli_void rules[] = {
         {settings->nodes == 0, "--per-node --node-bandwidth --node-latency", "without --nodes"},
         {settings->nodes > 0, "--ranks", "with --nodes, which says how many there are"},
+        {settings->table, "--memory", "with --table"},
         {settings->experts == 1, "--room", "without --experts: no rank shares them"},
         {cli_is_given(given, "--bandwidth") && cli_is_given(given, "--latency"), "--network",
          "beside --bandwidth and --latency"},
@@ -114,6 +124,53 @@ static void predict(const struct mt_hf_config *config, const struct settings *se
                                      .max_violation = settings->max_violation,
                                      .quantise = settings->how};
     mt_scaling_predict(config, &cluster, &layout, scaling);
+}
+
+/* A plan with fewer tokens at a time. */
+struct cut_plan {
+    const struct mt_hf_config *config;
+    const struct settings *settings;
+};
+
+static enum mt_status count_cut(void *self, const struct mt_fit_sizes *sizes, size_t *bytes)
+{
+    const struct cut_plan *plan = self;
+    struct settings settings = *plan->settings;
+    struct mt_scaling scaling;
+    settings.tokens = sizes->tokens;
+    predict(plan->config, &settings, settings.ranks, settings.experts, &scaling);
+    *bytes = (size_t)scaling.memory;
+    return MT_OK;
+}
+
+/* How the tokens of a step would have to be cut to fit a limit. */
+static enum mt_status print_fit(struct mt_context *ctx, const struct mt_hf_config *config,
+                                const struct settings *settings)
+{
+    static const struct cli_column columns[] = {{"  tokens at a time", true}, {"memory", true}, {"", false}};
+    struct cut_plan plan = {.config = config, .settings = settings};
+    struct mt_memory_limit limit;
+    struct cli_table table;
+    struct mt_fit fit;
+    if (settings->memory == NULL) return MT_OK;
+    (void)mt_memory_limit_read(settings->memory, &limit); // as it was checked
+    int64_t least = settings->length < settings->tokens ? settings->length : settings->tokens;
+    const struct mt_fit_freedom freedom = {
+        .least_tokens = least, .step_tokens = settings->tokens, .first = {.tokens = settings->tokens}};
+    enum mt_status status = mt_fit_choose(&freedom, (size_t)limit.bytes, count_cut, &plan, &fit);
+    if (status != MT_OK) return status;
+    printf("\nwhat fits into %s (--memory %s)\n", cli_short_bytes(limit.bytes).text, settings->memory);
+    cli_table_init(&table, ctx, columns, 3);
+    for (int i = 0; i < fit.count; i++) {
+        double over = (double)fit.tried[i].bytes - limit.bytes;
+        char verdict[48] = "fits";
+        if (over > 0.0) (void)snprintf(verdict, sizeof verdict, "%s too much", cli_short_bytes(over).text);
+        cli_table_add(&table, "%" PRId64 "\t%s\t%s", fit.tried[i].sizes.tokens,
+                      cli_short_bytes((double)fit.tried[i].bytes).text, verdict);
+    }
+    status = cli_table_print(&table, stdout);
+    printf("  recomputation, which a plan does not know, needs less: metier train --dry-run counts it\n");
+    return status;
 }
 
 static void print_plan(const struct mt_hf_config *config, const struct settings *settings)
@@ -201,6 +258,7 @@ static enum mt_status run(struct mt_context *ctx, struct settings *settings)
         status = print_table(ctx, &config, settings);
     } else {
         print_plan(&config, settings);
+        status = print_fit(ctx, &config, settings);
     }
     mt_hf_config_free(&config);
     return status;
@@ -245,6 +303,8 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--node-bandwidth", CLI_REAL, &settings.node_gigabytes, "GB/S", "within a machine (300)"},
         {"--node-latency", CLI_REAL, &settings.node_microseconds, "US", "within a machine (3)"},
         {"--max-violation", CLI_REAL, &settings.max_violation, "V", "MaxVio of the experts' loads (0)"},
+        {"--memory", CLI_TEXT, &settings.memory, "LIMIT",
+         "of a rank, as 22GiB: how few tokens at a time fit it"},
         {"--table", CLI_FLAG, &settings.table, NULL, "1, 2, 4, ... up to P ranks, a line each"},
         {0},
     };
@@ -272,6 +332,7 @@ const struct cli_verb cli_verb_plan = {
         "docs/scaling.md has the formulas, and what they are worth.",
     .examples = "  metier plan models/OLMoE-1B-7B --ranks 8 --experts 8\n"
                 "  metier plan models/DeepSeek-V2-Lite --ranks 1 --quantize nf4 --row-bytes 2\n"
+                "  metier plan models/OLMoE-1B-7B --ranks 1 --memory 22GiB\n"
                 "  metier plan models/DeepSeek-V3 --nodes 16 --network infiniband-400 --experts 8\n"
                 "  metier plan models/DeepSeek-V3 --ranks 1024 --experts 64 --max-violation 0.5 --table",
     .run = run_verb,

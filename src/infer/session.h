@@ -8,6 +8,7 @@
 #include "formats/hf/hf_generation.h"
 #include "infer/answer.h"
 #include "infer/engine.h"
+#include "ops/limit.h"
 #include "text/example.h"
 #include "text/plain_text.h"
 
@@ -25,6 +26,7 @@ struct mt_session_options {
     int64_t slots;   // sequences computed together; 0: as many as there is memory for, up to a number
                      // (infer/engine_room.h)
     int64_t context; // tokens of a sequence; 0: 4096, or what the model was made for if that is less
+    struct mt_memory_limit memory; // of all that is held; zeros: what is free
 };
 
 struct mt_session {

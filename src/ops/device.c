@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "base/host_memory.h"
+#include "ops/limit.h"
 
 const struct mt_device_kind *mt_device_kind_there(const struct mt_device_kind *kind)
 {
@@ -79,6 +80,7 @@ enum mt_status mt_device_enter(struct mt_device *device)
 void mt_device_destroy(struct mt_device *device)
 {
     if (device == NULL) return;
+    mt_device_set_limit(device, 0);
     mt_buffer_release(&device->scratch);
     if (device->destroy_state != NULL) device->destroy_state(device);
     mt_release(device->ctx, device, sizeof *device);
@@ -174,10 +176,36 @@ void mt_device_room(struct mt_device *device, struct mt_memory_room *room)
     }
 }
 
+static void release_counted(struct mt_buffer *buffer)
+{
+    struct mt_device *device = buffer->owner;
+    device->held_bytes -= buffer->bytes;
+    device->release_buffer(buffer);
+}
+
+/* Memory of the device's own, within its limit (ops/limit.h). */
+static enum mt_status create_counted(struct mt_device *device, size_t bytes, struct mt_buffer *buffer)
+{
+    size_t limit = device->limit_bytes;
+    *buffer = (struct mt_buffer){0};
+    if (limit > 0 && (bytes > limit || device->held_bytes > limit - bytes)) {
+        return mt_fail(device->ctx, MT_ERR_MEMORY,
+                       "%zu bytes asked for on the device, %zu in use, and the limit is %zu", bytes,
+                       device->held_bytes, limit);
+    }
+    enum mt_status status = device->buffer_create(device, bytes, buffer);
+    if (status != MT_OK) return status;
+    device->release_buffer = buffer->release;
+    buffer->release = release_counted;
+    device->held_bytes += bytes;
+    if (device->held_bytes > device->peak_bytes) device->peak_bytes = device->held_bytes;
+    return MT_OK;
+}
+
 enum mt_status mt_device_buffer_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer)
 {
     if (device->dry) return create_dry(device, bytes, buffer);
-    if (device->buffer_create != NULL) return device->buffer_create(device, bytes, buffer);
+    if (device->buffer_create != NULL) return create_counted(device, bytes, buffer);
     return mt_buffer_create(device->ctx, bytes, buffer);
 }
 

@@ -58,9 +58,15 @@ struct mt_device {
     struct mt_buffer owned;   // the device's own scratch, while another one is lent to it
     const void *lent;         // where that lies; NULL: none is
     bool planning;
-    bool dry;                 // buffers are addresses without memory; planning for good
-    size_t dry_bytes;         // of those that are there
-    struct mt_op_time *times; // [MT_OP_COUNT], borrowed; NULL: ops are not timed
+    bool dry;         // buffers are addresses without memory; planning for good
+    size_t dry_bytes; // of those that are there
+    // Of buffers in memory of its own; on the host the context counts.
+    size_t held_bytes, peak_bytes;
+    size_t limit_bytes;                               // 0: none
+    bool limits_host;                                 // the context's limit is ours,
+    size_t host_limit_before;                         // and was this
+    void (*release_buffer)(struct mt_buffer *buffer); // the folder's, behind the one that counts
+    struct mt_op_time *times;                         // [MT_OP_COUNT], borrowed; NULL: ops are not timed
 
     // Optional, all or none: what is issued is taken down, and issued again by `replay` from what record_end
     // made.

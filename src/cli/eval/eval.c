@@ -167,8 +167,8 @@ static enum mt_status find_tasks(struct mt_context *ctx, const struct eval_argum
 static enum mt_status check_void(const struct eval_arguments *arguments, const struct cli_call *given)
 {
     static const char of_a_model[] = "--adapter --quantize --template --template-option --bos --temperature "
-                                     "--top-p --seed --slots --context "
-                                     "--device --threads --no-routing";
+                                     "--top-p --seed --slots --context --memory --device --threads "
+                                     "--no-routing";
     bool asks = arguments->endpoint.url != NULL;
     const struct cli_void rules[] = {
         {arguments->list,
@@ -179,7 +179,8 @@ static enum mt_status check_void(const struct eval_arguments *arguments, const s
         {arguments->questions != NULL, "--out --without-sandbox --quiet --samples --pass-k",
          "with --questions: nothing is answered"},
         {arguments->answers != NULL, "--max-new --max-tokens", "with --answers: they are there already"},
-        {asks, "--adapter --quantize --template-option --bos --context --device --threads --no-routing",
+        {asks,
+         "--adapter --quantize --template-option --bos --context --memory --device --threads --no-routing",
          "with --endpoint: the server knows"},
         {!asks, "--key-env --timeout --retries --backoff --insecure-http", "without --endpoint"},
         {arguments->infer.directory == NULL && !asks, of_a_model, "without --model"},
@@ -385,6 +386,7 @@ static enum mt_status run_verb(struct cli_call *call)
          "sequences computed together (auto: by memory and device), or requests at a time (8)"},
         {"--context", CLI_INTEGER, &infer->context, "N",
          "tokens of prompt and answer there is room for (4096, or the model's own limit)"},
+        {"--memory", CLI_TEXT, &infer->memory, "LIMIT", CLI_MEMORY_HELP},
         {"--device", CLI_TEXT, &infer->device, "NAME", CLI_DEVICE_HELP},
         {"--threads", CLI_THREADS, &infer->threads, "N", "0: as many as the machine has"},
         {"--no-routing", CLI_FLAG, &arguments.no_routing, NULL, "do not look at which experts are used"},

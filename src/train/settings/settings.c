@@ -6,7 +6,9 @@
 
 #include "formats/text/printable.h"
 #include "objective/options.h"
+#include "ops/limit.h"
 
+#define AUTO_TOKENS      4096
 #define OBJECTIVE_PREFIX "objective."
 
 /* Keys of LoRA without LoRA, and those that an adapter decides. */
@@ -118,11 +120,26 @@ static enum mt_status check_sentences(const struct mt_keys_reader *reader)
     return mt_keys_check(reader, checks, sizeof checks / sizeof checks[0]);
 }
 
+int64_t mt_train_auto_tokens(const struct mt_train_settings *settings)
+{
+    return settings->max_length > AUTO_TOKENS ? settings->max_length : AUTO_TOKENS;
+}
+
+static enum mt_status check_limit(const struct mt_keys_reader *reader)
+{
+    const struct mt_train_settings *settings = reader->target;
+    struct mt_memory_limit limit;
+    if (mt_memory_limit_read(settings->memory_limit, &limit)) return MT_OK;
+    return mt_key_fail(reader, mt_keys_given(reader, "memory.limit"), NULL,
+                       "memory.limit is %s, expected auto, an amount as 22GiB or 24GB, or a share as 90%%",
+                       mt_printable(settings->memory_limit).text);
+}
+
 static enum mt_status check_numbers(const struct mt_keys_reader *reader)
 {
     const struct mt_train_settings *settings = reader->target;
     double warmup = settings->warmup;
-    if (settings->tokens < settings->max_length) {
+    if (settings->tokens > 0 && settings->tokens < settings->max_length) {
         return mt_key_fail(reader, mt_keys_given(reader, "batch.tokens|data.max_length"), NULL,
                            "batch.tokens is %lld, less than one example may have (data.max_length is %lld)",
                            (long long)settings->tokens, (long long)settings->max_length);
@@ -297,6 +314,7 @@ static enum mt_status finish(const struct mt_keys_reader *reader)
     if (status == MT_OK) status = check_sentences(reader);
     if (status == MT_OK) status = check_lora(reader);
     if (status == MT_OK) status = check_numbers(reader);
+    if (status == MT_OK) status = check_limit(reader);
     if (status == MT_OK) status = check_evaluation(reader);
     if (status == MT_OK) status = check_quantise(reader);
     if (status == MT_OK) status = check_void(reader);

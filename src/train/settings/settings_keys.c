@@ -23,7 +23,9 @@ _Static_assert(MT_ADAPTER_AUTO == 0 && MT_ADAPTER_PER_EXPERT == 1 && MT_ADAPTER_
                    MT_ADAPTER_VLLM == 3,
                "in order");
 _Static_assert(MT_LAYOUT_IN_ORDER == 0 && MT_LAYOUT_BUCKETS == 1 && MT_LAYOUT_PACKED == 2, "in order");
-_Static_assert(MT_RECOMPUTE_NONE == 0 && MT_RECOMPUTE_MOE == 1 && MT_RECOMPUTE_FULL == 2, "in order");
+_Static_assert(MT_TRAIN_RECOMPUTE_AUTO == 0 && MT_TRAIN_RECOMPUTE_NONE == 1 && MT_TRAIN_RECOMPUTE_MOE == 2 &&
+                   MT_TRAIN_RECOMPUTE_FULL == 3,
+               "in order");
 _Static_assert(MT_STATISTICS_GLOBAL == 0 && MT_STATISTICS_LOCAL == 1, "in order");
 _Static_assert(MT_DATASET_BY_NAME == 0 && MT_DATASET_JSONL == 1 && MT_DATASET_JSON == 2 &&
                    MT_DATASET_CSV == 3 && MT_DATASET_TSV == 4 && MT_DATASET_TEXT == 5,
@@ -257,8 +259,9 @@ static const struct mt_key_row rows_from_template[] = {
     {"batch.examples", MT_KEY_WHOLE, AT(examples), "WHOLE NUMBER >= 0", "32",
      .meaning = "examples of a step; packed: at most, 0: any number", .title = "Steps",
      .also = "batch_size|per_device_train_batch_size|batch.size|micro_batch_size", .most = 1048576.0},
-    {"batch.tokens", MT_KEY_WHOLE, AT(tokens), "WHOLE NUMBER >= 2", "4096",
-     .meaning = "tokens computed together at most; bounds memory", .also = "max_tokens", .most = MOST_TOKENS},
+    {"batch.tokens", MT_KEY_WHOLE, AT(tokens), "auto|WHOLE NUMBER >= 2", "auto",
+     .meaning = "tokens computed together at most; auto: 4096, or fewer where memory.limit asks for it",
+     .also = "max_tokens", .most = MOST_TOKENS},
     {"epochs", MT_KEY_NUMBER, AT(epochs), "NUMBER >= 0", "3",
      .meaning = "times through the data; may be a fraction", .also = "num_train_epochs|num_epochs",
      .most = 1e6},
@@ -322,8 +325,11 @@ static const struct mt_key_row rows_from_template[] = {
     {"threads", MT_KEY_WHOLE, AT(threads), "WHOLE NUMBER >= 0", "0",
      .meaning = "0: as many as the machine has; the result does not depend on it",
      .also = "num_threads|workers", .most = 4096.0, .may_differ = true},
-    {"recompute", MT_KEY_CHOICE, AT(recompute), "none|moe|full", "none",
-     .meaning = "what backward computes again instead of keeping; saves memory, changes no bit",
+    {"memory.limit", MT_KEY_NAME, AT(memory_limit), "auto|AMOUNT|SHARE%", "auto",
+     .meaning = "of the memory that is computed in: 22GiB, 24GB, 90% of what is free; auto: what is free",
+     .also = "max_memory|memory|gpu_memory_limit|gpu_memory_utilization", .may_differ = true},
+    {"recompute", MT_KEY_CHOICE, AT(recompute), "auto|none|moe|full", "auto",
+     .meaning = "what backward computes again instead of keeping, which changes no bit; auto: what it must",
      .also = "gradient_checkpointing|activation_checkpointing", .may_differ = true},
     {"parallel.experts", MT_KEY_WHOLE, AT(expert_ranks), "WHOLE NUMBER >= 1", "1",
      .meaning = "ranks that share the routed experts between them; must divide the number of ranks",

@@ -153,6 +153,6 @@ enum mt_status cuda_refuse_bytes(const struct mt_device *device, size_t bytes)
     return mt_fail(
         device->ctx, MT_ERR_MEMORY,
         "the GPU has no room for %.2f GB: %.2f of its %.2f GB are free; fewer or shorter sequences "
-        "at a time need less, in training recompute: full as well",
+        "at a time need less",
         (double)bytes / 1e9, (double)available / 1e9, (double)total / 1e9);
 }
