@@ -31,7 +31,7 @@ struct infer_settings {
     bool quiet; // the device is not named
 };
 
-#define INFER_OPTIONS 14
+#define INFER_OPTIONS 15
 
 /* Defaults, and the options that change them: INFER_OPTIONS entries. */
 void cli_infer_settings_init(struct infer_settings *settings);
