@@ -67,11 +67,11 @@ struct mt_layer_arrays {
     int32_t *slot_of_row; // [N·k]
 
     // Made by forward.
-    void *y;     // [N,d]: Σ_s weight · output
+    void *y;     // [N,d]: Σ_s weight · output; NULL: gram alone
     float *gram; // [N,k,k]
 
     // Backward.
-    const void *dy;        // [N,d]: the gradient of y
+    const void *dy;        // [N,d]: the gradient of y; NULL, as dweight: there is no y
     float *coupling;       // [N,k,k]: made by mt_layers_coupling, read by backward; may be scaled in between
     void *doutputs;        // [N·k,d]: of y and, through the coupling, of L_o; rows of no slot are untouched
     void *doutputs_terms;  // [N·k,d]: what terms add besides; where the method needs rows in expert order

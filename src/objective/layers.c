@@ -218,7 +218,7 @@ enum mt_status mt_layers_forward(struct mt_layers *layers, int layer, const stru
     enum mt_status status = check_arrays(layers, arrays);
     if (status != MT_OK) return status;
     struct mt_routing record = record_of(layers, arrays);
-    if (arrays->y != NULL) {
+    if (arrays->y != NULL || arrays->gram != NULL) {
         status =
             mt_combine_forward(layers->device, &(struct mt_combine_forward_args){
                                                    .rows = record.rows,

@@ -62,8 +62,7 @@ def _rows_gradient(ctx: Any, layer: int, outputs: torch.Tensor, kept: dict[str, 
     # A slot that was dropped has no row, and its row no gradient.
     rows = torch.zeros_like(outputs) if layers.drops else torch.empty_like(outputs)
     tensors = {"outputs": outputs, "row_of_slot": kept["row_of_slot"], "weight": kept["weight"],
-               "coupling": kept["coupling"] * gradient, "doutputs": rows, "dweight": torch.empty_like(kept["weight"]),
-               "dy": outputs.new_zeros(tokens, layers.shape.width)}
+               "coupling": kept["coupling"] * gradient, "doutputs": rows}
     layers.backward(layer, arrays_of(tokens, 1, outputs.dtype, **tensors))
     return rows
 
@@ -95,11 +94,9 @@ class _Call:
             "weight": torch.empty(tokens, slots, dtype=torch.float32, device=logits.device)}
         layers.route(layer, self._arrays(tensors))
         tensors["row_of_slot"] = torch.where(tensors["expert"] < 0, -1, row) if layers.drops else row
-        scratch = {}
         if outputs is not None and layers.needs & library.NEEDS_GRAM:
             tensors["gram"] = torch.empty(tokens, slots, slots, dtype=torch.float32, device=logits.device)
-            scratch["y"] = outputs.new_empty(tokens, layers.shape.width)
-        layers.forward(layer, self._arrays({**tensors, **scratch}))
+        layers.forward(layer, self._arrays(tensors))
         return tensors
 
     def forward(self, inputs: Sequence[torch.Tensor | None]) -> torch.Tensor:
