@@ -116,7 +116,7 @@ static enum mt_status compare(struct mt_context *ctx, const char *directory, con
 
 static int number(int argc, char **argv, int place, int standard)
 {
-    return argc > place ? atoi(argv[place]) : standard;
+    return argc > place ? (int)strtol(argv[place], NULL, 10) : standard;
 }
 
 int main(int argc, char **argv)
