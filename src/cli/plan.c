@@ -127,7 +127,7 @@ static void print_plan(const struct mt_hf_config *config, const struct settings 
            mt_counted((uint64_t)settings->tokens, "token", "tokens").text);
     printf("  memory of a rank       %10.3f GB\n", s.memory / 1e9);
     printf("    frozen weights       %10.3f GB   %s; routed experts 1/%" PRId64 "\n", s.weights / 1e9,
-           settings->quantise != NULL ? settings->quantise : "2 bytes each", settings->experts);
+           settings->how.on ? settings->quantise : "2 bytes each", settings->experts);
     if (s.unpacked > 0.0)
         printf("    a layer unpacked     %10.3f GB   in bf16, for products\n", s.unpacked / 1e9);
     printf(

@@ -85,6 +85,8 @@ static void defaults(void **state)
     assert_true(s->resume && s->tensorboard && !s->stop_at_bad_row);
     assert_int_equal(s->checkpoint_every, 200);
     assert_string_equal(s->device, "auto");
+    assert_int_equal(s->quantise_format, 0);
+    assert_null(s->quantise_parts[0]);
     assert_int_equal(s->held_out_count, 0);
     end(&fixture);
 }
@@ -132,6 +134,7 @@ static const char everything[] =
     "threads: 3\n"
     "recompute: full\n"
     "activations: bf16\n"
+    "quantize: {format: nf4, double: false, parts: [routed_experts, attention]}\n"
     "seed: 7\n";
 
 static void every_key(void **state)
@@ -169,6 +172,9 @@ static void every_key(void **state)
     assert_int_equal(s->schedule, MT_SCHEDULE_LINEAR);
     assert_int_equal(s->recompute, MT_RECOMPUTE_FULL);
     assert_int_equal(s->activations, MT_ACTIVATIONS_BF16);
+    assert_int_equal(s->quantise_format, MT_QUANTISED_NF4 + 1);
+    assert_false(s->quantise_nested);
+    assert_string_equal(s->quantise_parts[1], "attention");
     assert_true(s->seed == 7);
     end(&fixture);
 }
@@ -324,6 +330,8 @@ static void going_on(void **state)
          "folder (out)"},
         {"targets=router", "targets was [model.layers.*] when this run began and is [router] now: set it "
                            "back to go on, or begin another run in another folder (out)"},
+        {"quantize.format=fp8", "quantize.format was none when this run began and is fp8 now: set it back to "
+                                "go on, or begin another run in another folder (out)"},
         {"train=full", "train was lora when this run began and is full now: set it back to go on, or begin "
                        "another run in another folder (out)"},
     };
