@@ -114,7 +114,7 @@ static enum mt_status check_one(struct mt_model_check *check, const struct prese
     bool there = plain != NULL;
     if (there) plain->seen = true;
     if (config->quant.method != MT_HF_QUANT_NONE && expected->rank == 2) {
-        struct mt_published published;
+        struct mt_published published = {0};
         if (tick_off_parts(presence, config, expected)) there = true;
         enum mt_status status = MT_OK;
         if (there && presence->checkpoint != NULL)
@@ -122,7 +122,7 @@ static enum mt_status check_one(struct mt_model_check *check, const struct prese
         if (status != MT_OK && status != MT_ERR_MEMORY)
             return add_finding(check, &check->wrong, expected->name, presence->checkpoint->ctx->message);
         if (status != MT_OK) return status;
-        if (there && presence->checkpoint != NULL && published.quantised) {
+        if (published.quantised) {
             check->quantised++;
             check->quantised_elements += mt_model_tensor_count(expected);
             check->quantised_bytes += mt_quantised_bytes(&published.matrix);

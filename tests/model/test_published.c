@@ -484,8 +484,9 @@ static void put_together(const struct mt_checkpoint *source, int64_t experts, bo
             const struct mt_safetensors_tensor *info = mt_checkpoint_find(source, each);
             assert_non_null(info);
             spec = spec_of(info);
-            data = realloc(data, used + info->bytes);
-            assert_non_null(data);
+            uint8_t *longer = realloc(data, used + info->bytes);
+            assert_non_null(longer);
+            data = longer;
             memcpy(data + used, info->data, (size_t)info->bytes);
             used += (size_t)info->bytes;
         }

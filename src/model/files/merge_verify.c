@@ -83,11 +83,13 @@ static int compare_numbers(const void *left, const void *right)
 /* log of the sum of exponentials, and where the largest is. */
 static double log_sum(const float *logits, int64_t count, int64_t *largest)
 {
-    double sum = 0.0;
+    double others = 0.0;
     *largest = 0;
     for (int64_t i = 1; i < count; i++) *largest = logits[i] > logits[*largest] ? i : *largest;
-    for (int64_t i = 0; i < count; i++) sum += exp((double)logits[i] - (double)logits[*largest]);
-    return (double)logits[*largest] + log(sum);
+    for (int64_t i = 0; i < count; i++) {
+        if (i != *largest) others += exp((double)logits[i] - (double)logits[*largest]);
+    }
+    return (double)logits[*largest] + log1p(others);
 }
 
 /* The tokens as probabilities: KL(want || got), and whether the most likely ones are the same. */

@@ -4,7 +4,8 @@
  * be far larger than memory; the folder appears whole or not at all.
  *
  * Weights in codes (arch/published.h) are read as products read them, the numbers they stand for rounded to
- * bf16, and written as floats, or in codes again: those that do not change as they lie, others from their new numbers.
+ * bf16, and written as floats, or in codes again: those that do not change as they lie, others from their new
+ * numbers.
  */
 #ifndef MT_MODEL_REWRITE_H
 #define MT_MODEL_REWRITE_H
