@@ -14,9 +14,6 @@ metier_hide_internals(metier_shared)
 target_include_directories(metier_shared PRIVATE include)
 target_link_libraries(metier_shared PRIVATE metier metier_flags)
 target_link_options(metier_shared PRIVATE LINKER:--as-needed ${METIER_SYMBOLS})
-if(METIER_CUDA)
-    target_link_options(metier_shared PRIVATE LINKER:--exclude-libs,libcudart_static.a:libculibos.a)
-endif()
 # Before version 1 every minor version may break programs: it is part of the name.
 set_target_properties(metier_shared PROPERTIES OUTPUT_NAME metier VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
@@ -45,9 +42,6 @@ endif()
 if(CURL_FOUND)
     list(APPEND private -lcurl)
 endif()
-if(METIER_CUDA)
-    list(APPEND private -lcublas -lcublasLt -lcudart -lstdc++)
-endif()
 string(REPLACE ";" " " METIER_PRIVATE_LIBRARIES "${private}")
 # From lib/pkgconfig up to the prefix.
 file(RELATIVE_PATH METIER_UP /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
@@ -65,9 +59,11 @@ install(FILES ${CMAKE_BINARY_DIR}/generated/metierConfig.cmake ${CMAKE_BINARY_DI
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/metier)
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN pictures EXCLUDE)
-if(TARGET metier_mpi)
-    install(TARGETS metier_mpi LIBRARY DESTINATION lib/metier) # where the program looks: src/comm/launch.c
-endif()
+foreach(module metier_mpi metier_cuda)
+    if(TARGET ${module})
+        install(TARGETS ${module} LIBRARY DESTINATION lib/metier) # where they are looked for: src/comm/launch.c, src/ops/module.c
+    endif()
+endforeach()
 
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON) # cpack would build the tests
 set(CPACK_GENERATOR DEB)

@@ -34,6 +34,7 @@ struct mt_context {
     size_t peak_bytes;              // highest live_bytes ever
     const char *forbidden_phase;    // not NULL: allocating is an error, in the phase so named (borrowed)
     char message[MT_MESSAGE_BYTES]; // of the last failure; "" before the first
+    size_t limit_bytes;             // of live_bytes: what goes beyond is refused; 0: none
 };
 
 /* Prepares a caller-owned context. NULL allocator means the system's. */

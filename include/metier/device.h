@@ -34,6 +34,22 @@ enum mt_device_use {
 enum mt_status mt_device_create(struct mt_context *ctx, const char *name, int threads,
                                 struct mt_device **device);
 
+/* A GPU and a stream that other code of the process uses, too. */
+struct mt_device_place {
+    int gpu;      // its number, as the process sees it
+    void *stream; // a cudaStream_t of that GPU, borrowed for the device's life; NULL: the default one
+};
+
+/*
+ * Creates a device that computes on somebody else's stream, so that what is issued there before and after
+ * needs no waiting for. Refused for devices without streams ("ref", "cpu"). Otherwise as mt_device_create.
+ */
+enum mt_status mt_device_create_on(struct mt_context *ctx, const char *name,
+                                   const struct mt_device_place *place, struct mt_device **device);
+
+/* Makes the device's GPU that of the calling thread, where threads take turns; nothing elsewhere. */
+enum mt_status mt_device_enter(struct mt_device *device);
+
 /* Frees the device and its scratch; NULL is allowed. */
 void mt_device_destroy(struct mt_device *device);
 
@@ -55,7 +71,8 @@ enum mt_dtype mt_device_activations(const struct mt_device *device);
 /* The context the device was created with. */
 struct mt_context *mt_device_context(const struct mt_device *device);
 
-/* Names of the devices built in: index 0, 1, ...; NULL past the last. */
+/* Names of the devices that are there, built in or beside the library: index 0, 1, ...; NULL past the last.
+ */
 const char *mt_device_listed(int index);
 
 /* The name of the device that is best for a use on this machine: a GPU where there is one that can be used,

@@ -161,6 +161,7 @@ struct mt_term_info {
     const char *const *keys; // that change nothing while it is off, up to NULL; NULL: none
 };
 
+int mt_term_count(void); // MT_TERM_COUNT, for those who cannot read this header
 const struct mt_term_info *mt_term_info(enum mt_term term);
 const char *mt_term_name(enum mt_term term);
 const char *mt_term_key(enum mt_term term); // of its coefficient: "beta"

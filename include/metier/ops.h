@@ -32,6 +32,7 @@
 #include "metier/export.h"
 #include "metier/ops_lora.h"
 #include "metier/ops_objective.h"
+#include "metier/ops_quantised.h"
 #include "metier/status.h"
 #include "metier/tensor.h"
 
@@ -535,14 +536,15 @@ struct mt_dispatch_backward_args {
 
 /*
  * y[i] = (y[i] +) base[i] + Σ_s weight[i,s] · rows[row_of_slot[i,s]]. While a token's rows are at hand, their
- * Gram matrix: gram[i,s,m] = <rows of s, rows of m>; 0 where either slot has no row.
+ * Gram matrix: gram[i,s,m] = <rows of s, rows of m>; 0 where either slot has no row. Without y it is that
+ * alone.
  */
 struct mt_combine_forward_args {
     struct mt_tensor rows;        // [R,d]
     struct mt_tensor row_of_slot; // i32 [N,k]
     struct mt_tensor weight;      // f32 [N,k]
     struct mt_tensor base;        // [N,d], optional: the residual
-    struct mt_tensor y;           // [N,d], may be base itself
+    struct mt_tensor y;           // [N,d], may be base itself; optional with gram, without base
     struct mt_tensor gram;        // f32 [N,k,k], optional output
     bool accumulate;              // y holds something already: the shared experts' output
 };
@@ -550,16 +552,16 @@ struct mt_combine_forward_args {
 /*
  * drows of (i,s) = weight[i,s]·dy[i] + Σ_m coupling[i,s,m] · rows of (i,m); dweight[i,s] = <dy[i], rows
  * of (i,s)>. coupling carries whatever depends on the rows through their Gram matrix alone: for a loss
- * with gradient Γ in gram it is Γ + Γᵀ.
+ * with gradient Γ in gram it is Γ + Γᵀ. Without dy, which counts as zeros then, there is no dweight either.
  */
 struct mt_combine_backward_args {
-    struct mt_tensor dy;          // [N,d]
+    struct mt_tensor dy;          // [N,d], optional
     struct mt_tensor rows;        // [R,d]
     struct mt_tensor row_of_slot; // i32 [N,k]
     struct mt_tensor weight;      // f32 [N,k]
     struct mt_tensor coupling;    // f32 [N,k,k], optional
     struct mt_tensor drows;       // [R,d], may be rows itself; rows of no slot are untouched
-    struct mt_tensor dweight;     // f32 [N,k]
+    struct mt_tensor dweight;     // f32 [N,k], with dy
 };
 
 // ------------------------------------------------------------------ loss, optimizer, reductions
@@ -638,6 +640,7 @@ struct mt_logit_summary_args {
     X(grouped_sum)                                                                                           \
     X(grouped_swiglu)                                                                                        \
     X(grouped_swiglu_backward)                                                                               \
+    X(dequantize)                                                                                            \
     X(lora_xa)                                                                                               \
     X(lora_dxa)                                                                                              \
     X(lora_da)                                                                                               \

@@ -24,7 +24,8 @@ MT_PUBLIC_BEGIN
     X(MT_BF16, "bf16", 2)                                                                                    \
     X(MT_F16, "f16", 2)                                                                                      \
     X(MT_I32, "i32", 4)                                                                                      \
-    X(MT_F64, "f64", 8)
+    X(MT_F64, "f64", 8)                                                                                      \
+    X(MT_U8, "u8", 1)
 
 enum mt_dtype {
 #define MT_DTYPE_ENUM(name, text, bytes) name,

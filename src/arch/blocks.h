@@ -81,6 +81,9 @@ enum mt_status mt_arch_read_window_switch(const struct mt_json_node *root, struc
 /* rope_parameters, or rope_theta with rope_scaling (config_rope.c); needs the shape of attention. */
 enum mt_status mt_hf_read_rope(const struct mt_json_node *root, struct mt_hf_config *config);
 
+/* quantization_config (config_quant.c). */
+enum mt_status mt_hf_read_quant(const struct mt_json_node *root, struct mt_hf_config *config);
+
 /* In class defaults: one token ends a text. */
 #define MT_DEFAULT_EOS(id) .eos = (const int64_t[]){id}, .eos_count = 1
 

@@ -94,9 +94,6 @@ static enum mt_status refuse_unsupported(const struct mt_json_node *root)
     } else if (mlp_bias) {
         (void)mt_json_member(root, "mlp_bias", &node);
         (void)mt_json_fail(&node, "is true, which is not supported");
-    } else if (mt_json_has(root, "quantization_config")) {
-        (void)mt_json_member(root, "quantization_config", &node);
-        (void)mt_json_fail(&node, "is given: quantised checkpoints are not supported");
     } else {
         return MT_OK;
     }
@@ -235,6 +232,7 @@ static enum mt_status read_all(const struct mt_json_node *root, struct mt_hf_con
     set_defaults(arch, config);
     status = mt_hf_read_keys(root, common_keys, MT_COUNT(common_keys), config);
     if (status == MT_OK) status = mt_hf_read_keys(root, arch->keys, arch->key_count, config);
+    if (status == MT_OK) status = mt_hf_read_quant(root, config);
     if (status == MT_OK) status = read_attention(root, config);
     if (status == MT_OK) status = read_experts(root, config);
     if (status == MT_OK && arch->read != NULL) status = arch->read(root, config);

@@ -60,6 +60,19 @@ enum mt_hf_float {
     MT_HF_BFLOAT16,
 };
 
+/* How the weights of a folder are stored, as its quantization_config says (config_quant.c). */
+enum mt_hf_quant_method {
+    MT_HF_QUANT_NONE,  // as floats
+    MT_HF_QUANT_FP8,   // E4M3, a scale for each block of 128 x 128
+    MT_HF_QUANT_NF4,   // bitsandbytes, blocks of 64, scales in 32 or 8 bits
+    MT_HF_QUANT_MXFP4, // E2M1, an E8M0 scale for each 32
+};
+
+struct mt_hf_quant {
+    enum mt_hf_quant_method method;
+    bool activations; // its own code rounds activations, too; here they stay as they are
+};
+
 struct mt_hf_config {
     struct mt_arena arena;      // owns the lists
     const struct mt_arch *arch; // lives forever
@@ -77,6 +90,7 @@ struct mt_hf_config {
     bool lm_head_bias;
     double norm_epsilon;
     enum mt_hf_float dtype;
+    struct mt_hf_quant quant;
 
     // multi-head latent attention; kv_lora_rank 0: not MLA
     int64_t q_lora_rank; // 0: queries are not compressed
@@ -139,6 +153,9 @@ void mt_hf_config_free(struct mt_hf_config *config);
 
 /* True when a layer has a router and experts, false when it has one dense MLP. */
 bool mt_hf_config_layer_is_moe(const struct mt_hf_config *config, int64_t layer);
+
+/* "fp8", "nf4", "mxfp4"; "none". */
+const char *mt_hf_quant_name(enum mt_hf_quant_method method);
 
 /* True for multi-head latent attention. */
 static inline bool mt_hf_config_is_mla(const struct mt_hf_config *config)

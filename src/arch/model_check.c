@@ -1,10 +1,11 @@
 /* Expected tensors against present ones: every expected name is looked up and its counterpart ticked off. */
 #include "arch/model_check.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "arch/published.h"
 
 #define ARENA_BLOCK_BYTES 4096
 
@@ -38,15 +39,6 @@ static enum mt_status add_finding(struct mt_model_check *check, struct mt_model_
     return MT_OK;
 }
 
-static void describe_shape(int rank, const int64_t *dim, char *text, size_t bytes)
-{
-    size_t used = (size_t)snprintf(text, bytes, "[");
-    for (int i = 0; i < rank && used < bytes; i++) {
-        used += (size_t)snprintf(text + used, bytes - used, "%s%" PRId64, i > 0 ? ", " : "", dim[i]);
-    }
-    if (used < bytes) (void)snprintf(text + used, bytes - used, "]");
-}
-
 static enum mt_status compare_one(struct mt_model_check *check, const struct mt_model_tensor *expected,
                                   const struct mt_safetensors_tensor *found)
 {
@@ -55,13 +47,11 @@ static enum mt_status compare_one(struct mt_model_check *check, const struct mt_
     bool number = found->dtype == MT_SAFETENSORS_F32 || found->dtype == MT_SAFETENSORS_BF16 ||
                   found->dtype == MT_SAFETENSORS_F16;
     if (same && number) return MT_OK;
-    char found_shape[256];
-    char expected_shape[64];
-    char text[400];
-    describe_shape(found->rank, found->dim, found_shape, sizeof found_shape);
-    describe_shape(expected->rank, expected->dim, expected_shape, sizeof expected_shape);
+    char text[512];
     (void)snprintf(text, sizeof text, "is %s %s, expected %s in F32, BF16 or F16",
-                   mt_safetensors_dtype_name(found->dtype), found_shape, expected_shape);
+                   mt_safetensors_dtype_name(found->dtype),
+                   mt_safetensors_shape(found->rank, found->dim).text,
+                   mt_safetensors_shape(expected->rank, expected->dim).text);
     return add_finding(check, &check->wrong, expected->name, text);
 }
 
@@ -84,25 +74,77 @@ static bool is_unread(const struct mt_hf_config *config, const char *name)
     return *end == '.' && layer >= config->layers && layer < config->layers + config->nextn_predict_layers;
 }
 
+/* The tensors that are there, and the checkpoint they are of; NULL: only names are known. */
+struct presence {
+    const struct mt_checkpoint *checkpoint;
+    struct present *list;
+    size_t count;
+};
+
+static struct present *look_up(const struct presence *presence, const char *name)
+{
+    const struct present key = {.name = name};
+    if (presence->count == 0) return NULL;
+    return bsearch(&key, presence->list, presence->count, sizeof key, compare_present);
+}
+
+/* Ticks the parts of a quantised weight off; true where its codes are there under one of the names. */
+static bool tick_off_parts(const struct presence *presence, const struct mt_hf_config *config,
+                           const struct mt_model_tensor *expected)
+{
+    bool found = false;
+    for (int together = 0; together < 2; together++) {
+        struct mt_published_names names;
+        if (together && expected->expert < 0) break;
+        mt_published_names(config, config->quant.method, expected, together, &names);
+        for (int i = 0; i < MT_PUBLISHED_PARTS; i++) {
+            struct present *part = look_up(presence, names.text[i]);
+            if (part == NULL) continue;
+            part->seen = true;
+            found = found || i == MT_PUBLISHED_CODES;
+        }
+    }
+    return found;
+}
+
+static enum mt_status check_one(struct mt_model_check *check, const struct presence *presence,
+                                const struct mt_hf_config *config, const struct mt_model_tensor *expected)
+{
+    struct present *plain = look_up(presence, expected->name);
+    bool there = plain != NULL;
+    if (there) plain->seen = true;
+    if (config->quant.method != MT_HF_QUANT_NONE && expected->rank == 2) {
+        struct mt_published published = {0};
+        if (tick_off_parts(presence, config, expected)) there = true;
+        enum mt_status status = MT_OK;
+        if (there && presence->checkpoint != NULL)
+            status = mt_published_find(config, presence->checkpoint, expected, &published);
+        if (status != MT_OK && status != MT_ERR_MEMORY)
+            return add_finding(check, &check->wrong, expected->name, presence->checkpoint->ctx->message);
+        if (status != MT_OK) return status;
+        if (published.quantised) {
+            check->quantised++;
+            check->quantised_elements += mt_model_tensor_count(expected);
+            check->quantised_bytes += mt_quantised_bytes(&published.matrix);
+            return MT_OK;
+        }
+    }
+    if (!there) return add_finding(check, &check->missing, expected->name, NULL);
+    return plain != NULL && plain->info != NULL ? compare_one(check, expected, plain->info) : MT_OK;
+}
+
 static enum mt_status check_present(struct mt_model_check *check, const struct mt_hf_config *config,
-                                    struct present *present, size_t count)
+                                    const struct presence *presence)
 {
     struct mt_model_tensors walk = mt_model_tensors_begin(config);
     struct mt_model_tensor expected;
     while (mt_model_tensors_next(&walk, &expected)) {
         check->expected++;
-        const struct present key = {.name = expected.name};
-        struct present *found =
-            count > 0 ? bsearch(&key, present, count, sizeof *present, compare_present) : NULL;
-        enum mt_status status = MT_OK;
-        if (found == NULL) {
-            status = add_finding(check, &check->missing, expected.name, NULL);
-        } else {
-            found->seen = true;
-            if (found->info != NULL) status = compare_one(check, &expected, found->info);
-        }
+        enum mt_status status = check_one(check, presence, config, &expected);
         if (status != MT_OK) return status;
     }
+    const struct present *present = presence->list;
+    size_t count = presence->count;
     for (size_t i = 0; i < count; i++) {
         if (present[i].seen) continue;
         if (is_unread(config, present[i].name)) {
@@ -117,11 +159,11 @@ static enum mt_status check_present(struct mt_model_check *check, const struct m
 
 /* Checks a list and releases it. */
 static enum mt_status check_list(struct mt_context *ctx, const struct mt_hf_config *config,
-                                 struct present *present, size_t count, struct mt_model_check *check)
+                                 const struct presence *presence, struct mt_model_check *check)
 {
     mt_arena_init(&check->arena, ctx, ARENA_BLOCK_BYTES);
-    enum mt_status status = check_present(check, config, present, count);
-    mt_release(ctx, present, count * sizeof *present);
+    enum mt_status status = check_present(check, config, presence);
+    mt_release(ctx, presence->list, presence->count * sizeof *presence->list);
     if (status != MT_OK) mt_model_check_free(check);
     return status;
 }
@@ -139,7 +181,8 @@ enum mt_status mt_model_check_checkpoint(struct mt_context *ctx, const struct mt
         const struct mt_safetensors_tensor *info = checkpoint->tensors[i].info;
         present[i] = (struct present){.name = info->name, .info = info};
     }
-    return check_list(ctx, config, present, count, check);
+    const struct presence presence = {.checkpoint = checkpoint, .list = present, .count = count};
+    return check_list(ctx, config, &presence, check);
 }
 
 enum mt_status mt_model_check_index(struct mt_context *ctx, const struct mt_hf_config *config,
@@ -152,7 +195,8 @@ enum mt_status mt_model_check_index(struct mt_context *ctx, const struct mt_hf_c
     if (status != MT_OK) return status;
     struct present *present = memory;
     for (size_t i = 0; i < count; i++) present[i] = (struct present){.name = index->names[i].name};
-    return check_list(ctx, config, present, count, check);
+    const struct presence presence = {.list = present, .count = count};
+    return check_list(ctx, config, &presence, check);
 }
 
 void mt_model_check_free(struct mt_model_check *check)

@@ -24,6 +24,10 @@ struct mt_model_check {
     size_t unread; // present and known to be of no use here: prediction layers, rotary tables, a tied head
     struct mt_model_findings wrong; // another shape, or a type that is no number to compute with
     size_t expected;
+    // of the expected, those stored in the format the config names
+    size_t quantised;
+    int64_t quantised_elements;
+    uint64_t quantised_bytes; // of codes and scales
 };
 
 /* Names, shapes and types. The caller frees the result. */

@@ -246,6 +246,7 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--model", CLI_TEXT, &asked.analysis.model, "DIR", "a Hugging Face model folder"},
         {"--adapter", CLI_TEXT, &asked.analysis.adapter, "DIR",
          "a PEFT adapter to run with; the model without it is the base"},
+        {"--quantize", CLI_TEXT, &asked.analysis.quantise, "HOW", CLI_QUANTISE_HELP},
         {"--base", CLI_TEXT, &asked.analysis.base, "DIR", "another model folder: report the drift from it"},
         {"--data", CLI_LIST, &asked.data, "FILE[=DOMAIN]",
          "rows as training reads them, or text; may come several times"},

@@ -18,6 +18,7 @@ void cli_infer_settings_init(struct infer_settings *settings)
 {
     *settings = (struct infer_settings){.bos = "tokenizer",
                                         .device = MT_DEVICE_AUTO,
+                                        .memory = "auto",
                                         .batch = 1,
                                         .temperature = -1.0,
                                         .top_p = -1.0,
@@ -29,6 +30,7 @@ void cli_infer_options(struct infer_settings *settings, struct cli_option *optio
 {
     const struct cli_option common[INFER_OPTIONS] = {
         {"--adapter", CLI_TEXT, &settings->adapter, "DIR", "a PEFT adapter to answer with"},
+        {"--quantize", CLI_TEXT, &settings->quantise, "HOW", CLI_QUANTISE_HELP},
         {"--template", CLI_TEXT, &settings->template_name, "NAME",
          "a chat template: a name or a file; none: plain text (model: its own, if it has one)"},
         {"--template-option", CLI_LIST, &settings->template_options, "X=Y",
@@ -43,6 +45,7 @@ void cli_infer_options(struct infer_settings *settings, struct cli_option *optio
         {"--stop", CLI_LIST, &settings->stops, "TEXT", "ends an answer; may come several times"},
         {"--context", CLI_INTEGER, &settings->context, "N",
          "tokens of prompt and answer there is room for (4096, or the model's own limit)"},
+        {"--memory", CLI_TEXT, &settings->memory, "LIMIT", CLI_MEMORY_HELP},
         {"--device", CLI_TEXT, &settings->device, "NAME", CLI_DEVICE_HELP},
         {"--threads", CLI_THREADS, &settings->threads, "N", "0: as many as the machine has"},
     };
@@ -72,6 +75,11 @@ enum mt_status cli_infer_check(const struct infer_settings *settings, const stru
                        settings->context, INT32_MAX / batch);
     if (mt_bos_rule_named(settings->bos) == MT_BOS_RULES)
         return mt_fail(ctx, MT_ERR_USAGE, "--bos is '%s', expected tokenizer, yes or no", settings->bos);
+    struct mt_memory_limit limit;
+    if (!mt_memory_limit_read(settings->memory, &limit))
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "--memory is '%s', expected auto, an amount as 22GiB or 24GB, or a share as 90%%",
+                       settings->memory);
     for (int i = 0; i < settings->stops.count; i++) {
         if (settings->stops.item[i][0] == '\0') return mt_fail(ctx, MT_ERR_USAGE, "--stop is an empty text");
     }
@@ -108,6 +116,7 @@ enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_setting
 {
     struct mt_session_options options = {.directory = settings->directory,
                                          .adapter = settings->adapter,
+                                         .quantise = settings->quantise,
                                          .template_name = settings->template_name,
                                          .template_date = settings->template_date,
                                          .bos = mt_bos_rule_named(settings->bos),
@@ -116,6 +125,7 @@ enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_setting
                                          .slots = settings->batch >= 0 ? settings->batch : 0,
                                          .context = settings->context};
     struct mt_arena arena;
+    (void)mt_memory_limit_read(settings->memory, &options.memory); // as cli_infer_check has seen
     mt_arena_init(&arena, ctx, ARENA_BLOCK_BYTES);
     if (options.template_name == NULL && settings->own_template) options.template_name = "model";
     if (options.template_name != NULL && strcmp(options.template_name, "none") == 0)

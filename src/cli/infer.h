@@ -9,6 +9,7 @@
 struct infer_settings {
     const char *directory;
     const char *adapter;
+    const char *quantise;      // NULL: as the adapter was trained
     const char *template_name; // NULL: not given
     struct cli_list template_options;
     bool own_template;         // not given: the model's own, if it has one; else plain texts
@@ -16,8 +17,9 @@ struct infer_settings {
     const char *bos;           // how plain texts begin, by name
     const char *device;
     int64_t threads;
-    int64_t batch;   // sequences computed together; -1: as many as there is memory for
-    int64_t context; // 0: chosen
+    int64_t batch;      // sequences computed together; -1: as many as there is memory for
+    int64_t context;    // 0: chosen
+    const char *memory; // as memory.limit of training
     // Negative: as generation_config.json says.
     double temperature;
     double top_p;
@@ -29,7 +31,7 @@ struct infer_settings {
     bool quiet; // the device is not named
 };
 
-#define INFER_OPTIONS 13
+#define INFER_OPTIONS 15
 
 /* Defaults, and the options that change them: INFER_OPTIONS entries. */
 void cli_infer_settings_init(struct infer_settings *settings);

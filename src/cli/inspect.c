@@ -152,12 +152,36 @@ static void print_findings(const char *title, const struct mt_model_findings *fi
     if (findings->count > listed) printf("    and %zu more\n", findings->count - listed);
 }
 
+static void print_format(const struct inspection *inspection)
+{
+    static const char *const words[] = {
+        [MT_HF_QUANT_FP8] = "fp8 (E4M3) in blocks of 128 x 128",
+        [MT_HF_QUANT_NF4] = "bitsandbytes' nf4 in blocks of 64",
+        [MT_HF_QUANT_MXFP4] = "mxfp4 in blocks of 32",
+    };
+    const struct mt_model_check *check = &inspection->check;
+    const struct mt_hf_quant *quant = &inspection->config.quant;
+    if (quant->method == MT_HF_QUANT_NONE) return;
+    printf("  format       %s", words[quant->method]);
+    if (check->quantised > 0) {
+        printf(": %s, %s parameters in %s, %.2f bits each",
+               mt_counted(check->quantised, "matrix", "matrices").text,
+               cli_short_count(check->quantised_elements).text,
+               cli_short_bytes((double)check->quantised_bytes).text,
+               8.0 * (double)check->quantised_bytes / (double)check->quantised_elements);
+    }
+    printf("\n");
+    if (quant->activations)
+        printf("               activations are not rounded to 8 bits here, as code for GPUs does\n");
+}
+
 static void print_weights(const struct inspection *inspection)
 {
     const struct mt_model_check *check = &inspection->check;
     printf("\n");
     if (inspection->weights == CONFIG_ONLY) {
         printf("  weights      none here: the counts come from config.json\n");
+        print_format(inspection);
         return;
     }
     printf("  weights      %s in %s", mt_counted(inspection->tensor_count, "tensor", "tensors").text,
@@ -170,6 +194,7 @@ static void print_weights(const struct inspection *inspection)
                mt_counted(inspection->dtype_tensors[i], "tensor", "tensors").text,
                cli_short_bytes((double)inspection->dtype_bytes[i]).text);
     }
+    print_format(inspection);
     if (inspection->weights == INDEX_ONLY) {
         printf("  check        only the index is here: names are checked, shapes and types are not\n");
     }
@@ -284,12 +309,17 @@ static json_t *weights(const struct inspection *inspection)
     }
     json_t *bytes =
         inspection->data_bytes >= 0 ? json_integer((json_int_t)inspection->data_bytes) : json_null();
-    return json_pack("{s:s, s:I, s:I, s:o, s:o, s:I, s:o, s:o, s:o}", "source", sources[inspection->weights],
-                     "files", (json_int_t)inspection->file_count, "tensors",
-                     (json_int_t)inspection->tensor_count, "bytes", bytes, "dtypes", dtypes, "expected",
-                     (json_int_t)inspection->count.tensors, "missing", findings(&inspection->check.missing),
-                     "wrong", findings(&inspection->check.wrong), "unexpected",
-                     findings(&inspection->check.unexpected));
+    const struct mt_model_check *check = &inspection->check;
+    json_t *codes =
+        json_pack("{s:s, s:I, s:I, s:I}", "format", mt_hf_quant_name(inspection->config.quant.method),
+                  "tensors", (json_int_t)check->quantised, "parameters",
+                  (json_int_t)check->quantised_elements, "bytes", (json_int_t)check->quantised_bytes);
+    return json_pack(
+        "{s:s, s:o, s:I, s:I, s:o, s:o, s:I, s:o, s:o, s:o}", "source", sources[inspection->weights],
+        "quantised", codes, "files", (json_int_t)inspection->file_count, "tensors",
+        (json_int_t)inspection->tensor_count, "bytes", bytes, "dtypes", dtypes, "expected",
+        (json_int_t)inspection->count.tensors, "missing", findings(&inspection->check.missing), "wrong",
+        findings(&inspection->check.wrong), "unexpected", findings(&inspection->check.unexpected));
 }
 
 static json_t *memory(const struct mt_model_memory *estimate)

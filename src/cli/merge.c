@@ -17,6 +17,7 @@ struct settings {
     const char *device; // of --verify
     int64_t threads;
     bool verify;
+    bool requantise;
 };
 
 static enum mt_status read_dtype(struct mt_context *ctx, const char *word, enum mt_hf_float *dtype)
@@ -33,8 +34,48 @@ static enum mt_status check(const struct settings *settings, const struct cli_ca
 {
     if (settings->adapter == NULL) return mt_fail(call->ctx, MT_ERR_USAGE, "--adapter DIR is missing");
     if (settings->out == NULL) return mt_fail(call->ctx, MT_ERR_USAGE, "--out DIR is missing");
-    const struct cli_void rules[] = {{!settings->verify, "--device", "without --verify"}};
-    return cli_refuse_void(call, rules, 1);
+    const struct cli_void rules[] = {{!settings->verify, "--device", "without --verify"},
+                                     {settings->requantise, "--dtype", "with --requantise"}};
+    return cli_refuse_void(call, rules, 2);
+}
+
+static void print_row(const char *name, const struct mt_merge_difference *difference)
+{
+    printf("  %-16s %10.2e %10.2e %10.2e %10.2e %9.1f %%\n", name, difference->largest, difference->rms,
+           difference->median, difference->divergence, 100.0 * difference->same_top);
+}
+
+/* Merged into floats and into codes, both against the adapter on top. */
+static enum mt_status verify_requantised(struct mt_device *device, const struct mt_merge_options *options,
+                                         const struct mt_merge_result *result)
+{
+    struct mt_merge_difference floats;
+    struct mt_merge_difference codes;
+    char name[32];
+    enum mt_status status = mt_merge_verify_requantised(device, options, &floats, &codes);
+    if (status != MT_OK && status != MT_ERR_NUMERIC) return status;
+    printf("logits of %s against the adapter on top of %s, relative to their root mean square;\n"
+           "KL in nats; same: tokens with the same most likely next token\n",
+           mt_counted((uint64_t)floats.tokens, "token", "tokens").text, options->directory);
+    printf("  %-16s %10s %10s %10s %10s %11s\n", "", "largest", "rms", "median", "KL", "same");
+    print_row("merged, floats", &floats);
+    (void)snprintf(name, sizeof name, "merged, %s", result->format);
+    print_row(name, &codes);
+    return status;
+}
+
+/* What the weights lose where they are written in codes again, by kind. */
+static void print_loss(const struct mt_merge_result *result)
+{
+    printf("%s in %s; of those with a pair, relative to the weights' root mean square:\n",
+           mt_counted(result->codes, "matrix", "matrices").text, result->format);
+    printf("  %-16s %10s %14s %10s\n", "", "matrices", "adapter adds", "lost");
+    for (int part = 0; part < MT_MODEL_PART_COUNT; part++) {
+        const struct mt_merge_loss *loss = &result->loss[part];
+        if (loss->matrices == 0) continue;
+        printf("  %-16s %10zu %14.2e %10.2e\n", mt_model_part_name((enum mt_model_part)part), loss->matrices,
+               loss->change, loss->error);
+    }
 }
 
 static enum mt_status verify(struct mt_context *ctx, const struct settings *settings,
@@ -43,6 +84,11 @@ static enum mt_status verify(struct mt_context *ctx, const struct settings *sett
     struct mt_device *device = NULL;
     struct mt_merge_difference difference = {0};
     enum mt_status status = cli_open_device(ctx, settings->device, MT_USE_EXACT, options->threads, &device);
+    if (status == MT_OK && options->requantise) {
+        status = verify_requantised(device, options, result);
+        mt_device_destroy(device);
+        return status;
+    }
     if (status == MT_OK) status = mt_merge_verify(device, options, result, &difference);
     if (status == MT_OK || status == MT_ERR_NUMERIC) {
         printf("logits of %s, relative to their root mean square: largest difference %.2e, "
@@ -76,6 +122,7 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
     struct mt_merge_options options = {.directory = directory,
                                        .adapter = settings->adapter,
                                        .out = settings->out,
+                                       .requantise = settings->requantise,
                                        .threads = (int)settings->threads,
                                        .progress = stderr};
     struct mt_merge_result result;
@@ -89,6 +136,12 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
            mt_counted(result.carried, "other", "others").text);
     if (result.biases > 0)
         printf("correction biases of %s written back\n", mt_counted(result.biases, "layer", "layers").text);
+    if (result.left_out > 0) {
+        printf("%s no part of the model itself left out: in the format of the base, which the result is not "
+               "in\n",
+               mt_counted(result.left_out, "tensor that is", "tensors that are").text);
+    }
+    if (settings->requantise) print_loss(&result);
     if (result.biases_beside) warn_of_biases(settings->out);
     if (settings->verify) status = verify(ctx, settings, &options, &result);
     return status;
@@ -101,6 +154,8 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--adapter", CLI_TEXT, &settings.adapter, "DIR", "the PEFT adapter, in either layout"},
         {"--out", CLI_TEXT, &settings.out, "DIR", "where to write; must not exist, or be empty"},
         {"--dtype", CLI_TEXT, &settings.dtype, "TYPE", "of the weights: f32 or bf16 (as they are stored)"},
+        {"--requantise", CLI_FLAG, &settings.requantise, NULL,
+         "write a quantised model in its format again, and say what that costs (floats)"},
         {"--verify", CLI_FLAG, &settings.verify, NULL,
          "then compare the logits of merged and unmerged model on 256 random ids"},
         {"--device", CLI_TEXT, &settings.device, "NAME",
@@ -126,9 +181,15 @@ const struct cli_verb cli_verb_merge = {
         "for them: other programs then route without them. Tensors are streamed, so memory is needed\n"
         "for a piece of one of them only. The folder appears whole or not at all. With\n"
         "--verify the exit status is 1 when the logits are further apart than 1e-4 (f32: root mean\n"
-        "square) or 2e-2 (16 bits: median of tokens), relative.",
+        "square) or 2e-2 (16 bits: median of tokens), relative. A model whose weights are quantised is\n"
+        "merged into floats: what its codes stand for, plus the pairs. --requantise writes it in the same\n"
+        "format again: weights without a pair keep their codes, the others are rounded to new ones. What\n"
+        "that costs is printed for each kind of weight; with --verify a table compares the logits of the\n"
+        "adapter on top, of the merge into floats, which is written beside OUT for the purpose and\n"
+        "removed, and of the requantised one.",
     .examples =
         "  metier merge models/moe --adapter runs/first/adapter --out models/merged --verify\n"
-        "  metier merge models/moe --adapter runs/first/adapter --out models/merged-bf16 --dtype bf16",
+        "  metier merge models/moe --adapter runs/first/adapter --out models/merged-bf16 --dtype bf16\n"
+        "  metier merge models/moe-fp8 --adapter runs/first/adapter --out models/merged-fp8 --requantise",
     .run = run_verb,
 };

@@ -7,7 +7,10 @@
 #include "arch/arch.h"
 #include "base/amount.h"
 #include "cli/cli.h"
+#include "cli/shared/short_number.h"
 #include "cli/shared/table.h"
+#include "ops/limit.h"
+#include "train/fit.h"
 #include "train/scaling.h"
 
 #define MOST_RANKS 1048576
@@ -23,11 +26,14 @@ static const struct network {
 
 struct settings {
     const char *directory;
-    const char *network;     // NULL: as the numbers say
+    const char *network;  // NULL: as the numbers say
+    const char *quantise; // NULL: weights are 2 bytes each
+    struct mt_quantise_options how;
     int64_t nodes, per_node; // 0 nodes: ranks are all alike
     double node_gigabytes, node_microseconds;
     int64_t ranks, experts, tokens, length, lora_rank, row_bytes;
     double room, teraflops, gigabytes, microseconds, max_violation;
+    const char *memory; // NULL: any
     bool table;
 };
 
@@ -83,9 +89,15 @@ static enum mt_status check(const struct settings *settings, const struct cli_ca
             ctx, MT_ERR_USAGE,
             "--flops and bandwidths must be above 0, latencies, --room and --max-violation not below");
     }
+    struct mt_memory_limit limit = {.bytes = 1.0};
+    bool readable = settings->memory == NULL || mt_memory_limit_read(settings->memory, &limit);
+    if (!readable || limit.bytes == 0.0)
+        return mt_fail(ctx, MT_ERR_USAGE, "--memory is '%s', expected an amount as 22GiB or 24GB",
+                       settings->memory);
     const struct cli_void rules[] = {
         {settings->nodes == 0, "--per-node --node-bandwidth --node-latency", "without --nodes"},
         {settings->nodes > 0, "--ranks", "with --nodes, which says how many there are"},
+        {settings->table, "--memory", "with --table"},
         {settings->experts == 1, "--room", "without --experts: no rank shares them"},
         {cli_is_given(given, "--bandwidth") && cli_is_given(given, "--latency"), "--network",
          "beside --bandwidth and --latency"},
@@ -109,8 +121,56 @@ static void predict(const struct mt_hf_config *config, const struct settings *se
                                      .weight_bytes = 2,
                                      .row_bytes = settings->row_bytes,
                                      .room = settings->room,
-                                     .max_violation = settings->max_violation};
+                                     .max_violation = settings->max_violation,
+                                     .quantise = settings->how};
     mt_scaling_predict(config, &cluster, &layout, scaling);
+}
+
+/* A plan with fewer tokens at a time. */
+struct cut_plan {
+    const struct mt_hf_config *config;
+    const struct settings *settings;
+};
+
+static enum mt_status count_cut(void *self, const struct mt_fit_sizes *sizes, size_t *bytes)
+{
+    const struct cut_plan *plan = self;
+    struct settings settings = *plan->settings;
+    struct mt_scaling scaling;
+    settings.tokens = sizes->tokens;
+    predict(plan->config, &settings, settings.ranks, settings.experts, &scaling);
+    *bytes = (size_t)scaling.memory;
+    return MT_OK;
+}
+
+/* How the tokens of a step would have to be cut to fit a limit. */
+static enum mt_status print_fit(struct mt_context *ctx, const struct mt_hf_config *config,
+                                const struct settings *settings)
+{
+    static const struct cli_column columns[] = {{"  tokens at a time", true}, {"memory", true}, {"", false}};
+    struct cut_plan plan = {.config = config, .settings = settings};
+    struct mt_memory_limit limit;
+    struct cli_table table;
+    struct mt_fit fit;
+    if (settings->memory == NULL) return MT_OK;
+    (void)mt_memory_limit_read(settings->memory, &limit); // as it was checked
+    int64_t least = settings->length < settings->tokens ? settings->length : settings->tokens;
+    const struct mt_fit_freedom freedom = {
+        .least_tokens = least, .step_tokens = settings->tokens, .first = {.tokens = settings->tokens}};
+    enum mt_status status = mt_fit_choose(&freedom, (size_t)limit.bytes, count_cut, &plan, &fit);
+    if (status != MT_OK) return status;
+    printf("\nwhat fits into %s (--memory %s)\n", cli_short_bytes(limit.bytes).text, settings->memory);
+    cli_table_init(&table, ctx, columns, 3);
+    for (int i = 0; i < fit.count; i++) {
+        double over = (double)fit.tried[i].bytes - limit.bytes;
+        char verdict[48] = "fits";
+        if (over > 0.0) (void)snprintf(verdict, sizeof verdict, "%s too much", cli_short_bytes(over).text);
+        cli_table_add(&table, "%" PRId64 "\t%s\t%s", fit.tried[i].sizes.tokens,
+                      cli_short_bytes((double)fit.tried[i].bytes).text, verdict);
+    }
+    status = cli_table_print(&table, stdout);
+    printf("  recomputation, which a plan does not know, needs less: metier train --dry-run counts it\n");
+    return status;
 }
 
 static void print_plan(const struct mt_hf_config *config, const struct settings *settings)
@@ -123,8 +183,10 @@ static void print_plan(const struct mt_hf_config *config, const struct settings 
            mt_counted((uint64_t)settings->ranks, "rank", "ranks").text, settings->experts,
            mt_counted((uint64_t)settings->tokens, "token", "tokens").text);
     printf("  memory of a rank       %10.3f GB\n", s.memory / 1e9);
-    printf("    frozen weights       %10.3f GB   2 bytes each; routed experts 1/%" PRId64 "\n",
-           s.weights / 1e9, settings->experts);
+    printf("    frozen weights       %10.3f GB   %s; routed experts 1/%" PRId64 "\n", s.weights / 1e9,
+           settings->how.on ? settings->quantise : "2 bytes each", settings->experts);
+    if (s.unpacked > 0.0)
+        printf("    a layer unpacked     %10.3f GB   in bf16, for products\n", s.unpacked / 1e9);
     printf(
         "    adapters             %10.3f GB   masters, gradients, moments, sums; routed experts' 1/%" PRId64
         "\n",
@@ -179,11 +241,16 @@ static enum mt_status print_table(struct mt_context *ctx, const struct mt_hf_con
     return cli_table_print(&table, stdout);
 }
 
-static enum mt_status run(struct mt_context *ctx, const struct settings *settings)
+static enum mt_status run(struct mt_context *ctx, struct settings *settings)
 {
     struct mt_hf_config config;
     enum mt_status status = mt_hf_config_read_folder(ctx, settings->directory, &config);
     if (status != MT_OK) return status;
+    char format[MT_QUANTISE_TEXT_BYTES];
+    if (settings->quantise == NULL && config.quant.method != MT_HF_QUANT_NONE) {
+        mt_quantise_as_published(&config, &settings->how);
+        settings->quantise = mt_quantise_text(&settings->how, format);
+    }
     if (settings->experts > config.experts) {
         status = mt_fail(ctx, MT_ERR_USAGE, "--experts is %" PRId64 ", but there are %" PRId64 " experts",
                          settings->experts, (int64_t)config.experts);
@@ -191,6 +258,7 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
         status = print_table(ctx, &config, settings);
     } else {
         print_plan(&config, settings);
+        status = print_fit(ctx, &config, settings);
     }
     mt_hf_config_free(&config);
     return status;
@@ -224,6 +292,8 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--tokens", CLI_INTEGER, &settings.tokens, "T", "of one rank in one step (8192)"},
         {"--length", CLI_INTEGER, &settings.length, "N", "tokens of a sequence (512)"},
         {"--rank", CLI_INTEGER, &settings.lora_rank, "R", "of LoRA (32)"},
+        {"--quantize", CLI_TEXT, &settings.quantise, "HOW",
+         "frozen weights in fewer bits: fp8, int8, nf4 or mxfp4, then parts, with commas (none)"},
         {"--row-bytes", CLI_INTEGER, &settings.row_bytes, "N", "of an activation: 4, or 2 for 16 bits (4)"},
         {"--flops", CLI_REAL, &settings.teraflops, "TFLOP/S", "a rank sustains, in 10^12 a second (400)"},
         {"--bandwidth", CLI_REAL, &settings.gigabytes, "GB/S",
@@ -233,6 +303,8 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--node-bandwidth", CLI_REAL, &settings.node_gigabytes, "GB/S", "within a machine (300)"},
         {"--node-latency", CLI_REAL, &settings.node_microseconds, "US", "within a machine (3)"},
         {"--max-violation", CLI_REAL, &settings.max_violation, "V", "MaxVio of the experts' loads (0)"},
+        {"--memory", CLI_TEXT, &settings.memory, "LIMIT",
+         "of a rank, as 22GiB: how few tokens at a time fit it"},
         {"--table", CLI_FLAG, &settings.table, NULL, "1, 2, 4, ... up to P ranks, a line each"},
         {0},
     };
@@ -242,6 +314,8 @@ static enum mt_status run_verb(struct cli_call *call)
     if (status == MT_OK) status = check(&settings, call);
     if (status != MT_OK) return status;
     if (settings.directory == NULL) settings.directory = call->positional[0];
+    if (settings.quantise != NULL) status = mt_quantise_parse(call->ctx, settings.quantise, &settings.how);
+    if (status != MT_OK) return status;
     return run(call->ctx, &settings);
 }
 
@@ -257,6 +331,8 @@ const struct cli_verb cli_verb_plan = {
         "cost of imbalance is printed. With --nodes ranks of a machine are neighbours, and talk faster.\n"
         "docs/scaling.md has the formulas, and what they are worth.",
     .examples = "  metier plan models/OLMoE-1B-7B --ranks 8 --experts 8\n"
+                "  metier plan models/DeepSeek-V2-Lite --ranks 1 --quantize nf4 --row-bytes 2\n"
+                "  metier plan models/OLMoE-1B-7B --ranks 1 --memory 22GiB\n"
                 "  metier plan models/DeepSeek-V3 --nodes 16 --network infiniband-400 --experts 8\n"
                 "  metier plan models/DeepSeek-V3 --ranks 1024 --experts 64 --max-violation 0.5 --table",
     .run = run_verb,

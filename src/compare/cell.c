@@ -229,6 +229,8 @@ enum mt_status mt_cell_training(const struct mt_cell_job *job, const struct mt_c
     if (status == MT_OK)
         status = mt_train_settings_parse(job->ctx, job->settings->file, "", 0, words.word, words.count, arena,
                                          training);
+    // Methods need more or less memory, and are compared on the same micro-batches all the same.
+    if (status == MT_OK && training->tokens == 0) training->tokens = mt_train_auto_tokens(training);
     if (status == MT_OK) return MT_OK;
     return mt_fail_within(job->ctx, status, "%s: %s", job->settings->file, cell->name);
 }
@@ -247,7 +249,7 @@ enum mt_status mt_cell_check(const struct mt_cell_job *job, const struct mt_cell
 /* Keys that a cell's numbers do not depend on. */
 static bool is_elsewhere(const char *word)
 {
-    static const char *const keys[] = {"out=", "data.path=", "device=", "threads="};
+    static const char *const keys[] = {"out=", "data.path=", "device=", "threads=", "memory.limit="};
     bool found = false;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         found = found || strncmp(word, keys[i], strlen(keys[i])) == 0;

@@ -86,6 +86,10 @@ static enum mt_status describe(struct mt_json_text *text, const struct mt_answer
         mt_json_text_format(text, ", \"template option %d\": ", i + 1);
         mt_json_text_string(text, source->template_options[i]);
     }
+    if (source->quantise != NULL) {
+        mt_json_text_format(text, ", \"quantize\": ");
+        mt_json_text_string(text, source->quantise);
+    }
     if (strcmp(source->bos, "tokenizer") != 0) mt_json_text_format(text, ", \"bos\": \"%s\"", source->bos);
     if (strcmp(device, UNNOTED_DEVICE) != 0) mt_json_text_format(text, ", \"device\": \"%s\"", device);
     mt_json_text_format(text, ", \"context\": %" PRId64, source->context);

@@ -33,13 +33,16 @@ static enum mt_status choose_context(struct mt_session *session, const struct mt
 static enum mt_status open_model(struct mt_session *session, const struct mt_session_options *options)
 {
     struct mt_engine_options engine = {.slots = options->slots, .positions = session->context};
-    struct mt_engine_place place = {.threads = options->threads, .directory = options->directory};
+    struct mt_engine_place place = {
+        .threads = options->threads, .directory = options->directory, .limit = options->memory};
     struct mt_adapter adapter = {0};
     enum mt_status status = MT_OK;
     if (options->adapter != NULL) {
         status = mt_adapter_open_for(session->ctx, options->adapter, options->directory, &adapter);
         if (status == MT_OK) mt_adapter_select(&adapter, &place.model.selection);
     }
+    if (status == MT_OK && options->quantise != NULL)
+        status = mt_quantise_parse(session->ctx, options->quantise, &place.model.selection.quantise);
     if (status == MT_OK)
         status = mt_device_create(session->ctx, options->device, options->threads, &session->device);
     if (status == MT_OK) status = mt_engine_choose_room(session->device, &place, &engine);
@@ -168,6 +171,11 @@ enum mt_status mt_session_open(struct mt_context *ctx, const struct mt_session_o
     enum mt_status status = choose_context(session, options);
     if (status == MT_OK) status = open_model(session, options);
     if (status == MT_OK) status = open_texts(session, options);
+    if (status == MT_ERR_MEMORY)
+        status = mt_fail(ctx, status,
+                         "out of memory: %.800s; what helps: fewer sequences at a time (--batch, --slots), a "
+                         "shorter --context, a higher --memory",
+                         ctx->message);
     if (status != MT_OK) mt_session_close(session);
     return status;
 }

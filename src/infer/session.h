@@ -8,12 +8,14 @@
 #include "formats/hf/hf_generation.h"
 #include "infer/answer.h"
 #include "infer/engine.h"
+#include "ops/limit.h"
 #include "text/example.h"
 #include "text/plain_text.h"
 
 struct mt_session_options {
     const char *directory;        // the model's
     const char *adapter;          // NULL: none
+    const char *quantise;         // as mt_quantise_parse reads it; NULL: as the adapter was trained
     const char *template_name;    // "model", a name or a file; NULL: none; prompts are then plain texts
     const char *templates;        // the folder of those that come along; NULL: only files
     const char *template_options; // variables of one in Jinja, "name=value,..."; NULL: none
@@ -24,6 +26,7 @@ struct mt_session_options {
     int64_t slots;   // sequences computed together; 0: as many as there is memory for, up to a number
                      // (infer/engine_room.h)
     int64_t context; // tokens of a sequence; 0: 4096, or what the model was made for if that is less
+    struct mt_memory_limit memory; // of all that is held; zeros: what is free
 };
 
 struct mt_session {

@@ -179,7 +179,8 @@ void mt_lm_info(const struct mt_lm *lm, struct mt_lm_info *info)
         .experts = desc->experts,
         .slots = desc->router.slots,
         .trainable = lm->training != MT_LM_FROZEN ? mt_model_params(lm->model)->trained_elements : 0,
-        .bytes = bytes.copies + bytes.masters + bytes.gradients + bytes.activations + bytes.work};
+        .bytes = bytes.copies + bytes.codes + bytes.unpacked + bytes.masters + bytes.gradients +
+                 bytes.activations + bytes.work};
 }
 
 // ------------------------------------------------------------------ what is trainable

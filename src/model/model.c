@@ -391,6 +391,8 @@ struct mt_model_bytes mt_model_bytes(const struct mt_model *model)
     return (struct mt_model_bytes){
         .mapped = model->params.mapped,
         .copies = model->params.copies.bytes,
+        .codes = model->params.codes.bytes,
+        .unpacked = model->params.unpacked.bytes,
         .masters = model->params.masters.bytes + model->params.rounded.bytes,
         .gradients = model->params.gradients.bytes,
         .activations = model->kept.bytes + model->index.bytes,

@@ -87,9 +87,11 @@ struct mt_objective *mt_model_objective(struct mt_model *model); // NULL without
 
 /* Bytes by purpose, for the plan that is printed. */
 struct mt_model_bytes {
-    size_t mapped;  // used from the file
-    size_t copies;  // frozen weights that could not be
-    size_t masters; // trained parameters, and their roundings where there are any
+    size_t mapped;   // used from the file
+    size_t copies;   // frozen weights that could not be
+    size_t codes;    // quantised weights
+    size_t unpacked; // copies of these that products read, a layer's at a time
+    size_t masters;  // trained parameters, and their roundings where there are any
     size_t gradients;
     size_t activations; // kept for backward
     size_t work;        // shared by all layers

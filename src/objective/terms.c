@@ -9,6 +9,11 @@ const struct mt_term_kind *mt_term_kind(enum mt_term term)
     return kinds[term];
 }
 
+int mt_term_count(void)
+{
+    return MT_TERM_COUNT;
+}
+
 const char *mt_term_key(enum mt_term term)
 {
 #define KEY(id, kind, key, meaning) key,

@@ -26,7 +26,8 @@ static enum mt_status try_device(struct mt_context *ctx, const char *name)
 static enum mt_status find_device(struct mt_context *ctx, enum mt_device_use use, const char **name)
 {
     *name = "cpu";
-    for (const struct mt_device_kind *kind = mt_device_kinds; kind->name != NULL; kind++) {
+    for (const struct mt_device_kind *kind = mt_device_kind_there(mt_device_kinds); kind != NULL;
+         kind = mt_device_kind_there(kind + 1)) {
         if (kind->automatic != use) continue;
         enum mt_status status = try_device(ctx, kind->name);
         if (status == MT_OK) {

@@ -9,19 +9,34 @@
 #include <sys/mman.h>
 
 #include "base/host_memory.h"
+#include "ops/limit.h"
 
-enum mt_status mt_device_create(struct mt_context *ctx, const char *name, int threads,
-                                struct mt_device **device)
+const struct mt_device_kind *mt_device_kind_there(const struct mt_device_kind *kind)
+{
+    while (kind->name != NULL && kind->is_there != NULL && !kind->is_there()) kind++;
+    return kind->name != NULL ? kind : NULL;
+}
+
+static const struct mt_device_kind *find_kind(const char *name)
+{
+    const struct mt_device_kind *kind = mt_device_kind_there(mt_device_kinds);
+    while (kind != NULL && strcmp(kind->name, name) != 0) kind = mt_device_kind_there(kind + 1);
+    return kind;
+}
+
+static enum mt_status create(struct mt_context *ctx, const char *name, int threads,
+                             const struct mt_device_place *place, struct mt_device **device)
 {
     *device = NULL;
-    const struct mt_device_kind *kind = mt_device_kinds;
-    while (kind->name != NULL && strcmp(kind->name, name) != 0) kind++;
-    if (kind->name == NULL) {
+    const struct mt_device_kind *kind = find_kind(name);
+    if (kind == NULL) {
         bool cuda = strcmp(name, "cuda") == 0 || strcmp(name, "cuda-bf16") == 0;
         return mt_fail(ctx, MT_ERR_USAGE, "device '%s' is not built in%s", name,
                        cuda ? ": build with cmake --preset cuda, or compute on the device cpu"
                             : "; metier devices lists those that are");
     }
+    if (place != NULL && !kind->streams)
+        return mt_fail(ctx, MT_ERR_UNSUPPORTED, "device '%s' has no streams", name);
     if (threads < 0 || threads > 4096) {
         return mt_fail(ctx, MT_ERR_USAGE, "device '%s': %d threads asked for, expected 0 to 4096", name,
                        threads);
@@ -34,7 +49,9 @@ enum mt_status mt_device_create(struct mt_context *ctx, const char *name, int th
     made->name = kind->name;
     made->memory = MT_MEMORY_HOST;
     made->activations = MT_F32;
+    made->place = place;
     status = kind->init(made, threads);
+    made->place = NULL;
     if (status != MT_OK) {
         mt_device_destroy(made);
         return status;
@@ -43,9 +60,27 @@ enum mt_status mt_device_create(struct mt_context *ctx, const char *name, int th
     return MT_OK;
 }
 
+enum mt_status mt_device_create(struct mt_context *ctx, const char *name, int threads,
+                                struct mt_device **device)
+{
+    return create(ctx, name, threads, NULL, device);
+}
+
+enum mt_status mt_device_create_on(struct mt_context *ctx, const char *name,
+                                   const struct mt_device_place *place, struct mt_device **device)
+{
+    return create(ctx, name, 0, place, device);
+}
+
+enum mt_status mt_device_enter(struct mt_device *device)
+{
+    return device->enter != NULL ? device->enter(device) : MT_OK;
+}
+
 void mt_device_destroy(struct mt_device *device)
 {
     if (device == NULL) return;
+    mt_device_set_limit(device, 0);
     mt_buffer_release(&device->scratch);
     if (device->destroy_state != NULL) device->destroy_state(device);
     mt_release(device->ctx, device, sizeof *device);
@@ -78,10 +113,9 @@ struct mt_context *mt_device_context(const struct mt_device *device)
 
 const char *mt_device_listed(int index)
 {
-    for (int i = 0; mt_device_kinds[i].name != NULL; i++) {
-        if (i == index) return mt_device_kinds[i].name;
-    }
-    return NULL;
+    const struct mt_device_kind *kind = mt_device_kind_there(mt_device_kinds);
+    for (int i = 0; kind != NULL && i < index; i++) kind = mt_device_kind_there(kind + 1);
+    return kind != NULL ? kind->name : NULL;
 }
 
 bool mt_device_shares_addresses(const struct mt_device *device)
@@ -142,10 +176,36 @@ void mt_device_room(struct mt_device *device, struct mt_memory_room *room)
     }
 }
 
+static void release_counted(struct mt_buffer *buffer)
+{
+    struct mt_device *device = buffer->owner;
+    device->held_bytes -= buffer->bytes;
+    device->release_buffer(buffer);
+}
+
+/* Memory of the device's own, within its limit (ops/limit.h). */
+static enum mt_status create_counted(struct mt_device *device, size_t bytes, struct mt_buffer *buffer)
+{
+    size_t limit = device->limit_bytes;
+    *buffer = (struct mt_buffer){0};
+    if (limit > 0 && (bytes > limit || device->held_bytes > limit - bytes)) {
+        return mt_fail(device->ctx, MT_ERR_MEMORY,
+                       "%zu bytes asked for on the device, %zu in use, and the limit is %zu", bytes,
+                       device->held_bytes, limit);
+    }
+    enum mt_status status = device->buffer_create(device, bytes, buffer);
+    if (status != MT_OK) return status;
+    device->release_buffer = buffer->release;
+    buffer->release = release_counted;
+    device->held_bytes += bytes;
+    if (device->held_bytes > device->peak_bytes) device->peak_bytes = device->held_bytes;
+    return MT_OK;
+}
+
 enum mt_status mt_device_buffer_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer)
 {
     if (device->dry) return create_dry(device, bytes, buffer);
-    if (device->buffer_create != NULL) return device->buffer_create(device, bytes, buffer);
+    if (device->buffer_create != NULL) return create_counted(device, bytes, buffer);
     return mt_buffer_create(device->ctx, bytes, buffer);
 }
 

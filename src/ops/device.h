@@ -33,10 +33,11 @@ struct mt_device {
     struct mt_op_impl impl[MT_OP_COUNT][MT_OP_VARIANTS]; // best first; the first that fits is taken
     bool own[MT_OP_COUNT];                               // true where the first is not ref's
     enum mt_memory_kind memory;                          // where its tensors live
-    bool shares_addresses;     // libraries that know devices read its memory by address
-    int threads;               // >= 1
-    enum mt_dtype activations; // what it computes fastest on: f32 unless the folder says otherwise
-    void *state;               // the folder's own, or NULL
+    bool shares_addresses;               // libraries that know devices read its memory by address
+    int threads;                         // >= 1
+    enum mt_dtype activations;           // what it computes fastest on: f32 unless the folder says otherwise
+    void *state;                         // the folder's own, or NULL
+    const struct mt_device_place *place; // while it is created: whose stream it takes; NULL: one of its own
 
     // Optional; the default serves devices that compute on host memory.
     enum mt_status (*buffer_create)(struct mt_device *device, size_t bytes, struct mt_buffer *buffer);
@@ -44,6 +45,7 @@ struct mt_device {
     enum mt_status (*upload)(struct mt_device *device, void *target, const void *host, size_t bytes);
     enum mt_status (*download)(struct mt_device *device, void *host, const void *source, size_t bytes);
     enum mt_status (*synchronise)(struct mt_device *device);
+    enum mt_status (*enter)(struct mt_device *device);
     // Whether memory is the device's own; where it is set, operands that are not are refused.
     bool (*holds)(const struct mt_device *device, const void *data, size_t bytes);
     // Its memory, where that is not the host's. NULL: unknown.
@@ -56,9 +58,15 @@ struct mt_device {
     struct mt_buffer owned;   // the device's own scratch, while another one is lent to it
     const void *lent;         // where that lies; NULL: none is
     bool planning;
-    bool dry;                 // buffers are addresses without memory; planning for good
-    size_t dry_bytes;         // of those that are there
-    struct mt_op_time *times; // [MT_OP_COUNT], borrowed; NULL: ops are not timed
+    bool dry;         // buffers are addresses without memory; planning for good
+    size_t dry_bytes; // of those that are there
+    // Of buffers in memory of its own; on the host the context counts.
+    size_t held_bytes, peak_bytes;
+    size_t limit_bytes;                               // 0: none
+    bool limits_host;                                 // the context's limit is ours,
+    size_t host_limit_before;                         // and was this
+    void (*release_buffer)(struct mt_buffer *buffer); // the folder's, behind the one that counts
+    struct mt_op_time *times;                         // [MT_OP_COUNT], borrowed; NULL: ops are not timed
 
     // Optional, all or none: what is issued is taken down, and issued again by `replay` from what record_end
     // made.
@@ -81,9 +89,14 @@ struct mt_device_kind {
     const char *name;
     mt_device_init_fn init;
     enum mt_device_use automatic; // what `auto` takes it for (ops/choose.h); MT_USE_ASKED: only by name
+    bool streams;                 // it can be created on somebody's stream
+    bool (*is_there)(void);       // NULL: always
 };
 
-/* The devices built in; ends with a NULL name. */
+/* All devices, there or not; ends with a NULL name. */
 extern const struct mt_device_kind mt_device_kinds[];
+
+/* The next kind that is there, from this one on; NULL: there is none. */
+const struct mt_device_kind *mt_device_kind_there(const struct mt_device_kind *kind);
 
 #endif

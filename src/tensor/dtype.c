@@ -28,6 +28,7 @@ double mt_load(enum mt_dtype dtype, const void *data, int64_t index)
     case MT_F16: return (double)mt_f16_to_float(((const uint16_t *)data)[index]);
     case MT_I32: return (double)((const int32_t *)data)[index];
     case MT_F64: return ((const double *)data)[index];
+    case MT_U8: return (double)((const uint8_t *)data)[index];
     case MT_DTYPE_COUNT: break;
     }
     assert(false && "mt_load: not a type");
@@ -42,6 +43,7 @@ void mt_store(enum mt_dtype dtype, void *data, int64_t index, double value)
     case MT_F16: ((uint16_t *)data)[index] = mt_float_to_f16(round_to_odd(value)); return;
     case MT_I32: ((int32_t *)data)[index] = (int32_t)value; return;
     case MT_F64: ((double *)data)[index] = value; return;
+    case MT_U8: ((uint8_t *)data)[index] = (uint8_t)value; return;
     case MT_DTYPE_COUNT: break;
     }
     assert(false && "mt_store: not a type");
@@ -63,6 +65,7 @@ void mt_convert_to_f32(enum mt_dtype dtype, const void *source, int64_t count, f
         for (int64_t i = 0; i < count; i++) target[i] = (float)((const double *)source)[i];
         return;
     case MT_I32:
+    case MT_U8:
     case MT_DTYPE_COUNT: break;
     }
     assert(false && "mt_convert_to_f32: not a float type");
@@ -84,6 +87,7 @@ void mt_convert_from_f32(const float *source, int64_t count, enum mt_dtype dtype
         for (int64_t i = 0; i < count; i++) ((double *)target)[i] = (double)source[i];
         return;
     case MT_I32:
+    case MT_U8:
     case MT_DTYPE_COUNT: break;
     }
     assert(false && "mt_convert_from_f32: not a float type");

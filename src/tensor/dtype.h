@@ -67,7 +67,7 @@ static inline uint16_t mt_float_to_f16(float value)
     return (uint16_t)(sign | result);
 }
 
-/* Element `index` of an array of any type, as a double (i32 included). */
+/* Element `index` of an array of any type, as a double (i32 and u8 included). */
 double mt_load(enum mt_dtype dtype, const void *data, int64_t index);
 
 /* Stores a double into element `index`, rounding once, to the type's precision. */

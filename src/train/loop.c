@@ -237,6 +237,7 @@ static enum mt_status stop(struct mt_trainer *trainer, int signal)
 static enum mt_status fail(struct mt_trainer *trainer, enum mt_status status)
 {
     char message[MT_MESSAGE_BYTES];
+    status = mt_trainer_fail_memory(trainer, status);
     (void)snprintf(message, sizeof message, "%s", trainer->ctx->message);
     // The log may be what failed: whether this arrives there changes nothing any more.
     (void)mt_run_log_event(trainer->run_log, trainer->numbers.step, "failed", message);
@@ -292,6 +293,8 @@ enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome 
                                        .sent_bytes = mt_trainer_sent(trainer),
                                        .result = trainer->folder.result,
                                        .bias_file = mt_trainer_bias_file(trainer),
+                                       .peak_bytes = mt_trainer_peak(trainer),
+                                       .limit_bytes = trainer->memory.bound.buffers,
                                        .best = has_best ? trainer->folder.best : NULL};
     return status == MT_OK ? MT_OK : fail(trainer, status);
 }

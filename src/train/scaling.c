@@ -27,7 +27,7 @@ static void find_memory(const struct mt_hf_config *config, const struct mt_layou
                         struct mt_scaling *scaling)
 {
     struct mt_model_memory memory;
-    double experts = (double)count->total[MT_PART_EXPERTS];
+    struct mt_quantise_memory stored;
     double sharing = (double)layout->expert_ranks;
     mt_model_memory(config, 0, layout->lora_rank, layout->tokens, &memory);
     double spread = layout->expert_ranks > 1 ? (double)memory.adapters[MT_PART_EXPERTS] : 0.0;
@@ -35,7 +35,9 @@ static void find_memory(const struct mt_hf_config *config, const struct mt_layou
     double own = spread / sharing;                   // of this rank's experts
     double copies = (double)layout->ranks / sharing; // ranks that hold the same experts
     double summed = (layout->ranks > 1 ? common : 0.0) + (copies > 1.0 ? own : 0.0);
-    scaling->weights = (double)layout->weight_bytes * ((double)count->all - experts + experts / sharing);
+    mt_quantise_memory(config, &layout->quantise, sharing, &stored);
+    scaling->weights = (double)layout->weight_bytes * stored.numbers + stored.codes;
+    scaling->unpacked = stored.unpacked;
     double each = layout->row_bytes == 2 ? ADAPTER_BYTES + ROUNDED_BYTES : ADAPTER_BYTES;
     scaling->adapters = (common + own) * each + summed * SUM_BYTES;
     scaling->activations = (double)mt_model_activation_bytes(config, layout->tokens, layout->row_bytes);
@@ -46,7 +48,7 @@ static void find_memory(const struct mt_hf_config *config, const struct mt_layou
         scaling->activations += (room - 1.0) * rows->own * 2.0 * inner * (double)count->moe_layers;
         scaling->activations += 3.0 * room * rows->own * rows->bytes;
     }
-    scaling->memory = scaling->weights + scaling->adapters + scaling->activations;
+    scaling->memory = scaling->weights + scaling->unpacked + scaling->adapters + scaling->activations;
     double ranks = (double)layout->ranks;
     scaling->gradient_bytes =
         2.0 * sizeof(float) * ((ranks - 1.0) / ranks * common + (copies - 1.0) / copies * own);

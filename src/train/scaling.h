@@ -7,6 +7,7 @@
 #define MT_TRAIN_SCALING_H
 
 #include "arch/model_count.h"
+#include "arch/quantise.h"
 
 /* What messages travel on: one of b bytes takes latency + b / bandwidth. */
 struct mt_wire {
@@ -31,11 +32,13 @@ struct mt_layout {
     int64_t row_bytes;    // of one activation
     double room;          // rows a rank has room for, over those it sends; 0: for all E ranks' rows
     double max_violation; // MaxVio of the experts' loads; 0: balanced
+    struct mt_quantise_options quantise; // of the frozen weights
 };
 
 struct mt_scaling {
     // bytes of one rank
-    double weights;     // frozen: everything but routed experts, and its share of these
+    double weights;     // frozen: everything but routed experts, and its share of these; as stored
+    double unpacked;    // copies of quantised ones, of one layer at a time
     double adapters;    // masters (and roundings), gradients, two moments, what sums of gradients need
     double activations; // with room for every row of all ranks that share the experts
     double memory;

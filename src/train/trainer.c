@@ -42,7 +42,7 @@ static enum mt_status select_parameters(struct mt_trainer *trainer)
     }
     if (!trains_lora(trainer)) {
         selection->full = settings->targets;
-        return MT_OK;
+        return mt_train_quantise(trainer->ctx, settings, &selection->quantise);
     }
     enum mt_status status = mt_adapter_layout_check(trainer->ctx, &trainer->desc, settings->layout);
     if (status != MT_OK) return status;
@@ -55,7 +55,7 @@ static enum mt_status select_parameters(struct mt_trainer *trainer)
         mt_adapter_select(&trainer->adapter, selection);
     }
     selection->lora_dropout = settings->lora_dropout;
-    return MT_OK;
+    return mt_train_quantise(trainer->ctx, settings, &selection->quantise);
 }
 
 // ------------------------------------------------------------------ the folder and what is in it
@@ -189,10 +189,10 @@ static enum mt_status open_data(struct mt_trainer *trainer)
 static enum mt_status choose_device(struct mt_trainer *trainer)
 {
     struct mt_train_settings *settings = &trainer->resolved;
-    enum mt_status status =
-        mt_device_choose(trainer->ctx, trainer->comm, settings->device, MT_USE_FAST, &settings->device);
-    if (status != MT_OK) return status;
-    return mt_train_settings_text(trainer->ctx, settings, &trainer->arena, &trainer->settings_text);
+    // Until it is known what fits (mt_trainer_fit) the data is cut as if everything did.
+    trainer->memory.tokens_open = settings->tokens == 0;
+    if (settings->tokens == 0) settings->tokens = mt_train_auto_tokens(settings);
+    return mt_device_choose(trainer->ctx, trainer->comm, settings->device, MT_USE_FAST, &settings->device);
 }
 
 /* Keys that another device or more ranks would have a use for: a file may be for many machines. */
@@ -229,25 +229,35 @@ static enum mt_dtype activations_of(const struct mt_trainer *trainer)
     }
 }
 
-static enum mt_status open_model(struct mt_trainer *trainer)
+enum mt_status mt_trainer_model_options(struct mt_trainer *trainer, const struct mt_fit_sizes *sizes,
+                                        struct mt_model_options *options)
 {
     const struct mt_train_settings *settings = trainer->settings;
-    struct mt_model_options options = {
-        .tokens = settings->tokens,
-        .sequences = mt_corpus_most_sequences(settings),
+    *options = (struct mt_model_options){
+        .tokens = sizes->tokens,
+        .sequences = mt_corpus_most_sequences(settings, sizes->tokens),
         .positions = settings->max_length,
-        .recompute = settings->recompute,
+        .recompute = sizes->recompute,
         .backward = true,
         .objective = settings->task_only ? NULL : &settings->objective,
         .objective_prefix = "objective.",
         .selection = trainer->selection,
         .expert_ranks = trainer->expert_comm,
         .expert_room = settings->expert_room,
+        .activations = activations_of(trainer),
     };
-    enum mt_status status = open_device(trainer);
-    if (status != MT_OK) return status;
-    options.activations = activations_of(trainer);
-    status = mt_trainer_find_transfer(trainer, &options.expert_direct);
+    return mt_trainer_find_transfer(trainer, &options->expert_direct);
+}
+
+static enum mt_status open_model(struct mt_trainer *trainer)
+{
+    const struct mt_train_settings *settings = trainer->settings;
+    struct mt_model_options options;
+    enum mt_status status = mt_trainer_fit(trainer);
+    if (status == MT_OK)
+        status = mt_train_settings_text(trainer->ctx, settings, &trainer->arena, &trainer->settings_text);
+    if (status == MT_OK)
+        status = mt_trainer_model_options(trainer, &mt_trainer_chosen(trainer)->sizes, &options);
     if (status != MT_OK) return status;
     status = mt_model_open(trainer->device, settings->model, &options, &trainer->model);
     if (status == MT_OK && settings->adapter != NULL)
@@ -356,12 +366,13 @@ static enum mt_status warn(struct mt_trainer *trainer)
 static enum mt_status open_rest(struct mt_trainer *trainer, const struct mt_state_reader *reader)
 {
     enum mt_status status = open_data(trainer);
-    if (status != MT_OK) return status;
     // From here on there are threads.
-    if (trainer->options.signals)
+    if (status == MT_OK && trainer->options.signals)
         mt_interrupt_begin(&trainer->interrupt, trainer->options.terminal,
                            "the step at hand is finished and saved");
-    status = open_model(trainer);
+    if (status == MT_OK) status = open_device(trainer);
+    status = mt_comm_agree(trainer->comm, trainer->ctx, status); // what fits, all of them find out together
+    if (status == MT_OK) status = open_model(trainer);
     if (status == MT_OK) status = find_paths(trainer);
     if (status == MT_OK) status = open_optimizer(trainer);
     if (status == MT_OK) status = mt_trainer_join_ranks(trainer);
@@ -404,7 +415,7 @@ enum mt_status mt_trainer_open(struct mt_context *ctx, const struct mt_trainer_o
     if (status == MT_OK && !made->finished_before) status = choose_device(made);
     if (status == MT_OK && !made->finished_before) status = open_rest(made, reader);
     mt_state_close(reader);
-    status = mt_comm_agree(made->comm, ctx, status);
+    status = mt_comm_agree(made->comm, ctx, mt_trainer_fail_memory(made, status));
     made->started = mt_clock_seconds() - made->numbers.seconds;
     if (status != MT_OK) {
         mt_trainer_close(made);
@@ -441,6 +452,9 @@ void mt_trainer_outline(const struct mt_trainer *trainer, struct mt_run_outline 
 {
     struct mt_params *params = mt_model_params(trainer->model);
     *outline = (struct mt_run_outline){.settings_text = trainer->settings_text,
+                                       .settings = trainer->settings,
+                                       .fit = &trainer->memory.fit,
+                                       .bound = trainer->memory.bound,
                                        .desc = &trainer->desc,
                                        .params = params,
                                        .length = trainer->length,

@@ -14,7 +14,9 @@
 
 #include "base/log.h"
 #include "comm/comm.h"
+#include "ops/limit.h"
 #include "train/data/corpus.h"
+#include "train/fit.h"
 #include "train/state/state.h"
 
 struct mt_trainer; // opaque
@@ -55,6 +57,8 @@ struct mt_run_outcome {
     uint64_t sent_bytes;       // by this rank, since the run was opened; 0: alone
     const char *result;        // folder of what was trained; lives with the trainer
     const char *best;          // of the best checkpoint; NULL: none
+    size_t peak_bytes;         // of the memory that was computed in, at the most
+    size_t limit_bytes;        // of the same; 0: none was known
     const char *bias_file;     // in these folders: routers' biases, which no other program reads; NULL: none
 };
 
@@ -67,6 +71,9 @@ enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome 
 /* What a run would be, for --dry-run. Everything is borrowed from the trainer. */
 struct mt_run_outline {
     const char *settings_text;
+    const struct mt_train_settings *settings; // with what was chosen
+    const struct mt_fit *fit;                 // what was tried, for how much memory
+    struct mt_memory_bound bound;             // that it had to fit
     const struct mt_model_desc *desc;
     const struct mt_params *params;
     struct mt_run_length length;
@@ -81,6 +88,9 @@ struct mt_run_outline {
     struct mt_device *device; // with plan_only it is dry (metier/device.h), and says what it would hold
     size_t host_bytes;        // held by this process beside the device's buffers
 };
+/* After an outline: the sentence that a run would end with at once, because it does not fit its limit. */
+enum mt_status mt_trainer_check_fit(const struct mt_trainer *trainer);
+
 void mt_trainer_outline(const struct mt_trainer *trainer, struct mt_run_outline *outline);
 
 /* The model at work, for tests and measurements. */

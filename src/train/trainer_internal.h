@@ -4,6 +4,8 @@
 
 #include "base/interrupt.h"
 #include "formats/fingerprint.h"
+#include "ops/limit.h"
+#include "train/fit.h"
 #include "train/gradient_sum.h"
 #include "train/log/runlog.h"
 #include "train/log/timeline_file.h"
@@ -13,10 +15,18 @@
 #include "train/trainer.h"
 #include "train/watch.h"
 
+/* What a run may hold, and what was chosen so that it does. */
+struct mt_trainer_memory {
+    bool tokens_open; // batch.tokens is auto, and no run has chosen before
+    struct mt_memory_bound bound;
+    struct mt_fit fit;
+    size_t mapped; // bytes of weights that lie in files
+};
+
 struct mt_trainer {
     struct mt_context *ctx; // borrowed
     struct mt_trainer_options options;
-    struct mt_train_settings resolved;        // the options' settings, with the device that computes
+    struct mt_train_settings resolved;        // the options' settings, with the device and the sizes chosen
     const struct mt_train_settings *settings; // &resolved
     struct mt_arena arena;
     const char *settings_text;
@@ -31,6 +41,7 @@ struct mt_trainer {
     struct mt_train_selection selection;
     struct mt_interrupt interrupt;
     struct mt_device *device;
+    struct mt_trainer_memory memory;
     struct mt_model *model;
     struct mt_optimizer optimizer;
     struct mt_schedule schedule;
@@ -79,6 +90,28 @@ enum mt_status mt_trainer_fail_gradient(struct mt_trainer *trainer, double norm)
 
 /* Refuses to save values that are not finite. */
 enum mt_status mt_trainer_check_values(struct mt_trainer *trainer);
+
+// ------------------------------------------------------------------ trainer_memory.c
+
+/*
+ * Chooses recompute and batch.tokens where they are left to us, so that the run fits its limit, which the
+ * device then keeps. A limit that somebody has named and nothing fits is refused; what is free is not: the
+ * run is tried. With plan_only nothing is refused.
+ */
+enum mt_status mt_trainer_fit(struct mt_trainer *trainer);
+const struct mt_fit_try *mt_trainer_chosen(const struct mt_trainer *trainer);
+
+/* Bytes that were held at the most of the memory that is computed in, mapped weights among them. */
+size_t mt_trainer_peak(const struct mt_trainer *trainer);
+
+/* Adds to MT_ERR_MEMORY what is held, what is free, and what to change; other failures stay as they are. */
+enum mt_status mt_trainer_fail_memory(const struct mt_trainer *trainer, enum mt_status status);
+
+// ------------------------------------------------------------------ trainer.c
+
+/* What the model is opened with, in these sizes. The device is open. */
+enum mt_status mt_trainer_model_options(struct mt_trainer *trainer, const struct mt_fit_sizes *sizes,
+                                        struct mt_model_options *options);
 
 // ------------------------------------------------------------------ loop.c
 

@@ -264,6 +264,11 @@ struct refusal {
     const char *said;
 };
 
+#define QUANT(config, said)                                                                                  \
+    {                                                                                                        \
+        &mt_arch_mixtral, "\"sliding_window\": null", "\"quantization_config\": " config, said               \
+    }
+
 static const struct refusal refusals[] = {
     {&mt_arch_mixtral, "\"mixtral\"", "\"llama\"",
      "\"llama\"; known are deepseek deepseek_v2 deepseek_v3 mixtral phimoe olmoe qwen3_moe "
@@ -285,7 +290,28 @@ static const struct refusal refusals[] = {
     {&mt_arch_mixtral, "\"rms_norm_eps\": 1e-05", "\"rms_norm_eps\": 0", "rms_norm_eps is 0"},
     {&mt_arch_mixtral, "\"rope_theta\": 1000000.0", "\"rope_theta\": 0", "rope_theta is 0"},
     {&mt_arch_mixtral, "\"bfloat16\"", "\"float8_e4m3fn\"", "torch_dtype is \"float8_e4m3fn\""},
-    {&mt_arch_mixtral, "\"sliding_window\": null", "\"quantization_config\": {\"bits\": 4}", "quantised"},
+    QUANT("3", "quantization_config is a whole number, expected an object"),
+    QUANT("{\"bits\": 4}", "quantization_config.quant_method is missing"),
+    QUANT("{\"quant_method\": 4}", "quant_method is a whole number, expected a string"),
+    QUANT("{\"quant_method\": \"gptq\", \"bits\": 4}", "quant_method is \"gptq\"; read are fp8"),
+    QUANT("{\"quant_method\": \"awq\"}", "\"awq\"; read are fp8 in blocks of 128 x 128, bitsandbytes' nf4"),
+    QUANT("{\"quant_method\": \"compressed-tensors\"}", "\"compressed-tensors\"; read are"),
+    QUANT("{\"quant_method\": \"\\u001b[31m\"}", "\"?[31m\"; read are"),
+    QUANT("{\"quant_method\": \"fp8\", \"weight_block_size\": [128, 64]}", "is not [128, 128]; read are"),
+    QUANT("{\"quant_method\": \"fp8\", \"weight_block_size\": [128]}", "is not [128, 128]"),
+    QUANT("{\"quant_method\": \"fp8\", \"weight_block_size\": [128, \"a\"]}", "weight_block_size[1] is"),
+    QUANT("{\"quant_method\": \"fp8\", \"weight_block_size\": null}", "one scale for a whole weight"),
+    QUANT("{\"quant_method\": \"fp8\", \"fmt\": \"e5m2\"}", "fmt is \"e5m2\", expected \"e4m3\""),
+    QUANT("{\"quant_method\": \"fp8\", \"expert_dtype\": \"fp4\"}", "expert_dtype is \"fp4\""),
+    QUANT("{\"quant_method\": \"fp8\", \"activation_scheme\": \"static\"}",
+          "activation_scheme is not dynamic"),
+    QUANT("{\"load_in_8bit\": true}", "load_in_8bit is true: bitsandbytes' 8-bit weights are not read"),
+    QUANT("{\"quant_method\": \"bitsandbytes\"}", "is not true: 4-bit weights alone are read"),
+    QUANT("{\"quant_method\": \"bitsandbytes\", \"load_in_4bit\": true}", "\"fp4\", bitsandbytes' own"),
+    QUANT("{\"load_in_4bit\": true, \"bnb_4bit_quant_type\": \"fp4\"}", "bnb_4bit_quant_type is \"fp4\""),
+    QUANT("{\"load_in_4bit\": true, \"bnb_4bit_quant_type\": \"nf4\", \"bnb_4bit_quant_storage\": "
+          "\"bfloat16\"}",
+          "bnb_4bit_quant_storage is \"bfloat16\", expected \"uint8\""),
     {&mt_arch_mixtral, "\"eos_token_id\": 2", "\"eos_token_id\": [2, -1]", "eos_token_id[1] is -1"},
     {&mt_arch_mixtral, "\"eos_token_id\": 2", "\"eos_token_id\": \"</s>\"", "expected a whole number"},
     {&mt_arch_deepseek_v2, "\"n_group\": 1", "\"n_group\": 7", "does not divide the 64 experts"},
@@ -334,6 +360,41 @@ static const struct refusal refusals[] = {
     {&mt_arch_qwen2_moe, "\"use_sliding_window\": false", "\"mlp_only_layers\": [24]",
      "mlp_only_layers[0] is 24"},
 };
+
+/* What is read, and as what. */
+static void quantised_formats(void **state)
+{
+    static const struct {
+        const char *config;
+        enum mt_hf_quant_method method;
+    } cases[] = {
+        {"null", MT_HF_QUANT_NONE},
+        {"{\"quant_method\": \"fp8\"}", MT_HF_QUANT_FP8},
+        {"{\"quant_method\": \"fp8\", \"fmt\": \"e4m3\", \"weight_block_size\": [128, 128], "
+         "\"activation_scheme\": \"dynamic\", \"scale_fmt\": \"ue8m0\"}",
+         MT_HF_QUANT_FP8},
+        {"{\"quant_method\": \"mxfp4\", \"modules_to_not_convert\": [\"lm_head\"]}", MT_HF_QUANT_MXFP4},
+        {"{\"load_in_4bit\": true, \"bnb_4bit_quant_type\": \"nf4\"}", MT_HF_QUANT_NF4},
+        {"{\"quant_method\": \"bitsandbytes\", \"load_in_4bit\": true, \"load_in_8bit\": false, "
+         "\"bnb_4bit_quant_type\": \"nf4\", \"bnb_4bit_quant_storage\": \"uint8\"}",
+         MT_HF_QUANT_NF4},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char with[400];
+        (void)snprintf(with, sizeof with, "\"quantization_config\": %s", cases[i].config);
+        char *text = edit(model_config_text(&mt_arch_mixtral), "\"sliding_window\": null", with);
+        struct mt_context ctx;
+        struct mt_hf_config config;
+        mt_context_init(&ctx, NULL);
+        if (mt_hf_config_parse(&ctx, "config.json", text, strlen(text), &config) != MT_OK)
+            fail_msg("%s: %s", cases[i].config, ctx.message);
+        assert_int_equal(config.quant.method, cases[i].method);
+        assert_true(config.quant.activations == (cases[i].method == MT_HF_QUANT_FP8));
+        mt_hf_config_free(&config);
+        free(text);
+    }
+}
 
 static void impossible_values(void **state)
 {
@@ -418,6 +479,7 @@ int main(void)
         cmocka_unit_test(both_rope_spellings_agree),
         cmocka_unit_test(class_defaults),
         cmocka_unit_test(spellings_that_are_accepted),
+        cmocka_unit_test(quantised_formats),
         cmocka_unit_test(impossible_values),
         cmocka_unit_test(cut_or_changed_anywhere),
         cmocka_unit_test(every_allocation_may_fail),

@@ -48,7 +48,7 @@ diff "$here/src/library/symbols.txt" declared
 result $? "the headers declare other functions than src/library/symbols.txt lists (this file says how to write it anew)"
 diff "$here/src/library/symbols.txt" shown
 result $? "libmetier.so shows other symbols than src/library/symbols.txt lists"
-readelf -d "$libdir/libmetier.so" | grep -qE 'libcairo|libcurl|libmpi'
+readelf -d "$libdir/libmetier.so" | grep -qE 'libcairo|libcurl|libmpi|libcu'
 result $((1 - $?)) "libmetier.so needs libraries that none of its functions has a use for"
 
 # ------------------------------------------------------------------ headers and examples

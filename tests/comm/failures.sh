@@ -56,7 +56,7 @@ done
 if nm -D "$metier" 2>/dev/null | grep -q __asan_init || (ulimit -v 10000 && "$metier" --help >/dev/null 2>&1); then
     echo "failures.sh: limits of memory do not bind here: not tried"
 else
-    ends 2 '^metier train: rank 2: .*cannot allocate' 'ulimit -v 500000; exec "$0" "$@"' train "$config" out="$place/d" --quiet \
+    ends 2 '^metier train: rank 2: out of memory: .*what helps: ' 'ulimit -v 500000; exec "$0" "$@"' train "$config" out="$place/d" --quiet \
         batch.tokens=200000 batch.examples=800 data.max_length=250
     ends 2 '^metier eval: rank 2: .*cannot allocate' 'ulimit -v 500000; exec "$0" "$@"' eval gsm8k --data "$here/../share/samples" \
         --model "$place/model" --context 250 --slots 4000 --out "$place/e" --quiet

@@ -68,11 +68,23 @@ static void release_region(struct mt_buffer *buffer)
     fence->region[place] = fence->region[--fence->regions];
 }
 
+static size_t used_bytes(const struct fence *fence)
+{
+    size_t used = 0;
+    for (int i = 0; i < fence->regions; i++) used += fence->region[i].bytes;
+    return used;
+}
+
 static enum mt_status buffer_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer)
 {
     struct fence *fence = fence_of(device);
     size_t mapped = bytes > 0 ? bytes : 1;
     *buffer = (struct mt_buffer){0};
+    if (fence->total > 0 && used_bytes(fence) + bytes > fence->total) {
+        return mt_fail(device->ctx, MT_ERR_MEMORY,
+                       "the card has no room for %zu bytes: %zu of its %zu are used", bytes,
+                       used_bytes(fence), fence->total);
+    }
     if (fence->regions == MOST_REGIONS) {
         return mt_fail(device->ctx, MT_ERR_INTERNAL, "more than %d buffers at a time", MOST_REGIONS);
     }
@@ -274,8 +286,7 @@ enum mt_status fenced_init(struct mt_device *device, int threads)
 static void memory_room(struct mt_device *device, struct mt_memory_room *room)
 {
     const struct fence *fence = fence_of(device);
-    size_t used = 0;
-    for (int i = 0; i < fence->regions; i++) used += fence->region[i].bytes;
+    size_t used = used_bytes(fence);
     *room = (struct mt_memory_room){.total = fence->total};
     room->free = used < fence->total ? fence->total - used : 0;
 }

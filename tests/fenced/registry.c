@@ -7,10 +7,10 @@
 #include "ops/ref/ref.h"
 
 const struct mt_device_kind mt_device_kinds[] = {
-    {"ref", mt_ref_init, MT_USE_ASKED},
-    {"cpu", mt_cpu_init, MT_USE_ASKED},
-    {"fenced", fenced_init, MT_USE_ASKED},
-    {"cuda", fenced_card_init, MT_USE_EXACT},
-    {"cuda-bf16", fenced_card_bf16_init, MT_USE_FAST},
+    {"ref", mt_ref_init, MT_USE_ASKED, false, NULL},
+    {"cpu", mt_cpu_init, MT_USE_ASKED, false, NULL},
+    {"fenced", fenced_init, MT_USE_ASKED, false, NULL},
+    {"cuda", fenced_card_init, MT_USE_EXACT, false, NULL},
+    {"cuda-bf16", fenced_card_bf16_init, MT_USE_FAST, false, NULL},
     {0},
 };

@@ -118,8 +118,8 @@ static void bad_headers_are_refused(void **state)
         {"{\"t\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
          "\"t\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
          8, "duplicate"},
-        {"{\"t\":{\"dtype\":\"F8_E4M3\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1,
-         "F8_E4M3; known are F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL"},
+        {"{\"t\":{\"dtype\":\"F8_E5M2\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1,
+         "F8_E5M2; known are F64 F32 F16 BF16 I64 I32 I16 I8 U8 F8_E4M3 F8_E8M0 BOOL"},
         {"{\"t\":{\"dtype\":\"f32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "has the data type f32"},
         {"{\"t\":{\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "t.dtype is missing"},
         {"{\"t\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "t.shape is missing"},

@@ -12,6 +12,7 @@
     X(grouped_sum)     \
     X(lora_sums)       \
     X(grouped_swiglu)  \
+    X(dequantize)      \
     X(lora)            \
     X(embedding)       \
     X(rmsnorm)         \

@@ -14,7 +14,7 @@
 #include "tensor/dtype.h"
 
 enum { ROWS, ROW_OF_SLOT, WEIGHT, BASE, Y, GRAM, DGRAM, COUPLING, DY, DROWS, DWEIGHT };
-enum { ROUTE, EXPERTS, WITH_BASE, WITH_GRAM, IN_PLACE, ACCUMULATE };
+enum { ROUTE, EXPERTS, WITH_BASE, WITH_GRAM, IN_PLACE, ACCUMULATE, ALONE };
 
 struct shape {
     int64_t tokens, width, experts, slots;
@@ -54,6 +54,7 @@ static enum mt_status forward(struct mt_device *device, const struct op_case *c,
     if (c->param[WITH_BASE]) args.base = c->param[IN_PLACE] ? t[Y] : t[BASE];
     if (c->param[WITH_GRAM]) args.gram = t[GRAM];
     args.accumulate = c->param[ACCUMULATE] != 0;
+    if (c->param[ALONE]) args.y = (struct mt_tensor){0};
     return mt_combine_forward(device, &args);
 }
 
@@ -68,6 +69,10 @@ static enum mt_status backward(struct mt_device *device, const struct op_case *c
         .dweight = t[DWEIGHT],
     };
     if (c->param[WITH_GRAM]) args.coupling = t[COUPLING];
+    if (c->param[ALONE]) {
+        args.dy = (struct mt_tensor){0};
+        args.dweight = (struct mt_tensor){0};
+    }
     return mt_combine_backward(device, &args);
 }
 
@@ -126,6 +131,21 @@ static struct op_case *add_accumulating(struct case_list *list, struct shape sha
     return c;
 }
 
+/* The Gram matrices and what comes back through them alone: no y, no dy. */
+static struct op_case *add_alone(struct case_list *list, struct shape shape, enum route_kind route,
+                                 bool in_place)
+{
+    struct op_case *c = add(list, shape, false, true, route, in_place);
+    c->param[ALONE] = 1;
+    c->slot[Y].role = SLOT_INPUT;
+    c->slot[DY].role = SLOT_INPUT;
+    c->slot[DWEIGHT].role = SLOT_INPUT;
+    c->no_gradient = in_place; // nothing is left that could be told from old plus gradient
+    size_t used = strlen(c->label);
+    (void)snprintf(c->label + used, sizeof c->label - used, " alone");
+    return c;
+}
+
 /* States the least traffic: each row, base, y, dy, drows and matrix once. */
 static void time_case(struct op_case *c, struct shape shape, bool base, bool gram)
 {
@@ -164,6 +184,13 @@ void cases_combine(struct case_list *list)
     for (int64_t slots = 2; slots <= 9; slots++) // of each turn the CPU takes, and past the last kernel
         add_accumulating(list, (struct shape){6, 37, 16, slots}, slots % 2 == 0, slots % 4 > 1);
     add_accumulating(list, (struct shape){9, 520, 64, 6}, true, true);
+    static const int halves[] = {ROWS, DROWS};
+    for (int64_t slots = 1; slots <= 10; slots += 3) {
+        add_alone(list, (struct shape){6, 37, 16, slots}, ROUTE_DROPPED, slots % 2 == 0);
+        case_retype(add_alone(list, (struct shape){7, 64, 16, slots}, ROUTE_DROPPED, slots % 2 == 1), MT_BF16,
+                    2, halves);
+    }
+    add_alone(list, (struct shape){9, 520, 64, 6}, ROUTE_SPREAD, false);
     add(list, (struct shape){0, 32, 8, 2}, true, true, ROUTE_SPREAD, false)->no_gradient = true; // no element
     add(list, (struct shape){1, 1, 1, 1}, false, true, ROUTE_SPREAD, false);
     add(list, (struct shape){3, 3, 8, 6}, false, true, ROUTE_SPREAD, false);   // narrower than a vector

@@ -183,6 +183,21 @@ static void packed(struct bench *bench, int sharing)
     compare(bench, "packed steps", alone, together, 1e-5);
 }
 
+/* Quantised weights: each rank makes the codes of its own experts, and they are those of one rank. */
+static void quantised(struct bench *bench, size_t at, int sharing)
+{
+    static const char *const formats[] = {"fp8", "int8", "nf4", "mxfp4"};
+    char alone[256];
+    char together[320];
+    (void)snprintf(alone, sizeof alone,
+                   COMMON " method=metier parallel.statistics=local objective.scale=none noise=false "
+                          "batch.tokens=24 quantize.format=%s quantize.parts=[routed_experts,attention]",
+                   formats[at % 4]);
+    (void)snprintf(together, sizeof together, "%s parallel.experts=%d recompute=%s", alone, sharing,
+                   at % 2 == 0 ? "moe" : "none");
+    compare(bench, "quantised weights", alone, together, 1e-5);
+}
+
 /* `every`: all methods with all architectures, global and local; else all with one, and one with all. */
 static void same(struct bench *bench, bool every, int sharing)
 {
@@ -195,6 +210,7 @@ static void same(struct bench *bench, bool every, int sharing)
                 compare_method(bench, at, method, sharing, every);
         }
         packed(bench, sharing);
+        quantised(bench, at, sharing);
     }
 }
 

@@ -78,13 +78,18 @@ static void defaults(void **state)
     assert_int_equal(s->sources[0].format, MT_DATASET_BY_NAME);
     assert_string_equal(s->template_name, "model");
     assert_int_equal(s->batching, MT_LAYOUT_IN_ORDER);
-    assert_int_equal(s->tokens, 4096);
+    assert_int_equal(s->tokens, 0); // auto, as is all that memory decides
+    assert_int_equal(mt_train_auto_tokens(s), 4096);
+    assert_int_equal(s->recompute, MT_TRAIN_RECOMPUTE_AUTO);
+    assert_string_equal(s->memory_limit, "auto");
     assert_true(s->beta1 == 0.9 && s->beta2 == 0.999 && s->epsilon == 1e-8 && s->weight_decay == 0.0);
     assert_true(s->clip == 1.0 && s->warmup == 0.03 && s->final_rate == 0.0);
     assert_int_equal(s->schedule, MT_SCHEDULE_COSINE);
     assert_true(s->resume && s->tensorboard && !s->stop_at_bad_row);
     assert_int_equal(s->checkpoint_every, 200);
     assert_string_equal(s->device, "auto");
+    assert_int_equal(s->quantise_format, 0);
+    assert_null(s->quantise_parts[0]);
     assert_int_equal(s->held_out_count, 0);
     end(&fixture);
 }
@@ -131,7 +136,9 @@ static const char everything[] =
     "device: ref\n"
     "threads: 3\n"
     "recompute: full\n"
+    "memory: {limit: 22GiB}\n"
     "activations: bf16\n"
+    "quantize: {format: nf4, double: false, parts: [routed_experts, attention]}\n"
     "seed: 7\n";
 
 static void every_key(void **state)
@@ -167,8 +174,13 @@ static void every_key(void **state)
     assert_int_equal(s->patience, 3);
     assert_true(s->steps == 100 && s->warmup == 20.0);
     assert_int_equal(s->schedule, MT_SCHEDULE_LINEAR);
-    assert_int_equal(s->recompute, MT_RECOMPUTE_FULL);
+    assert_int_equal(s->recompute, MT_TRAIN_RECOMPUTE_FULL);
+    assert_string_equal(s->memory_limit, "22GiB");
+    assert_int_equal(s->tokens, 1024);
     assert_int_equal(s->activations, MT_ACTIVATIONS_BF16);
+    assert_int_equal(s->quantise_format, MT_QUANTISED_NF4 + 1);
+    assert_false(s->quantise_nested);
+    assert_string_equal(s->quantise_parts[1], "attention");
     assert_true(s->seed == 7);
     end(&fixture);
 }
@@ -304,6 +316,7 @@ static void going_on(void **state)
         {"threads=3", NULL},
         {"device=ref", NULL},
         {"recompute=full", NULL},
+        {"memory.limit=90%", NULL},
         {"activations=bf16", NULL},
         {"log.every=1", NULL},
         {"log.measure_every=1", NULL},
@@ -324,6 +337,8 @@ static void going_on(void **state)
          "folder (out)"},
         {"targets=router", "targets was [model.layers.*] when this run began and is [router] now: set it "
                            "back to go on, or begin another run in another folder (out)"},
+        {"quantize.format=fp8", "quantize.format was none when this run began and is fp8 now: set it back to "
+                                "go on, or begin another run in another folder (out)"},
         {"train=full", "train was lora when this run began and is full now: set it back to go on, or begin "
                        "another run in another folder (out)"},
     };
@@ -340,6 +355,31 @@ static void going_on(void **state)
     }
     assert_int_equal(mt_train_settings_continue(&fixture.ctx, "model: [", &fixture.arena, &fixture.settings),
                      MT_ERR_FORMAT);
+    end(&fixture);
+}
+
+/* What was chosen for a run stays chosen; a choice of somebody's own is compared like any other. */
+static void choices_are_kept(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"batch.tokens=4096"};
+    struct fixture fixture;
+    begin(&fixture);
+    read_text(&fixture, LEAST "batch.tokens: 1024\nrecompute: moe\n", NULL, 0);
+    const char *saved = text_of(&fixture);
+    read_text(&fixture, LEAST, NULL, 0);
+    assert_int_equal(mt_train_settings_continue(&fixture.ctx, saved, &fixture.arena, &fixture.settings),
+                     MT_OK);
+    assert_int_equal(fixture.settings.tokens, 1024);
+    assert_int_equal(fixture.settings.recompute, MT_TRAIN_RECOMPUTE_MOE);
+    read_text(&fixture, LEAST "recompute: none\n", NULL, 0);
+    assert_int_equal(mt_train_settings_continue(&fixture.ctx, saved, &fixture.arena, &fixture.settings),
+                     MT_OK);
+    assert_int_equal(fixture.settings.recompute, MT_TRAIN_RECOMPUTE_NONE);
+    read_text(&fixture, LEAST, words, 1);
+    assert_int_equal(mt_train_settings_continue(&fixture.ctx, saved, &fixture.arena, &fixture.settings),
+                     MT_ERR_USAGE);
+    assert_non_null(strstr(fixture.ctx.message, "batch.tokens was 1024 when this run began and is 4096 now"));
     end(&fixture);
 }
 
@@ -426,8 +466,8 @@ int main(void)
         cmocka_unit_test(defaults),          cmocka_unit_test(every_key),
         cmocka_unit_test(words_over_a_file), cmocka_unit_test(texts_read_back),
         cmocka_unit_test(text_is_pretty),    cmocka_unit_test(going_on),
-        cmocka_unit_test(keys_are_listed),   cmocka_unit_test(shipped_configs),
-        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(choices_are_kept),  cmocka_unit_test(keys_are_listed),
+        cmocka_unit_test(shipped_configs),   cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

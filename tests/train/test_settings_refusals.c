@@ -156,8 +156,12 @@ static void impossible_combinations(void **state)
         {"targets: []\n", "t:4: targets is empty: nothing would learn"},
         {"batch.tokens: 100\n",
          "t:4: batch.tokens is 100, less than one example may have (data.max_length is 512)"},
-        {"data.max_length: 8192\n",
+        {"batch.tokens: 4096\ndata.max_length: 8192\n",
          "t:4: batch.tokens is 4096, less than one example may have (data.max_length is 8192)"},
+        {"memory.limit: 22\n",
+         "t:4: memory.limit is 22, expected auto, an amount as 22GiB or 24GB, or a share as 90%"},
+        {"memory: {limit: 120%}\n",
+         "t:4: memory.limit is 120%, expected auto, an amount as 22GiB or 24GB, or a share as 90%"},
         {"batch.examples: 0\n", "t:4: batch.examples is 0, which only data.layout: packed can do"},
         {"data.window: 5\n", "t:4: data.window means nothing with data.layout: in-order"},
         {"epochs: 0\n", "t:4: epochs and steps are both 0: nothing would be trained"},
@@ -231,6 +235,10 @@ static void keys_that_mean_nothing(void **state)
          "t:4: parallel.transfer means nothing here: parallel.experts is 1: no ranks share experts"},
         {"lora.dropout: 0.3\nnoise: false\n",
          "t:4: lora.dropout means nothing here: noise is false: nothing is dropped"},
+        {"quantize.parts: [attention]\n",
+         "t:4: quantize.parts means nothing here: quantize.format is none: weights stay as they are"},
+        {"quantize: {format: fp8, double: false}\n",
+         "t:4: quantize.double means nothing here: only nf4's scales are quantised"},
         {"method: aux\nobjective.form: cosine\n",
          "t:5: objective.form means nothing here: L_o is off: beta is 0"},
         {"method: none\nobjective: {aux: switch}\n",
@@ -261,6 +269,7 @@ static void words_make_void(void **state)
         {LEAST "objective.tau_gate: 0.1\n", "objective.beta=0"},
         {LEAST "parallel: {experts: 2, room: 2, transfer: staged}\n", "parallel.experts=1"},
         {LEAST "lora.dropout: 0.3\n", "noise=false"},
+        {LEAST "quantize: {format: nf4, double: false, parts: [attention]}\n", "quantize.format=none"},
     };
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);

@@ -119,7 +119,9 @@ static enum mt_status open_model(struct mt_analysis *run, const char *directory,
     if (adapter_directory != NULL) {
         status = mt_adapter_open_for(run->ctx, adapter_directory, directory, &adapter);
         if (status == MT_OK) mt_adapter_select(&adapter, &options.selection);
+        if (run->settings->quantise == NULL) run->quantise = adapter.quantise;
     }
+    options.selection.quantise = run->quantise;
     if (status == MT_OK) status = mt_model_open(run->device, directory, &options, model);
     if (status == MT_OK && adapter_directory != NULL)
         status = mt_adapter_apply(&adapter, mt_model_params(*model));
@@ -326,7 +328,9 @@ static enum mt_status read_router(struct mt_analysis *run, const struct mt_linea
     enum mt_status status = mt_device_buffer_create(run->device, count * sizeof(float), &buffer);
     if (status != MT_OK) return status;
     struct mt_tensor sum = mt_tensor_2d(buffer.data, MT_F32, run->experts, run->width);
-    status = mt_copy(run->device, &(struct mt_copy_args){.x = router->weight, .y = sum});
+    const struct mt_tensor *weight = NULL;
+    status = mt_linear_weight(run->device, router, &weight);
+    if (status == MT_OK) status = mt_copy(run->device, &(struct mt_copy_args){.x = *weight, .y = sum});
     if (status == MT_OK && mt_linear_has_lora(router)) {
         status = mt_gemm(run->device, &(struct mt_gemm_args){.a = router->b,
                                                              .b = router->a,
@@ -423,6 +427,10 @@ enum mt_status mt_analysis_run(struct mt_analysis *run, struct mt_device *device
     run->device = device;
     run->comm = comm;
     run->with_base = settings->base != NULL || settings->adapter != NULL;
+    if (settings->quantise != NULL) {
+        enum mt_status status = mt_quantise_parse(run->ctx, settings->quantise, &run->quantise);
+        if (status != MT_OK) return status;
+    }
     run->passes_left = (int64_t)run->domains * (run->with_base ? 2 : 1);
     mt_progress_start(&run->progress, &(struct mt_progress_options){
                                           .stream = mt_comm_rank(comm) == 0 ? settings->terminal : NULL,

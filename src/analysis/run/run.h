@@ -14,6 +14,7 @@
 
 #include "analysis/collector/collector.h"
 #include "analysis/drift.h"
+#include "arch/quantise.h"
 #include "base/arena.h"
 #include "base/progress.h"
 #include "formats/text/json_text.h"
@@ -26,6 +27,7 @@ struct mt_analysis_settings {
     const char *model;
     const char *adapter;     // NULL: none
     const char *base;        // NULL: the model without its adapter, if it has one
+    const char *quantise;    // as mt_quantise_parse reads it; NULL: as the adapter was trained
     const char *const *data; // [data_count]: FILE, whose name is its domain's, or FILE=DOMAIN
     size_t data_count;
     const char *template_name;
@@ -67,6 +69,7 @@ struct mt_analysis {
     int64_t width;
     int64_t *number; // [layers], in the arena: their numbers in the model
     bool with_base;
+    struct mt_quantise_options quantise; // of the model and of the base
     struct mt_analysis_side model, base;
     // While it runs:
     struct mt_progress progress;

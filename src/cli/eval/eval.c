@@ -166,9 +166,9 @@ static enum mt_status find_tasks(struct mt_context *ctx, const struct eval_argum
 
 static enum mt_status check_void(const struct eval_arguments *arguments, const struct cli_call *given)
 {
-    static const char of_a_model[] =
-        "--adapter --template --template-option --bos --temperature --top-p --seed --slots --context "
-        "--device --threads --no-routing";
+    static const char of_a_model[] = "--adapter --quantize --template --template-option --bos --temperature "
+                                     "--top-p --seed --slots --context --memory --device --threads "
+                                     "--no-routing";
     bool asks = arguments->endpoint.url != NULL;
     const struct cli_void rules[] = {
         {arguments->list,
@@ -179,7 +179,8 @@ static enum mt_status check_void(const struct eval_arguments *arguments, const s
         {arguments->questions != NULL, "--out --without-sandbox --quiet --samples --pass-k",
          "with --questions: nothing is answered"},
         {arguments->answers != NULL, "--max-new --max-tokens", "with --answers: they are there already"},
-        {asks, "--adapter --template-option --bos --context --device --threads --no-routing",
+        {asks,
+         "--adapter --quantize --template-option --bos --context --memory --device --threads --no-routing",
          "with --endpoint: the server knows"},
         {!asks, "--key-env --timeout --retries --backoff --insecure-http", "without --endpoint"},
         {arguments->infer.directory == NULL && !asks, of_a_model, "without --model"},
@@ -355,6 +356,7 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--endpoint", CLI_TEXT, &arguments.endpoint.url, "URL",
          "an OpenAI-compatible server that answers: https://HOST/v1"},
         {"--adapter", CLI_TEXT, &infer->adapter, "DIR", "a PEFT adapter to answer with"},
+        {"--quantize", CLI_TEXT, &infer->quantise, "HOW", CLI_QUANTISE_HELP},
         {"--template", CLI_TEXT, &infer->template_name, "NAME",
          "chat template: model (its own), a name, a file, none; default as in training, if known"},
         {"--template-option", CLI_LIST, &infer->template_options, "X=Y",
@@ -384,6 +386,7 @@ static enum mt_status run_verb(struct cli_call *call)
          "sequences computed together (auto: by memory and device), or requests at a time (8)"},
         {"--context", CLI_INTEGER, &infer->context, "N",
          "tokens of prompt and answer there is room for (4096, or the model's own limit)"},
+        {"--memory", CLI_TEXT, &infer->memory, "LIMIT", CLI_MEMORY_HELP},
         {"--device", CLI_TEXT, &infer->device, "NAME", CLI_DEVICE_HELP},
         {"--threads", CLI_THREADS, &infer->threads, "N", "0: as many as the machine has"},
         {"--no-routing", CLI_FLAG, &arguments.no_routing, NULL, "do not look at which experts are used"},

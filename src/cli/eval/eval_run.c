@@ -215,6 +215,7 @@ static struct mt_answers_source source_of(const struct eval_arguments *arguments
                                       .plain = asks_plainly(arguments),
                                       .model = infer->directory,
                                       .adapter = infer->adapter,
+                                      .quantise = infer->quantise,
                                       .template_name = infer->template_name,
                                       .templates = arguments->templates,
                                       .template_options = infer->template_options.item,

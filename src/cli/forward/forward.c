@@ -207,6 +207,8 @@ static enum mt_status run(struct mt_context *ctx, const struct forward_settings 
         status = mt_adapter_open_for(ctx, settings->adapter, settings->directory, &adapter);
         if (status == MT_OK) mt_adapter_select(&adapter, &options.selection);
     }
+    if (status == MT_OK && settings->quantise != NULL)
+        status = mt_quantise_parse(ctx, settings->quantise, &options.selection.quantise);
     if (status == MT_OK)
         status = cli_open_device(ctx, settings->device, MT_USE_EXACT, (int)settings->threads, &device);
     if (status == MT_OK) status = read_activations(device, settings->activations, &options.activations);
@@ -285,6 +287,7 @@ static enum mt_status parse(struct cli_call *call, struct forward_settings *sett
          "none, moe or full: memory against time (none)"},
         {"--activations", CLI_TEXT, &settings->activations, "TYPE",
          "f32, bf16, or auto: what the device computes fastest on (auto)"},
+        {"--quantize", CLI_TEXT, &settings->quantise, "HOW", CLI_QUANTISE_HELP},
         {"--device", CLI_TEXT, &settings->device, "NAME",
          "what computes, see metier devices (auto: cuda with a GPU, else cpu)"},
         {"--threads", CLI_THREADS, &settings->threads, "N", "0: as many as the machine has"},

@@ -21,6 +21,7 @@ struct forward_settings {
     const char *targets;        // "a,b,c"; NULL: everything
     const char *recompute;      // "none", "moe", "full"
     const char *activations;    // "auto", "f32", "bf16"
+    const char *quantise;       // NULL: as the adapter was trained
     const char *device;
     int64_t rank;
     double alpha;

@@ -158,7 +158,7 @@ static void print_sum(const char *whose, double bytes, const struct mt_memory_ro
     print_bytes("in all", bytes, remark);
     if (room->total == 0 || bytes <= (double)room->free) return;
     printf("  warning: this is more than is free %s: ", whose);
-    if (settings->recompute != MT_RECOMPUTE_FULL) printf("recompute: full keeps fewer activations; ");
+    if (settings->recompute != MT_TRAIN_RECOMPUTE_FULL) printf("recompute: full keeps fewer activations; ");
     printf("a smaller batch.tokens (now %" PRId64 ") or fewer targets need less\n", settings->tokens);
 }
 
@@ -172,9 +172,10 @@ static double print_device_memory(const struct mt_run_outline *outline, double o
         const char *name;
         size_t bytes;
     } lines[] = {
-        {"weights, copied", model->copies},  {"trained values", model->masters},
-        {"gradients", model->gradients},     {"moments", outline->moments},
-        {"activations", model->activations}, {"work", model->work},
+        {"weights, copied", model->copies},    {"weights, quantised", model->codes},
+        {"a layer unpacked", model->unpacked}, {"trained values", model->masters},
+        {"gradients", model->gradients},       {"moments", outline->moments},
+        {"activations", model->activations},   {"work", model->work},
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         named += (double)lines[i].bytes;
@@ -211,6 +212,39 @@ static void print_memory(const struct mt_train_settings *settings, const struct 
     printf("\nmemory of the host\n");
     print_bytes("data and the rest", held, "weights are read through, once");
     print_sum("here", held, &room, settings);
+}
+
+/* What was tried to fit the limit, the fastest first, and what would be gained with more. */
+static enum mt_status print_fit(struct mt_context *ctx, const struct mt_train_settings *settings,
+                                const struct mt_run_outline *outline)
+{
+    static const struct cli_column columns[] = {
+        {"  recompute", false}, {"batch.tokens", true}, {"memory", true}, {"", false}};
+    const struct mt_fit *fit = outline->fit;
+    double room = (double)outline->bound.buffers;
+    struct cli_table table;
+    if (outline->bound.whole == 0) return MT_OK; // nobody knows what there is
+    printf("\nwhat fits into %s (memory.limit: %s), the fastest first\n", cli_short_bytes(room).text,
+           settings->memory_limit);
+    cli_table_init(&table, ctx, columns, 4);
+    for (int i = 0; i < fit->count; i++) {
+        const struct mt_fit_try *try = &fit->tried[i];
+        double bytes = (double)try->bytes;
+        char verdict[64] = "fits";
+        if (bytes > room)
+            (void)snprintf(verdict, sizeof verdict, "%s too much", cli_short_bytes(bytes - room).text);
+        cli_table_add(&table, "  %s\t%" PRId64 "\t%s\t%s%s", mt_recompute_name(try->sizes.recompute),
+                      try->sizes.tokens, cli_short_bytes(bytes).text, verdict,
+                      i == fit->chosen ? ", taken" : "");
+    }
+    enum mt_status status = cli_table_print(&table, stdout);
+    if (status != MT_OK || fit->chosen == 0) return status;
+    const struct mt_fit_try *faster = &fit->tried[fit->chosen - 1];
+    if (fit->fits)
+        printf("  with %s more, recompute: %s and batch.tokens: %" PRId64 " would fit, which is faster\n",
+               cli_short_bytes((double)faster->bytes - room).text, mt_recompute_name(faster->sizes.recompute),
+               faster->sizes.tokens);
+    return MT_OK;
 }
 
 static enum mt_status print_trainable(struct mt_context *ctx, const struct mt_run_outline *outline)
@@ -298,13 +332,14 @@ static void print_layout(const struct mt_train_settings *settings, const struct 
     }
 }
 
-enum mt_status cli_train_print_outline(struct mt_context *ctx, const struct mt_train_settings *settings,
-                                       const struct mt_run_outline *outline)
+enum mt_status cli_train_print_outline(struct mt_context *ctx, const struct mt_run_outline *outline)
 {
+    const struct mt_train_settings *settings = outline->settings;
     printf("%s", outline->settings_text);
     print_data(settings, outline);
     print_memory(settings, outline);
-    enum mt_status status = print_trainable(ctx, outline);
+    enum mt_status status = print_fit(ctx, settings, outline);
+    if (status == MT_OK) status = print_trainable(ctx, outline);
     if (status == MT_OK) print_objective(ctx, settings, outline);
     if (status == MT_OK) print_layout(settings, outline);
     return status == MT_OK ? train_print_example(ctx, outline->corpus) : status;

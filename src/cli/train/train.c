@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/shared/ranks.h"
 #include "cli/shared/share.h"
+#include "cli/shared/short_number.h"
 
 #define ARENA_BLOCK_BYTES 16384
 #define WORD_BYTES        64
@@ -116,6 +117,9 @@ static enum mt_status report(struct mt_context *ctx, const struct arguments *arg
         printf("%s: as of step %" PRIu64 ", the best on held-out data, loss %.6g\n", outcome->best,
                outcome->best_step, outcome->best_loss);
     }
+    if (outcome->limit_bytes > 0 && outcome->end == MT_RUN_FINISHED)
+        printf("memory: at most %s held of %s\n", cli_short_bytes((double)outcome->peak_bytes).text,
+               cli_short_bytes((double)outcome->limit_bytes).text);
     if (settings->train != MT_TRAIN_LORA) return MT_OK;
     printf("in Python:\n");
     return cli_print_adapter_lines(ctx, settings->model, outcome->result);
@@ -155,7 +159,8 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
     if (status == MT_OK && arguments->dry_run) {
         struct mt_run_outline outline;
         mt_trainer_outline(trainer, &outline);
-        if (talks) status = cli_train_print_outline(ctx, &settings, &outline);
+        if (talks) status = cli_train_print_outline(ctx, &outline);
+        if (status == MT_OK) status = mt_trainer_check_fit(trainer);
     } else if (status == MT_OK) {
         struct mt_run_outcome outcome;
         status = mt_trainer_run(trainer, &outcome);

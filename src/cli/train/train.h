@@ -5,8 +5,7 @@
 #include "train/trainer.h"
 
 /* Prints what the run would be. */
-enum mt_status cli_train_print_outline(struct mt_context *ctx, const struct mt_train_settings *settings,
-                                       const struct mt_run_outline *outline);
+enum mt_status cli_train_print_outline(struct mt_context *ctx, const struct mt_run_outline *outline);
 
 /* Prints every key with its values, default and meaning. */
 enum mt_status cli_train_print_keys(struct mt_context *ctx);

@@ -23,7 +23,7 @@ enum mt_key_kind {
     MT_KEY_TEXTS,  // the same, but only a list: its texts may be empty or hold commas
     MT_KEY_NUMBER, // double; where the values are "auto|NUMBER ...", auto is 0
     MT_KEY_INT,    // int, 0 or more
-    MT_KEY_WHOLE,  // int64_t, 0 or more
+    MT_KEY_WHOLE,  // int64_t, 0 or more; auto as above
     MT_KEY_SEED,   // uint64_t
     MT_KEY_CHOICE, // an enum: the place of the word in the values
     MT_KEY_SWITCH, // a bool the same way: false is the first word

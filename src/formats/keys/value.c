@@ -87,11 +87,17 @@ static enum mt_status check_range(const struct mt_keys_reader *reader, const str
     return fits ? MT_OK : mt_key_refuse(reader, entry);
 }
 
+/* True for the word auto where the values begin with it; it is stored as 0. */
+static bool is_automatic(const struct mt_key_entry *entry)
+{
+    return strncmp(entry->row->values, "auto|", 5) == 0 && strcmp(entry->node->text, "auto") == 0;
+}
+
 static enum mt_status store_number(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
                                    char *field)
 {
     double number = 0.0;
-    bool automatic = strncmp(entry->row->values, "auto|", 5) == 0 && strcmp(entry->node->text, "auto") == 0;
+    bool automatic = is_automatic(entry);
     if (!automatic && (is_text(reader, entry) || !read_number(entry->node->text, &number)))
         return mt_key_refuse(reader, entry);
     enum mt_status status = automatic ? MT_OK : check_range(reader, entry, number);
@@ -104,10 +110,11 @@ static enum mt_status store_whole(const struct mt_keys_reader *reader, const str
 {
     enum mt_key_kind kind = entry->row->kind;
     uint64_t number = 0;
-    if (is_text(reader, entry) || !read_whole(entry->node->text, &number))
+    bool automatic = is_automatic(entry);
+    if (!automatic && (is_text(reader, entry) || !read_whole(entry->node->text, &number)))
         return mt_key_refuse(reader, entry);
     if (number > (kind == MT_KEY_SEED ? UINT64_MAX : INT64_MAX)) return mt_key_refuse(reader, entry);
-    enum mt_status status = check_range(reader, entry, (double)number);
+    enum mt_status status = automatic ? MT_OK : check_range(reader, entry, (double)number);
     if (status != MT_OK) return status;
     int small = (int)number;
     if (kind == MT_KEY_INT && (uint64_t)small != number) return mt_key_refuse(reader, entry);

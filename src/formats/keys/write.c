@@ -114,6 +114,8 @@ enum mt_status mt_key_append(const struct mt_key *key, const void *source, struc
     case MT_KEY_INT:
     case MT_KEY_WHOLE:
     case MT_KEY_SEED:
+        if (load_whole(row->kind, field) == 0 && strncmp(row->values, "auto|", 5) == 0)
+            return mt_byte_list_append_text(out, "auto");
         (void)snprintf(digits, sizeof digits, "%llu", (unsigned long long)load_whole(row->kind, field));
         return mt_byte_list_append_text(out, digits);
     case MT_KEY_CHOICE:

@@ -2,6 +2,7 @@
 #include "formats/safetensors/safetensors.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,18 @@ size_t mt_safetensors_dtype_bytes(enum mt_safetensors_dtype dtype)
     return dtypes[dtype].bytes;
 }
 
+struct mt_safetensors_shape mt_safetensors_shape(int rank, const int64_t *dim)
+{
+    struct mt_safetensors_shape shape = {"["};
+    size_t used = 1;
+    for (int i = 0; i < rank; i++) {
+        used += (size_t)snprintf(shape.text + used, sizeof shape.text - used, "%s%lld", i > 0 ? ", " : "",
+                                 (long long)dim[i]);
+    }
+    (void)snprintf(shape.text + used, sizeof shape.text - used, "]");
+    return shape;
+}
+
 enum mt_safetensors_dtype mt_safetensors_dtype_of(enum mt_dtype dtype)
 {
     switch (dtype) {
@@ -49,6 +62,7 @@ enum mt_safetensors_dtype mt_safetensors_dtype_of(enum mt_dtype dtype)
     case MT_BF16: return MT_SAFETENSORS_BF16;
     case MT_F16: return MT_SAFETENSORS_F16;
     case MT_I32: return MT_SAFETENSORS_I32;
+    case MT_U8: return MT_SAFETENSORS_U8;
     case MT_F64:
     case MT_DTYPE_COUNT: break;
     }
@@ -363,6 +377,7 @@ const struct mt_safetensors_tensor *mt_safetensors_find(const struct mt_safetens
 
 static bool our_dtype(enum mt_safetensors_dtype dtype, enum mt_dtype *ours)
 {
+    if (dtype == MT_SAFETENSORS_U8) return false; // codes or flags: whoever knows what they mean reads them
     for (int i = 0; i < MT_DTYPE_COUNT; i++) {
         if (mt_safetensors_dtype_of((enum mt_dtype)i) == dtype) {
             *ours = (enum mt_dtype)i;

@@ -30,6 +30,8 @@
     X(MT_SAFETENSORS_I16, "I16", 2)                                                                          \
     X(MT_SAFETENSORS_I8, "I8", 1)                                                                            \
     X(MT_SAFETENSORS_U8, "U8", 1)                                                                            \
+    X(MT_SAFETENSORS_F8_E4M3, "F8_E4M3", 1)                                                                  \
+    X(MT_SAFETENSORS_F8_E8M0, "F8_E8M0", 1)                                                                  \
     X(MT_SAFETENSORS_BOOL, "BOOL", 1)
 
 enum mt_safetensors_dtype {
@@ -71,6 +73,12 @@ const char *mt_safetensors_dtype_name(enum mt_safetensors_dtype dtype);
 
 /* Bytes of one element. */
 size_t mt_safetensors_dtype_bytes(enum mt_safetensors_dtype dtype);
+
+/* "[8, 64]", for messages. */
+struct mt_safetensors_shape {
+    char text[192];
+};
+struct mt_safetensors_shape mt_safetensors_shape(int rank, const int64_t *dim);
 
 /* The file's type for one of ours. */
 enum mt_safetensors_dtype mt_safetensors_dtype_of(enum mt_dtype dtype);

@@ -230,6 +230,12 @@ static enum mt_status read_metadata(struct mt_adapter *adapter)
     for (size_t i = 0; i < adapter->file.metadata_count && status == MT_OK; i++) {
         const struct mt_safetensors_metadata *entry = &adapter->file.metadata[i];
         if (strcmp(entry->key, MT_ADAPTER_DROPOUT_KEY) == 0) status = read_dropout(adapter, entry->value);
+        if (strcmp(entry->key, MT_ADAPTER_QUANTISE_KEY) == 0) {
+            status = mt_quantise_parse(adapter->ctx, entry->value, &adapter->quantise);
+            if (status != MT_OK)
+                return mt_fail_within(adapter->ctx, status, "%s: the metadata " MT_ADAPTER_QUANTISE_KEY,
+                                      adapter->file.path);
+        }
         if (strcmp(entry->key, MT_ADAPTER_LAYOUT_KEY) == 0 && strcmp(entry->value, "vllm") == 0)
             adapter->layout = MT_ADAPTER_VLLM;
     }
@@ -289,6 +295,7 @@ void mt_adapter_select(const struct mt_adapter *adapter, struct mt_train_selecti
     selection->lora_alpha = adapter->alpha;
     selection->lora_dropout = adapter->dropout;
     selection->biases = adapter->biases.tensor_count > 0;
+    selection->quantise = adapter->quantise;
 }
 
 static int compare_module(const void *module, const void *entry)
@@ -426,7 +433,9 @@ enum mt_status mt_adapter_apply(const struct mt_adapter *adapter, struct mt_para
         applied++;
     }
     if (applied != 2 * adapter->module_count) return fail_unused(adapter, params);
-    enum mt_status status = check_head(adapter, params, adapter->head, &params->head.weight);
+    const struct mt_tensor *head = NULL;
+    enum mt_status status = mt_linear_weight(params->device, &params->head, &head);
+    if (status == MT_OK) status = check_head(adapter, params, adapter->head, head);
     if (status == MT_OK) status = check_head(adapter, params, adapter->head_bias, &params->head.bias);
     if (status == MT_OK) status = mt_router_bias_apply(&adapter->biases, params);
     return status == MT_OK ? mt_params_round(params) : status;

@@ -31,8 +31,9 @@
 #define MT_ADAPTER_WEIGHTS "adapter_model.safetensors"
 
 // Metadata of adapter_model.safetensors, which PEFT does not look at.
-#define MT_ADAPTER_LAYOUT_KEY  "metier.layout"
-#define MT_ADAPTER_DROPOUT_KEY "metier.lora_dropout"
+#define MT_ADAPTER_LAYOUT_KEY   "metier.layout"
+#define MT_ADAPTER_DROPOUT_KEY  "metier.lora_dropout"
+#define MT_ADAPTER_QUANTISE_KEY "metier.quantize" // how the weights it was trained beside are quantised
 
 enum mt_adapter_layout {
     MT_ADAPTER_AUTO, // the one PEFT with the current transformers loads right; only for writing
@@ -91,7 +92,8 @@ struct mt_adapter {
     int rank;     // the largest of any pair
     double alpha; // scale = alpha / rank; PEFT's use_rslora is already in it
     double dropout;
-    const char **modules; // NULL-terminated, sorted: the modules of `pairs`
+    struct mt_quantise_options quantise; // of the weights it was trained beside
+    const char **modules;                // NULL-terminated, sorted: the modules of `pairs`
     struct mt_adapter_pair *pairs;
     size_t module_count;
     const struct mt_safetensors_tensor *head, *head_bias; // copies of lm_head, or NULL
@@ -114,8 +116,8 @@ enum mt_status mt_adapter_open_for(struct mt_context *ctx, const char *directory
                                    struct mt_adapter *adapter);
 void mt_adapter_close(struct mt_adapter *adapter); // a zeroed struct is allowed
 
-/* Sets lora, lora_rank, lora_alpha, lora_dropout and biases. The adapter must outlive the use of the
- * selection. */
+/* Sets lora, lora_rank, lora_alpha, lora_dropout, biases and quantise. The adapter must outlive the use of
+ * the selection. */
 void mt_adapter_select(const struct mt_adapter *adapter, struct mt_train_selection *selection);
 
 /* The pair of a module, or NULL. */

@@ -29,10 +29,13 @@ static enum mt_status load(struct rewriter *rewriter)
         status = mt_adapter_open(ctx, rewriter->options->adapter, &rewriter->desc, &rewriter->adapter);
     if (status != MT_OK) return status;
     mt_adapter_select(&rewriter->adapter, &rewriter->selection);
+    struct mt_train_selection plain =
+        rewriter->selection; // nothing is computed: weights may stay as they are
+    plain.quantise = (struct mt_quantise_options){0};
     status = mt_device_create(ctx, "cpu", 1, &rewriter->device);
     if (status == MT_OK) {
-        status = mt_params_load(rewriter->device, &rewriter->desc, &rewriter->checkpoint,
-                                &rewriter->selection, &rewriter->params);
+        status = mt_params_load(rewriter->device, &rewriter->desc, &rewriter->checkpoint, &plain,
+                                &rewriter->params);
     }
     return status == MT_OK ? mt_adapter_apply(&rewriter->adapter, &rewriter->params) : status;
 }

@@ -321,15 +321,19 @@ static enum mt_status write_entry(const struct writer *writer, size_t index,
 static enum mt_status write_weights(const struct writer *writer, const char *path)
 {
     char dropout[32];
+    char quantise[MT_QUANTISE_TEXT_BYTES];
     struct mt_safetensors_writer out;
-    (void)snprintf(dropout, sizeof dropout, "%.9g", writer->options->selection->lora_dropout);
+    const struct mt_train_selection *selection = writer->options->selection;
+    (void)snprintf(dropout, sizeof dropout, "%.9g", selection->lora_dropout);
     const struct mt_safetensors_metadata metadata[] = {
         {"format", "pt"},
         {MT_ADAPTER_LAYOUT_KEY, mt_adapter_layout_name(writer->layout)},
         {MT_ADAPTER_DROPOUT_KEY, dropout},
+        {MT_ADAPTER_QUANTISE_KEY, mt_quantise_text(&selection->quantise, quantise)}, // last: only if they are
     };
+    size_t metadata_count = sizeof metadata / sizeof metadata[0] - (selection->quantise.on ? 0 : 1);
     enum mt_status status = mt_safetensors_writer_open(writer->ctx, path, writer->specs, writer->count,
-                                                       metadata, sizeof metadata / sizeof metadata[0], &out);
+                                                       metadata, metadata_count, &out);
     if (status != MT_OK) return status;
     for (size_t i = 0; i < writer->count && status == MT_OK; i++) status = write_entry(writer, i, &out);
     if (status == MT_OK) status = mt_safetensors_writer_finish(&out);

@@ -14,6 +14,7 @@ static struct mt_expert_linear some_of(const struct mt_expert_linear *all, int f
     struct mt_expert_linear some = *all;
     some.weight.count = count;
     some.weight.stored = all->weight.stored + first;
+    if (all->weight.quantised != NULL) some.weight.quantised = all->weight.quantised + first;
     if (all->dweight != NULL) some.dweight = all->dweight + first;
     if (all->a == NULL) return some;
     some.a = all->a + first;

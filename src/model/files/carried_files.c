@@ -1,4 +1,4 @@
-/* Carrying files over, and the one change made in any of them: the config's dtype. */
+/* Carrying files over, and what changes in one of them: the config's dtype and quantization_config. */
 #include "model/files/carried_files.h"
 
 #include <dirent.h>
@@ -14,6 +14,8 @@
 
 #define MOST_BYTES  ((size_t)64 * 1024 * 1024)
 #define CONFIG_NAME "config.json"
+
+static const struct mt_config_change nothing = {0};
 
 static bool ends_with(const char *text, const char *ending)
 {
@@ -39,11 +41,11 @@ static bool is_carried(const char *name)
     return true;
 }
 
-// ------------------------------------------------------------------ the dtype of a config
+// ------------------------------------------------------------------ what changes in a config
 
 static const char *dtype_word(enum mt_hf_float dtype)
 {
-    return dtype == MT_HF_BFLOAT16 ? "bfloat16" : dtype == MT_HF_FLOAT16 ? "float16" : "float32";
+    return dtype == MT_HF_BFLOAT16 ? "\"bfloat16\"" : dtype == MT_HF_FLOAT16 ? "\"float16\"" : "\"float32\"";
 }
 
 /* The end of the string that begins at the quote text[at]: the place of its other quote. */
@@ -60,11 +62,33 @@ static size_t skip_space(const char *text, size_t bytes, size_t at)
     return at;
 }
 
-/* Where the value of the outermost "torch_dtype" or "dtype" lies: quotes included, or null. The text is JSON.
+/* The end of the value that begins at `at`: a string, a word or number, an object or array. The text is JSON.
  */
-static bool find_dtype(const char *text, size_t bytes, size_t *first, size_t *end)
+static size_t value_end(const char *text, size_t bytes, size_t at)
 {
-    static const char *const keys[] = {"\"torch_dtype\"", "\"dtype\""};
+    int depth = 0;
+    for (size_t i = at; i < bytes; i++) {
+        if (text[i] == '"') {
+            i = string_end(text, bytes, i);
+            if (depth == 0) return i < bytes ? i + 1 : bytes;
+            continue;
+        }
+        if (text[i] == '{' || text[i] == '[') depth++;
+        bool closes = text[i] == '}' || text[i] == ']';
+        if (depth == 0 && (closes || strchr(", \t\r\n", text[i]) != NULL)) return i;
+        if (closes && --depth == 0) return i + 1;
+    }
+    return bytes;
+}
+
+/* A key of the outermost object: from its quote to the end of its value, and where the value begins. */
+struct member {
+    size_t first, value, end;
+};
+
+static bool find_member(const char *text, size_t bytes, const char *key, struct member *member)
+{
+    size_t length = strlen(key);
     int depth = 0;
     for (size_t i = 0; i < bytes; i++) {
         if (text[i] == '{' || text[i] == '[') depth++;
@@ -72,13 +96,11 @@ static bool find_dtype(const char *text, size_t bytes, size_t *first, size_t *en
         if (text[i] != '"') continue;
         size_t last = string_end(text, bytes, i);
         size_t colon = skip_space(text, bytes, last + 1);
-        for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
-            size_t length = strlen(keys[k]);
-            if (depth != 1 || colon >= bytes || text[colon] != ':' || last + 1 - i != length) continue;
-            if (memcmp(text + i, keys[k], length) != 0) continue;
-            *first = skip_space(text, bytes, colon + 1);
-            *end = *first < bytes && text[*first] == '"' ? string_end(text, bytes, *first) + 1 : *first + 4;
-            return *end <= bytes;
+        bool is_key = depth == 1 && colon < bytes && text[colon] == ':';
+        if (is_key && last - i - 1 == length && memcmp(text + i + 1, key, length) == 0) {
+            size_t value = skip_space(text, bytes, colon + 1);
+            *member = (struct member){.first = i, .value = value, .end = value_end(text, bytes, value)};
+            return member->end <= bytes;
         }
         i = last;
     }
@@ -95,25 +117,70 @@ static enum mt_status append(struct mt_json_text *out, const char *text, size_t 
     return status;
 }
 
-static enum mt_status write_config(struct mt_context *ctx, const char *path, const char *text, size_t bytes,
-                                   enum mt_hf_float dtype)
+/* The text with another value of a key, which is a new one right after the opening brace where there was
+ * none. */
+static enum mt_status replace(const char *text, size_t bytes, const char *key, const char *value,
+                              struct mt_json_text *out)
 {
-    struct mt_json_text out;
-    size_t first = 0;
-    size_t end = 0;
-    mt_json_text_init(&out, ctx);
-    bool found = find_dtype(text, bytes, &first, &end);
-    if (!found) { // right after the brace that opens the object
+    struct member member = {0};
+    bool found = find_member(text, bytes, key, &member);
+    size_t first = member.value;
+    size_t end = member.end;
+    if (!found) {
+        first = 0;
         while (first < bytes && text[first] != '{') first++;
         first = first < bytes ? first + 1 : bytes;
         end = first;
     }
-    enum mt_status status = append(&out, text, first);
-    if (status == MT_OK) {
-        status = mt_json_text_format(&out, found ? "\"%s\"" : "\n  \"dtype\": \"%s\",", dtype_word(dtype));
+    enum mt_status status = append(out, text, first);
+    if (status == MT_OK && !found) status = mt_json_text_format(out, "\n  \"%s\": ", key);
+    if (status == MT_OK) status = append(out, value, strlen(value));
+    if (status == MT_OK && !found) status = mt_json_text_format(out, ",");
+    return status == MT_OK ? append(out, text + end, bytes - end) : status;
+}
+
+/* The text without a key. */
+static enum mt_status drop(const char *text, size_t bytes, const char *key, struct mt_json_text *out)
+{
+    struct member member;
+    if (!find_member(text, bytes, key, &member)) return append(out, text, bytes);
+    size_t first = member.first;
+    size_t end = skip_space(text, bytes, member.end);
+    if (end < bytes && text[end] == ',') {
+        end = skip_space(text, bytes, end + 1);
+    } else { // the last one: the comma before it goes
+        while (first > 0 && strchr(" \t\r\n", text[first - 1]) != NULL) first--;
+        if (first > 0 && text[first - 1] == ',') first--;
+        end = member.end;
     }
-    if (status == MT_OK) status = append(&out, text + end, bytes - end);
+    enum mt_status status = append(out, text, first);
+    return status == MT_OK ? append(out, text + end, bytes - end) : status;
+}
+
+static enum mt_status write_config(struct mt_context *ctx, const char *path, const char *text, size_t bytes,
+                                   const struct mt_config_change *change)
+{
+    static const char key[] = "quantization_config";
+    struct mt_json_text typed;
+    struct mt_json_text out;
+    struct member member;
+    mt_json_text_init(&typed, ctx);
+    mt_json_text_init(&out, ctx);
+    bool old =
+        !find_member(text, bytes, "dtype", &member) && find_member(text, bytes, "torch_dtype", &member);
+    const char *dtype_key = old ? "torch_dtype" : "dtype"; // where a file has both, the new one is read
+    enum mt_status status = change->dtype == MT_HF_FLOAT_UNKNOWN
+                                ? append(&typed, text, bytes)
+                                : replace(text, bytes, dtype_key, dtype_word(change->dtype), &typed);
+    if (status == MT_OK && change->quantisation == NULL) {
+        status = append(&out, typed.bytes, typed.length);
+    } else if (status == MT_OK && change->quantisation[0] == '\0') {
+        status = drop(typed.bytes, typed.length, key, &out);
+    } else if (status == MT_OK) {
+        status = replace(typed.bytes, typed.length, key, change->quantisation, &out);
+    }
     if (status == MT_OK) status = mt_file_write_all(ctx, path, out.bytes, out.length);
+    mt_json_text_free(&typed);
     mt_json_text_free(&out);
     return status;
 }
@@ -121,7 +188,7 @@ static enum mt_status write_config(struct mt_context *ctx, const char *path, con
 // ------------------------------------------------------------------ the folder
 
 static enum mt_status copy_file(struct mt_context *ctx, const char *source, const char *target,
-                                enum mt_hf_float dtype, size_t *count)
+                                const struct mt_config_change *change, size_t *count)
 {
     struct stat info;
     void *text = NULL;
@@ -131,36 +198,36 @@ static enum mt_status copy_file(struct mt_context *ctx, const char *source, cons
     if (!S_ISREG(info.st_mode) || info.st_size > (off_t)MOST_BYTES) return MT_OK;
     enum mt_status status = mt_file_read_all(ctx, source, MOST_BYTES, &text, &bytes);
     if (status != MT_OK) return status;
-    bool config = dtype != MT_HF_FLOAT_UNKNOWN && ends_with(source, "/" CONFIG_NAME);
-    status =
-        config ? write_config(ctx, target, text, bytes, dtype) : mt_file_write_all(ctx, target, text, bytes);
+    bool changes = change->dtype != MT_HF_FLOAT_UNKNOWN || change->quantisation != NULL;
+    status = changes && ends_with(source, "/" CONFIG_NAME) ? write_config(ctx, target, text, bytes, change)
+                                                           : mt_file_write_all(ctx, target, text, bytes);
     mt_release(ctx, text, bytes);
     *count += 1;
     return status;
 }
 
 static enum mt_status copy_entry(struct mt_context *ctx, const char *from, const char *to, const char *name,
-                                 enum mt_hf_float dtype, size_t *count)
+                                 const struct mt_config_change *change, size_t *count)
 {
     char *source = NULL;
     char *target = NULL;
     enum mt_status status = mt_path_join(ctx, from, name, &source);
     if (status == MT_OK) status = mt_path_join(ctx, to, name, &target);
-    if (status == MT_OK) status = copy_file(ctx, source, target, dtype, count);
+    if (status == MT_OK) status = copy_file(ctx, source, target, change, count);
     mt_path_release(ctx, source);
     mt_path_release(ctx, target);
     return status;
 }
 
 static enum mt_status copy_folder(struct mt_context *ctx, const char *from, const char *to,
-                                  enum mt_hf_float dtype, size_t *count)
+                                  const struct mt_config_change *change, size_t *count)
 {
     enum mt_status status = MT_OK;
     DIR *directory = opendir(from);
     if (directory == NULL) return mt_fail(ctx, MT_ERR_IO, "%s: cannot be read: %s", from, strerror(errno));
     for (const struct dirent *entry = readdir(directory); entry != NULL && status == MT_OK;
          entry = readdir(directory)) {
-        if (is_carried(entry->d_name)) status = copy_entry(ctx, from, to, entry->d_name, dtype, count);
+        if (is_carried(entry->d_name)) status = copy_entry(ctx, from, to, entry->d_name, change, count);
     }
     (void)closedir(directory);
     return status;
@@ -176,7 +243,7 @@ static enum mt_status copy_templates(struct mt_context *ctx, const char *from, c
     if (status == MT_OK && stat(source, &info) == 0 && S_ISDIR(info.st_mode)) {
         status = mt_path_join(ctx, to, MT_MORE_TEMPLATES_FOLDER, &target);
         if (status == MT_OK) status = mt_folder_make(ctx, target);
-        if (status == MT_OK) status = copy_folder(ctx, source, target, MT_HF_FLOAT_UNKNOWN, count);
+        if (status == MT_OK) status = copy_folder(ctx, source, target, &nothing, count);
     }
     mt_path_release(ctx, source);
     mt_path_release(ctx, target);
@@ -184,10 +251,10 @@ static enum mt_status copy_templates(struct mt_context *ctx, const char *from, c
 }
 
 enum mt_status mt_model_carry_files(struct mt_context *ctx, const char *from, const char *to,
-                                    enum mt_hf_float dtype, size_t *count)
+                                    const struct mt_config_change *change, size_t *count)
 {
     *count = 0;
-    enum mt_status status = copy_folder(ctx, from, to, dtype, count);
+    enum mt_status status = copy_folder(ctx, from, to, change, count);
     return status == MT_OK ? copy_templates(ctx, from, to, count) : status;
 }
 
@@ -198,7 +265,7 @@ enum mt_status mt_model_carry_template(struct mt_context *ctx, const char *from,
     size_t count = 0;
     enum mt_status status = mt_path_join(ctx, from, MT_CHAT_TEMPLATE_FILE, &source);
     if (status == MT_OK && stat(source, &info) == 0)
-        status = copy_entry(ctx, from, to, MT_CHAT_TEMPLATE_FILE, MT_HF_FLOAT_UNKNOWN, &count);
+        status = copy_entry(ctx, from, to, MT_CHAT_TEMPLATE_FILE, &nothing, &count);
     mt_path_release(ctx, source);
     return status;
 }

@@ -7,13 +7,18 @@
 #define MT_CHAT_TEMPLATE_FILE    "chat_template.jinja"
 #define MT_MORE_TEMPLATES_FOLDER "additional_chat_templates"
 
+/* What becomes another in config.json. */
+struct mt_config_change {
+    enum mt_hf_float dtype;   // the type of the weights; unknown: as it is
+    const char *quantisation; // quantization_config, as JSON; NULL: as it is, "": there is none
+};
+
 /*
- * Copies every regular file of up to 64 MB that is not hidden and holds no weights: config, tokenizer,
- * generation, templates (also those in additional_chat_templates), code. In config.json the type of the
- * weights becomes `dtype`, unless that is unknown.
+ * Copies every regular file of up to 64 MB that is not hidden and holds no weights: config, with these
+ * changes, tokenizer, generation, templates (also those in additional_chat_templates), code.
  */
 enum mt_status mt_model_carry_files(struct mt_context *ctx, const char *from, const char *to,
-                                    enum mt_hf_float dtype, size_t *count);
+                                    const struct mt_config_change *change, size_t *count);
 
 /*
  * Copies the chat template of a folder, where it has one as a file: an adapter brings along what it was

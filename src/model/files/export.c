@@ -88,8 +88,7 @@ static enum mt_status list_trained(struct exporter *exporter)
 /* True when some value is not what the stored tensor says. */
 static bool has_moved(const struct mt_safetensors_tensor *stored, const float *values, float *room)
 {
-    const struct mt_rewrite_tensor tensor = {
-        .stored = stored, .data = stored->data, .from = mt_params_stored_type(stored)};
+    const struct mt_rewrite_tensor tensor = {.data = stored->data, .from = mt_params_stored_type(stored)};
     int64_t count = stored->dim[0];
     mt_rewrite_read(&tensor, 0, count, room, room + count);
     return memcmp(room, values, (size_t)count * sizeof *values) != 0;
@@ -134,8 +133,8 @@ static enum mt_status list_biases(struct exporter *exporter)
 static void choose(void *self, struct mt_rewrite_tensor *tensor)
 {
     const struct exporter *exporter = self;
-    const char *name = tensor->stored->name;
-    for (size_t i = 0; tensor->stored->rank == 1 && i < exporter->bias_count; i++) {
+    const char *name = tensor->name;
+    for (size_t i = 0; tensor->rank == 1 && i < exporter->bias_count; i++) {
         if (exporter->biases[i].name != name) continue; // one text, the checkpoint's own
         tensor->data = exporter->biases[i].values;
         tensor->from = MT_F32;
@@ -177,11 +176,13 @@ static enum mt_status write_folder(struct exporter *exporter, const struct mt_ex
         .out = options->out,
         .dtype = options->dtype,
         .shard_bytes = options->shard_bytes,
+        .requantise = true, // codes cannot be trained: they stay as they lie
         .progress = options->progress,
         .label = "writing",
     };
     struct mt_rewrite_result written;
-    enum mt_status status = mt_rewrite(exporter->ctx, &exporter->checkpoint, &source, &rewrite, &written);
+    enum mt_status status =
+        mt_rewrite(exporter->ctx, exporter->desc->config, &exporter->checkpoint, &source, &rewrite, &written);
     if (status != MT_OK || result == NULL) return status;
     *result = (struct mt_export_result){
         .tensors = written.tensors,

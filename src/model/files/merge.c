@@ -1,15 +1,18 @@
 /* Merging: which tensors have a pair, and what it makes of them; the rest is rewrite.c's. */
 #include "model/files/merge.h"
 
+#include <math.h>
 #include <omp.h>
 #include <string.h>
 
-#include "formats/safetensors/checkpoint.h"
+#include "arch/published_write.h"
 #include "formats/text/printable.h"
 #include "model/adapters/adapter_parts.h"
 #include "model/adapters/router_bias.h"
 #include "model/files/carried_files.h"
+#include "model/files/merge_format.h"
 #include "model/files/rewrite.h"
+#include "model/params/loading.h"
 
 struct merger {
     struct mt_context *ctx;
@@ -22,6 +25,7 @@ struct merger {
     int threads;
     float *a, *b; // one pair
     size_t a_count, b_count;
+    double change[MT_MODEL_PART_COUNT]; // sum of squares of what pairs add to weights in codes
 };
 
 // ------------------------------------------------------------------ opening
@@ -49,7 +53,7 @@ static enum mt_status check_head(const struct merger *merger, const struct mt_sa
 {
     const struct mt_safetensors_tensor *own = mt_checkpoint_find(&merger->checkpoint, name);
     if (carried == NULL) return MT_OK;
-    bool same = own != NULL && own->rank == carried->rank;
+    bool same = own != NULL && own->rank == carried->rank && mt_safetensors_dtype_bytes(own->dtype) > 1;
     int64_t count = 1;
     for (int i = 0; same && i < own->rank; i++) {
         same = own->dim[i] == carried->dim[i];
@@ -63,30 +67,49 @@ static enum mt_status check_head(const struct merger *merger, const struct mt_sa
                    merger->adapter.file.path);
 }
 
+/* The pairs that fit a tensor of the model. */
+static enum mt_status find_fitting(const struct merger *merger, bool *fits)
+{
+    struct mt_model_tensors walk = mt_model_tensors_begin(&merger->config);
+    struct mt_model_tensor tensor;
+    while (mt_model_tensors_next(&walk, &tensor)) {
+        char module[MT_MODEL_NAME_BYTES];
+        if (tensor.rank != 2) continue;
+        mt_params_module_name(tensor.name, module, sizeof module);
+        const struct mt_adapter_pair *pair = mt_adapter_find(&merger->adapter, module);
+        if (pair == NULL) continue;
+        if (!mt_params_is_linear(&tensor) || tensor.dim[0] != pair->out || tensor.dim[1] != pair->in) {
+            return mt_fail(merger->ctx, MT_ERR_SHAPE,
+                           "%s: the pair of %s is for [%lld, %lld], which does not fit",
+                           merger->adapter.file.path, mt_printable(pair->module).text, (long long)pair->out,
+                           (long long)pair->in);
+        }
+        fits[pair - merger->adapter.pairs] = true;
+    }
+    return MT_OK;
+}
+
 /* Every pair must belong to a tensor that is there, and fit it. */
 static enum mt_status check_pairs(const struct merger *merger)
 {
-    for (size_t i = 0; i < merger->adapter.module_count; i++) {
-        const struct mt_adapter_pair *pair = &merger->adapter.pairs[i];
-        char name[MT_PARAMS_NAME_BYTES + 16];
-        (void)snprintf(name, sizeof name, "%s.weight", pair->module);
-        const struct mt_safetensors_tensor *stored = mt_checkpoint_find(&merger->checkpoint, name);
-        if (stored == NULL) {
-            bool tied = merger->desc.tied_head && strcmp(pair->module, "lm_head") == 0;
-            return mt_fail(merger->ctx, MT_ERR_USAGE, "%s: adapts %s, which %s", merger->adapter.file.path,
-                           mt_printable(pair->module).text,
-                           tied ? "is tied to the embedding and cannot be merged alone"
-                                : "the model does not have");
-        }
-        if (stored->rank == 2 && stored->dim[0] == pair->out && stored->dim[1] == pair->in &&
-            strcmp(pair->module, "model.embed_tokens") != 0)
-            continue;
-        return mt_fail(merger->ctx, MT_ERR_SHAPE,
-                       "%s: the pair of %s is for [%lld, %lld], which does not fit",
-                       merger->adapter.file.path, mt_printable(pair->module).text, (long long)pair->out,
-                       (long long)pair->in);
+    void *memory = NULL;
+    size_t count = merger->adapter.module_count;
+    enum mt_status status = mt_allocate_array(merger->ctx, count, sizeof(bool), &memory);
+    if (status != MT_OK) return status;
+    bool *fits = memory;
+    memset(fits, 0, count * sizeof *fits);
+    status = find_fitting(merger, fits);
+    for (size_t i = 0; i < count && status == MT_OK; i++) {
+        const char *module = merger->adapter.pairs[i].module;
+        bool tied = merger->desc.tied_head && strcmp(module, "lm_head") == 0;
+        if (fits[i]) continue;
+        status =
+            mt_fail(merger->ctx, MT_ERR_USAGE, "%s: adapts %s, which %s", merger->adapter.file.path,
+                    mt_printable(module).text,
+                    tied ? "is tied to the embedding and cannot be merged alone" : "the model does not have");
     }
-    enum mt_status status = check_head(merger, merger->adapter.head, "lm_head.weight");
+    mt_release(merger->ctx, memory, count * sizeof(bool));
+    if (status == MT_OK) status = check_head(merger, merger->adapter.head, "lm_head.weight");
     return status == MT_OK ? check_head(merger, merger->adapter.head_bias, "lm_head.bias") : status;
 }
 
@@ -95,16 +118,23 @@ static enum mt_status check_pairs(const struct merger *merger)
 static void choose(void *self, struct mt_rewrite_tensor *tensor)
 {
     const struct merger *merger = self;
-    const struct mt_safetensors_tensor *stored = tensor->stored;
     char module[MT_MODEL_NAME_BYTES];
-    const struct mt_safetensors_tensor *bias = mt_safetensors_find(&merger->adapter.biases, stored->name);
+    const struct mt_safetensors_tensor *bias = mt_safetensors_find(&merger->adapter.biases, tensor->name);
     if (bias != NULL) {
         tensor->data = bias->data;
         tensor->from = MT_F32;
         tensor->to = MT_F32;
     }
-    if (stored->rank != 2) return;
-    mt_params_module_name(stored->name, module, sizeof module);
+    if (tensor->rank != 2) return;
+    if (tensor->stored != NULL && tensor->part >= 0) { // floats that were read as codes in training
+        const struct mt_quantise_options *quantise = &merger->adapter.quantise;
+        const struct mt_model_tensor taken = {
+            .part = (enum mt_model_part)tensor->part, .rank = 2, .dim = {tensor->dim[0], tensor->dim[1]}};
+        tensor->quantised = mt_quantise_takes(quantise, &taken);
+        tensor->format = quantise->format;
+        tensor->nested = quantise->nested;
+    }
+    mt_params_module_name(tensor->name, module, sizeof module);
     const struct mt_adapter_pair *pair = mt_adapter_find(&merger->adapter, module);
     tensor->change = pair;
     if (pair != NULL) tensor->row = pair->in;
@@ -134,11 +164,15 @@ static void add_product(const struct merger *merger, const struct mt_adapter_pai
 static enum mt_status fill(void *self, const struct mt_rewrite_tensor *tensor, int64_t first, int64_t count,
                            float *values, float *room)
 {
-    const struct merger *merger = self;
+    struct merger *merger = self;
     const struct mt_adapter_pair *pair = tensor->change;
     if (first == 0) mt_adapter_read_pair(&merger->adapter, pair, merger->adapter.rank, merger->a, merger->b);
     mt_rewrite_read(tensor, first, count, values, room);
     add_product(merger, pair, first / pair->in, count / pair->in, values, room);
+    if (tensor->matrix == NULL) return MT_OK;
+    double scale = merger->adapter.alpha / (double)merger->adapter.rank;
+    for (int64_t i = 0; i < count; i++)
+        merger->change[tensor->part] += scale * (double)room[i] * scale * (double)room[i];
     return MT_OK;
 }
 
@@ -193,20 +227,84 @@ static enum mt_status make_room(struct merger *merger)
     return status;
 }
 
+static void report_loss(const struct merger *merger, const struct mt_rewrite_result *written,
+                        struct mt_merge_result *result)
+{
+    for (int part = 0; part < MT_MODEL_PART_COUNT; part++) {
+        const struct mt_rewrite_loss *loss = &written->loss[part];
+        if (loss->matrices == 0 || loss->size == 0.0) continue;
+        result->loss[part] = (struct mt_merge_loss){.matrices = loss->matrices,
+                                                    .error = sqrt(loss->error / loss->size),
+                                                    .change = sqrt(merger->change[part] / loss->size)};
+    }
+}
+
+/* The format of the weights: the folder's, or the one they were read in while the adapter was trained. */
+static const char *format_of(const struct merger *merger)
+{
+    enum mt_hf_quant_method method = merger->config.quant.method;
+    if (method != MT_HF_QUANT_NONE) return mt_hf_quant_name(method);
+    return merger->adapter.quantise.on ? mt_quantised_name(merger->adapter.quantise.format) : NULL;
+}
+
+/* Refuses a result in codes where there are none, or some of one format and some of another. */
+static enum mt_status check_format(const struct merger *merger)
+{
+    const struct mt_quantise_options *quantise = &merger->adapter.quantise;
+    const char *directory = merger->options->directory;
+    if (!merger->options->requantise) return MT_OK;
+    if (format_of(merger) == NULL) {
+        return mt_fail(merger->ctx, MT_ERR_USAGE,
+                       "%s is not quantised: there is no format to write it in again", directory);
+    }
+    if (quantise->on && strcmp(format_of(merger), mt_quantised_name(quantise->format)) != 0) {
+        return mt_fail(merger->ctx, MT_ERR_UNSUPPORTED,
+                       "%s is in %s, and the adapter was trained on the rest of it in %s: a folder has one "
+                       "format. Leave --requantise out",
+                       directory, format_of(merger), mt_quantised_name(quantise->format));
+    }
+    if (quantise->on && mt_published_config(quantise->format, quantise->nested) == NULL) {
+        return mt_fail(merger->ctx, MT_ERR_UNSUPPORTED,
+                       "the adapter was trained on weights in %s, which no folder is written in: leave "
+                       "--requantise out",
+                       format_of(merger));
+    }
+    return MT_OK;
+}
+
+/* quantization_config of the result: NULL where it is the model's, or none as before. */
+static enum mt_status describe_format(const struct merger *merger, struct mt_json_text *text,
+                                      const char **quantisation)
+{
+    bool published = merger->config.quant.method != MT_HF_QUANT_NONE;
+    *quantisation = published && !merger->options->requantise ? "" : NULL;
+    if (!merger->options->requantise || published) return MT_OK;
+    enum mt_status status = mt_merge_describe_format(&merger->config, &merger->adapter.quantise, text);
+    *quantisation = text->bytes;
+    return status;
+}
+
 static enum mt_status write_folder(struct merger *merger, struct mt_merge_result *result)
 {
     const struct mt_rewrite_source source = {
         .self = merger, .choose = choose, .fill = fill, .add_files = add_files};
-    const struct mt_rewrite_options options = {
+    struct mt_rewrite_options options = {
         .directory = merger->options->directory,
         .out = merger->options->out,
         .dtype = merger->options->dtype,
         .shard_bytes = merger->options->shard_bytes,
+        .requantise = merger->options->requantise,
         .progress = merger->options->progress,
         .label = "merging",
     };
-    struct mt_rewrite_result written;
-    enum mt_status status = mt_rewrite(merger->ctx, &merger->checkpoint, &source, &options, &written);
+    struct mt_rewrite_result written = {0};
+    struct mt_json_text text;
+    mt_json_text_init(&text, merger->ctx);
+    enum mt_status status = check_format(merger);
+    if (status == MT_OK) status = describe_format(merger, &text, &options.quantisation);
+    if (status == MT_OK)
+        status = mt_rewrite(merger->ctx, &merger->config, &merger->checkpoint, &source, &options, &written);
+    mt_json_text_free(&text);
     if (status != MT_OK || result == NULL) return status;
     *result = (struct mt_merge_result){
         .merged = written.changed,
@@ -217,7 +315,11 @@ static enum mt_status write_folder(struct merger *merger, struct mt_merge_result
         .files = written.files,
         .carried = written.carried,
         .narrow = written.narrow,
+        .format = format_of(merger),
+        .codes = written.codes,
+        .left_out = written.left_out,
     };
+    report_loss(merger, &written, result);
     return MT_OK;
 }
 

@@ -2,13 +2,17 @@
  * An adapter merged into its model: a complete folder whose weights are W + (alpha / r) · B · A, rounded once
  * to the type they are written in. Written as a stream, tensor by tensor, so the model may be far larger than
  * memory; the folder appears whole or not at all.
+ *
+ * Where the model is quantised, in its folder or while the adapter was trained, W is what its codes stand
+ * for, and the result is in floats, or, with `requantise`, in codes again: those of weights without a pair as
+ * they lie, the others made of the sums.
  */
 #ifndef MT_MODEL_MERGE_H
 #define MT_MODEL_MERGE_H
 
 #include <stdio.h>
 
-#include "arch/config.h"
+#include "arch/model_tensors.h"
 #include "metier/device.h"
 
 struct mt_merge_options {
@@ -16,9 +20,17 @@ struct mt_merge_options {
     const char *adapter;    // the adapter's folder
     const char *out;        // must not exist, or be empty
     enum mt_hf_float dtype; // of the weights; unknown: each tensor as it was stored
+    bool requantise;        // a quantised model stays in its format
     uint64_t shard_bytes;   // of one file at the most; 0: 5 GB
     int threads;            // 0: as many as the machine has
     FILE *progress;         // borrowed; NULL: none is shown
+};
+
+/* What writing in codes again has cost the weights of a part that have a pair. */
+struct mt_merge_loss {
+    size_t matrices;
+    double error;  // root mean square of what is lost, relative to that of the weights
+    double change; // the same of what the adapter has added
 };
 
 struct mt_merge_result {
@@ -30,6 +42,10 @@ struct mt_merge_result {
     size_t files;       // with weights
     size_t carried;     // other files copied
     bool narrow;        // some merged tensor has 16 bits
+    const char *format; // the model's weights are in codes of this format; NULL: in floats
+    size_t codes;       // matrices written in codes
+    size_t left_out;    // tensors of no part of the model, left out where codes became floats
+    struct mt_merge_loss loss[MT_MODEL_PART_COUNT];
 };
 
 /* `result` may be NULL. After a failure there is nothing at `out`. */
@@ -40,9 +56,11 @@ enum mt_status mt_merge(struct mt_context *ctx, const struct mt_merge_options *o
 struct mt_merge_difference {
     double largest;
     double rms;
-    double median;    // over the tokens, of each token's rms
-    double tolerance; // for rms, or for the median
-    bool by_median;   // weights of 16 bits, or a device that rounds to them
+    double median;     // over the tokens, of each token's rms
+    double divergence; // KL from the first's probabilities, in nats, mean over the tokens
+    double same_top;   // share of tokens whose most likely next token is the same
+    double tolerance;  // for rms, or for the median
+    bool by_median;    // weights of 16 bits, or a device that rounds to them
     int64_t tokens;
     double without_biases; // rms when the file of biases is left alone, as other programs do; 0 without one
 };
@@ -55,5 +73,14 @@ struct mt_merge_difference {
  */
 enum mt_status mt_merge_verify(struct mt_device *device, const struct mt_merge_options *options,
                                const struct mt_merge_result *result, struct mt_merge_difference *difference);
+
+/*
+ * The same of a model that was written in codes again: the model with its adapter against a merge into
+ * floats, which is written beside `out`, compared and removed, and against `out`. The first is judged as
+ * above; what the second loses is for the caller to show, and fails only where a logit is no number.
+ */
+enum mt_status mt_merge_verify_requantised(struct mt_device *device, const struct mt_merge_options *options,
+                                           struct mt_merge_difference *floats,
+                                           struct mt_merge_difference *codes);
 
 #endif

@@ -1,8 +1,10 @@
 /* Merged and unmerged on the same ids. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/files/folder.h"
 #include "base/rng.h"
 #include "model/adapters/adapter.h"
 #include "model/files/merge.h"
@@ -12,6 +14,7 @@
 #define LENGTH       128
 #define TOKENS       (SEQUENCES * LENGTH)
 #define SEED         20250
+#define PATH_BYTES   4096
 #define WIDE_LIMIT   1e-4
 #define NARROW_LIMIT 2e-2
 
@@ -77,12 +80,49 @@ static int compare_numbers(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+/* log of the sum of exponentials, and where the largest is. */
+static double log_sum(const float *logits, int64_t count, int64_t *largest)
+{
+    double others = 0.0;
+    *largest = 0;
+    for (int64_t i = 1; i < count; i++) *largest = logits[i] > logits[*largest] ? i : *largest;
+    for (int64_t i = 0; i < count; i++) {
+        if (i != *largest) others += exp((double)logits[i] - (double)logits[*largest]);
+    }
+    return (double)logits[*largest] + log1p(others);
+}
+
+/* The tokens as probabilities: KL(want || got), and whether the most likely ones are the same. */
+static void compare_choices(const struct run *want, const struct run *got,
+                            struct mt_merge_difference *difference)
+{
+    int64_t count = want->vocabulary;
+    double divergence = 0.0;
+    int64_t same = 0;
+    for (int64_t t = 0; t < TOKENS; t++) {
+        const float *a = (const float *)want->logits + t * count;
+        const float *b = (const float *)got->logits + t * count;
+        int64_t top_a = 0;
+        int64_t top_b = 0;
+        double sum_a = log_sum(a, count, &top_a);
+        double sum_b = log_sum(b, count, &top_b);
+        for (int64_t i = 0; i < count; i++) {
+            double log_a = (double)a[i] - sum_a;
+            divergence += exp(log_a) * (log_a - ((double)b[i] - sum_b));
+        }
+        same += top_a == top_b ? 1 : 0;
+    }
+    difference->divergence = divergence / TOKENS;
+    difference->same_top = (double)same / TOKENS;
+}
+
 static void compare(const struct run *want, const struct run *got, struct mt_merge_difference *difference)
 {
     double tokens[TOKENS]; // each one's squared distance
     double squares = 0.0;
     double apart = 0.0;
     double largest = 0.0;
+    compare_choices(want, got, difference);
     for (int64_t t = 0; t < TOKENS; t++) {
         const float *a = (const float *)want->logits + t * want->vocabulary;
         const float *b = (const float *)got->logits + t * want->vocabulary;
@@ -119,31 +159,90 @@ static enum mt_status run_without_biases(struct mt_device *device, const char *d
     return status;
 }
 
+static bool rounds(const struct mt_device *device, bool narrow)
+{
+    return narrow || mt_device_activations(device) == MT_BF16;
+}
+
+static struct mt_merge_difference nothing_yet(bool by_median)
+{
+    return (struct mt_merge_difference){
+        .tolerance = by_median ? NARROW_LIMIT : WIDE_LIMIT, .by_median = by_median, .tokens = TOKENS};
+}
+
+/* Compares, and fails above the tolerance. */
+static enum mt_status judge(struct mt_context *ctx, const char *directory, const struct run *unmerged,
+                            const struct run *merged, struct mt_merge_difference *difference)
+{
+    compare(unmerged, merged, difference);
+    double judged = difference->by_median ? difference->median : difference->rms;
+    if (judged <= difference->tolerance) return MT_OK;
+    return mt_fail(ctx, MT_ERR_NUMERIC,
+                   "%s: its logits are %.2e (root mean square, relative) from the unmerged model's, "
+                   "more than %.0e",
+                   directory, difference->rms, difference->tolerance);
+}
+
 enum mt_status mt_merge_verify(struct mt_device *device, const struct mt_merge_options *options,
                                const struct mt_merge_result *result, struct mt_merge_difference *difference)
 {
     struct mt_context *ctx = mt_device_context(device);
     struct run unmerged = {0};
     struct run merged = {0};
-    bool rounds = result->narrow || mt_device_activations(device) == MT_BF16;
-    *difference = (struct mt_merge_difference){
-        .tolerance = rounds ? NARROW_LIMIT : WIDE_LIMIT, .by_median = rounds, .tokens = TOKENS};
+    *difference = nothing_yet(rounds(device, result->narrow));
     enum mt_status status = run_folder(device, options->directory, options->adapter, false, &unmerged);
     if (status == MT_OK) status = run_folder(device, options->out, NULL, false, &merged);
     if (status == MT_OK && result->biases_beside)
         status = run_without_biases(device, options->out, &unmerged, &difference->without_biases);
-    if (status == MT_OK) {
-        compare(&unmerged, &merged, difference);
-        double judged = rounds ? difference->median : difference->rms;
-        if (!(judged <= difference->tolerance)) {
-            status =
-                mt_fail(ctx, MT_ERR_NUMERIC,
-                        "%s: its logits are %.2e (root mean square, relative) from the unmerged model's, "
-                        "more than %.0e",
-                        options->out, difference->rms, difference->tolerance);
-        }
-    }
+    if (status == MT_OK) status = judge(ctx, options->out, &unmerged, &merged, difference);
     mt_release(ctx, unmerged.logits, unmerged.bytes);
     mt_release(ctx, merged.logits, merged.bytes);
+    return status;
+}
+
+/* Merges into floats at `path`, runs that, and removes it. */
+static enum mt_status run_in_floats(struct mt_device *device, const struct mt_merge_options *options,
+                                    const char *path, bool *narrow, struct run *run)
+{
+    struct mt_context *ctx = mt_device_context(device);
+    struct mt_merge_options floats = *options;
+    struct mt_merge_result result = {0};
+    floats.out = path;
+    floats.requantise = false;
+    enum mt_status status = mt_merge(ctx, &floats, &result);
+    if (status != MT_OK) return status;
+    *narrow = result.narrow;
+    status = run_folder(device, path, NULL, false, run);
+    enum mt_status removed = mt_folder_remove(ctx, path);
+    return status == MT_OK ? removed : status;
+}
+
+enum mt_status mt_merge_verify_requantised(struct mt_device *device, const struct mt_merge_options *options,
+                                           struct mt_merge_difference *floats,
+                                           struct mt_merge_difference *codes)
+{
+    struct mt_context *ctx = mt_device_context(device);
+    struct run unmerged = {0};
+    struct run merged = {0};
+    struct run again = {0};
+    bool narrow = false;
+    char path[PATH_BYTES];
+    int length = snprintf(path, sizeof path, "%s" MT_FOLDER_TEMPORARY "floats", options->out);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return mt_fail(ctx, MT_ERR_USAGE, "%s: the path is too long", options->out);
+    enum mt_status status = run_folder(device, options->directory, options->adapter, false, &unmerged);
+    if (status == MT_OK) status = run_in_floats(device, options, path, &narrow, &merged);
+    if (status == MT_OK) status = run_folder(device, options->out, NULL, false, &again);
+    *floats = nothing_yet(rounds(device, narrow));
+    *codes = *floats;
+    if (status == MT_OK) {
+        compare(&unmerged, &again, codes);
+        status = judge(ctx, path, &unmerged, &merged, floats);
+    }
+    if (status == MT_OK && isnan(codes->rms))
+        status = mt_fail(ctx, MT_ERR_NUMERIC, "%s: a logit is no number", options->out);
+    mt_release(ctx, unmerged.logits, unmerged.bytes);
+    mt_release(ctx, merged.logits, merged.bytes);
+    mt_release(ctx, again.logits, again.bytes);
     return status;
 }

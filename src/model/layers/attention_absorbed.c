@@ -98,7 +98,9 @@ enum mt_status mt_attention_absorbed_forward(const struct mt_pass *pass, const s
     int64_t sequences = pass->sequences - pass->prompt_sequences;
     struct mt_tensor queries = mt_tensor_rows(q, 0, absorbed->query.dim[0]);
     struct mt_tensor target = mt_tensor_rows(out, 0, absorbed->query.dim[0]);
-    enum mt_status status = absorb_queries(pass, kv_b, cache, absorbed, &queries);
+    struct mt_tensor weight; // the cache has views of its heads
+    enum mt_status status = mt_linear_operand(pass, kv_b, &weight);
+    if (status == MT_OK) status = absorb_queries(pass, kv_b, cache, absorbed, &queries);
     if (status != MT_OK) return status;
     struct mt_tensor keys = mt_pass_heads(&cache->latent, 1);
     status = mt_attention_forward(pass->device,

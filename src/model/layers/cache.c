@@ -1,7 +1,6 @@
 /* Memory of a cache, one buffer for all layers, and the views of kv_b by head. */
 #include "model/layers/cache.h"
 
-#include <assert.h>
 #include <inttypes.h>
 
 #include "metier/ops.h"
@@ -41,7 +40,7 @@ static enum mt_status cut_latent(struct mt_arena *arena, const struct mt_model_d
 {
     int64_t keys = desc->nope_width;
     int64_t values = desc->value_width;
-    assert(kv_b->storage == MT_STORAGE_PLAIN); // heads are views of what is stored
+    // Views of what is stored, or of its copy: whoever reads them has it made first (mt_linear_operand).
     enum mt_status status = cut_heads(arena, desc, &kv_b->weight, 0, keys, &layer->head_key);
     if (status == MT_OK) status = cut_heads(arena, desc, &kv_b->weight, keys, values, &layer->head_value);
     if (status != MT_OK || !mt_tensor_present(&kv_b->b)) return status;

@@ -156,7 +156,7 @@ static enum mt_status sum_of(const struct mt_pass *pass, const struct mt_project
                                      .weight = b_of(linear),
                                      .transpose_weight = true,
                                      .alpha = is_rounded(linear) ? 1.0f : linear->lora_scale};
-    return mt_weight_operand(pass->device, &linear->weight, &terms[0].weight);
+    return mt_weight_operand(pass->device, &linear->weight, offsets, &terms[0].weight);
 }
 
 enum mt_status mt_expert_linear_forward(const struct mt_pass *pass,
@@ -284,7 +284,8 @@ static enum mt_status add_terms(const struct mt_pass *pass, const struct mt_proj
         struct mt_tensor dxa = dxa_of(pass, linears, i);
         terms[sum->count++] = mt_expert_linear_xa_term(pass, linear, &dxa, linears[i].trace);
     }
-    return mt_weight_operand(pass->device, &linear->weight, &term->weight);
+    const struct mt_tensor *offsets = mt_tensor_present(&sum->offsets) ? &sum->offsets : NULL;
+    return mt_weight_operand(pass->device, &linear->weight, offsets, &term->weight);
 }
 
 /* dx = (dx +, with add) what leads back through all linear layers and their pairs, in as few sums as there

@@ -33,7 +33,7 @@ static struct mt_weight weight_of(const struct mt_linear *linear)
                               .count = 1,
                               .out = linear->weight.dim[0],
                               .in = linear->weight.dim[1],
-                              .storage = linear->storage};
+                              .quantised = linear->quantised};
 }
 
 enum mt_status mt_linear_operand(const struct mt_pass *pass, const struct mt_linear *linear,
@@ -41,7 +41,7 @@ enum mt_status mt_linear_operand(const struct mt_pass *pass, const struct mt_lin
 {
     const struct mt_weight weight = weight_of(linear);
     const struct mt_tensor *read = NULL;
-    enum mt_status status = mt_weight_operand(pass->device, &weight, &read);
+    enum mt_status status = mt_weight_operand(pass->device, &weight, NULL, &read);
     if (status == MT_OK) *operand = *read;
     return status;
 }

@@ -17,6 +17,9 @@ struct mt_params_item {
     const struct mt_safetensors_tensor *stored; // borrowed from the checkpoint
     enum mt_trainable trainable;
     bool correction; // the router's correction bias: f32, writable, never trained by a gradient
+    bool quantised;  // read from codes and scales
+    bool published;  // the folder's own, used as they lie (arch/published.h)
+    bool nested;     // of these: scales are codes, too
 };
 
 struct mt_params_items {
@@ -29,6 +32,7 @@ struct mt_params_items {
  * in. */
 struct mt_expert_views {
     struct mt_tensor *weight, *dweight, *a, *b, *da, *db; // n each
+    struct mt_quantised *quantised;                       // n; NULL: weights are as stored
 };
 
 #define MT_EXPERT_PROJECTIONS 3 // gate, up, down
@@ -40,6 +44,7 @@ struct mt_params_place {
     struct mt_linear *linear;         // a linear layer outside the routed experts
     struct mt_expert_linear *experts; // a routed expert's
     const struct mt_expert_views *views;
+    int projection; // of an expert's: 0 gate, 1 up, 2 down
 };
 
 /* Decides what is trained: fills `trainable` of every item and, for correction biases, finds the frozen ones.

@@ -9,12 +9,14 @@
 #include <string.h>
 
 #include "arch/model_check.h"
+#include "arch/published.h"
 #include "base/rng.h"
 #include "formats/text/printable.h"
 #include "metier/ops.h"
 #include "model/adapters/router_bias.h"
 #include "model/experts/ranks.h"
 #include "model/params/loading.h"
+#include "model/params/quantised.h"
 #include "model/params/stream.h"
 #include "tensor/dtype.h"
 
@@ -164,6 +166,7 @@ struct loader {
     struct trained_memory shard;     // our part of what is spread over ranks
     struct trained_memory elsewhere; // never has memory: the others' part
     struct mt_planner copies;
+    struct mt_quantised_layout quantised;
     size_t trained; // laid out so far
 };
 
@@ -206,9 +209,15 @@ static enum mt_status list_items(struct loader *loader)
     for (size_t i = 0; i < count; i++) {
         struct mt_params_item *item = &loader->items.item[i];
         (void)mt_model_tensors_next(&walk, &item->tensor);
-        item->stored = mt_checkpoint_find(loader->checkpoint, item->tensor.name);
+        struct mt_published found;
+        status = mt_published_find(loader->desc->config, loader->checkpoint, &item->tensor, &found);
+        if (status != MT_OK) return mt_fail_within(loader->ctx, status, "%s", item->tensor.name);
+        item->stored = found.part[MT_PUBLISHED_CODES];
         assert(item->stored != NULL); // mt_params_check has looked
         item->correction = item->tensor.part == MT_PART_ROUTER && item->tensor.rank == 1;
+        item->published = found.quantised;
+        item->nested = found.quantised && mt_tensor_present(&found.matrix.nested_scales);
+        item->quantised = found.quantised || mt_quantise_takes(&loader->selection->quantise, &item->tensor);
     }
     return MT_OK;
 }
@@ -234,6 +243,14 @@ static enum mt_status prepare_experts(struct loader *loader, struct mt_expert_vi
         enum mt_status status = mt_arena_allocate(&loader->params->arena, bytes, &memory);
         if (status != MT_OK) return status;
         *arrays[i] = memory;
+    }
+    const struct mt_quantise_options *quantise = &loader->selection->quantise;
+    if (quantise->on || desc->config->quant.method != MT_HF_QUANT_NONE) { // whether it is used, lay_out says
+        void *memory = NULL;
+        size_t bytes = (size_t)desc->experts * sizeof(struct mt_quantised);
+        enum mt_status status = mt_arena_allocate(&loader->params->arena, bytes, &memory);
+        if (status != MT_OK) return status;
+        views->quantised = memory;
     }
     char name[MT_PARAMS_NAME_BYTES];
     (void)snprintf(name, sizeof name, "model.layers.%lld.%s.%s", (long long)layer, desc->names.experts,
@@ -305,19 +322,62 @@ static bool usable_in_place(const struct loader *loader, const struct mt_params_
            (uintptr_t)item->stored->data % item_bytes == 0;
 }
 
-static void lay_out_frozen(struct loader *loader, const struct mt_params_item *item, struct mt_tensor *value)
+/* Codes and scales, and where the copy goes that products read. */
+static enum mt_status lay_out_quantised(struct loader *loader, const struct mt_params_item *item,
+                                        const struct mt_params_place *place)
 {
+    struct mt_quantised found = {0};
+    const struct mt_quantised *own = item->published ? &found : NULL;
+    if (item->published) {
+        enum mt_status status = mt_published_place(loader->device, loader->desc->config, loader->checkpoint,
+                                                   &item->tensor, &found);
+        if (status != MT_OK) return status;
+        loader->params->mapped += mt_published_mapped(&found);
+    }
+    if (place->experts != NULL) {
+        const struct mt_comm *ranks = loader->selection->expert_ranks;
+        int all = loader->desc->experts;
+        int size = ranks != NULL ? mt_comm_size(ranks) : 1;
+        int rank = ranks != NULL ? mt_comm_rank(ranks) : 0;
+        int first = mt_expert_ranks_first(all, rank, size);
+        const struct mt_quantised_expert expert = {.projection = place->projection,
+                                                   .number = (int)item->tensor.expert - first,
+                                                   .here =
+                                                       mt_expert_ranks_first(all, rank + 1, size) - first};
+        place->experts->weight.quantised = place->views->quantised;
+        mt_quantised_lay_out(&loader->quantised, &item->tensor, &expert, own,
+                             &place->views->quantised[item->tensor.expert], place->value);
+        return MT_OK;
+    }
+    if (place->linear->quantised == NULL) {
+        void *memory = NULL;
+        enum mt_status status =
+            mt_arena_allocate(&loader->params->arena, sizeof *place->linear->quantised, &memory);
+        if (status != MT_OK) return status;
+        place->linear->quantised = memory;
+    }
+    struct mt_quantised *matrix = (struct mt_quantised *)place->linear->quantised; // ours, from the arena
+    mt_quantised_lay_out(&loader->quantised, &item->tensor, NULL, own, matrix, place->value);
+    return MT_OK;
+}
+
+static enum mt_status lay_out_frozen(struct loader *loader, const struct mt_params_item *item,
+                                     const struct mt_params_place *place)
+{
+    struct mt_tensor *value = place->value;
     *value = (struct mt_tensor){0};
-    if (is_elsewhere(loader, item)) return;
+    if (is_elsewhere(loader, item)) return MT_OK;
+    if (item->quantised) return lay_out_quantised(loader, item, place);
     enum mt_dtype dtype = item->correction ? MT_F32 : mt_params_stored_type(item->stored);
     if (!usable_in_place(loader, item)) {
         *value = plan_like(&loader->copies, dtype, &item->tensor);
-        return;
+        return MT_OK;
     }
     void *data = (void *)item->stored->data; // never written: only trained tensors are
     *value = item->tensor.rank == 1 ? mt_tensor_1d(data, dtype, item->tensor.dim[0])
                                     : mt_tensor_2d(data, dtype, item->tensor.dim[0], item->tensor.dim[1]);
     loader->params->mapped += (size_t)item->stored->bytes;
+    return MT_OK;
 }
 
 /*
@@ -400,12 +460,13 @@ static enum mt_status lay_out_lora(struct loader *loader, const struct mt_params
     int64_t in = item->tensor.dim[1];
     struct trained_memory *memory = memory_of(loader, item);
     char name[MT_PARAMS_NAME_BYTES];
-    lay_out_frozen(loader, item, place->value);
+    enum mt_status status = lay_out_frozen(loader, item, place);
+    if (status != MT_OK) return status;
     describe_lora(loader, item, place);
     *place->a = mt_plan_2d(&memory->masters, MT_F32, rank, in);
     *place->da = mt_plan_2d(&memory->gradients, MT_F32, rank, in);
     lora_name(item, 'A', name, sizeof name);
-    enum mt_status status = add_trained(loader, item, name, place->a, place->da);
+    status = add_trained(loader, item, name, place->a, place->da);
     if (status != MT_OK) return status;
     *place->b = mt_plan_2d(&memory->masters, MT_F32, out, rank);
     *place->db = mt_plan_2d(&memory->gradients, MT_F32, out, rank);
@@ -431,6 +492,7 @@ static enum mt_status lay_out(struct loader *loader)
                                 .gradients = planner_behind(&params->gradients, params->common_bytes)};
     loader->elsewhere = (struct trained_memory){0};
     loader->copies = (struct mt_planner){.base = params->copies.data};
+    mt_quantised_layout_begin(&loader->quantised, &loader->selection->quantise, params);
     loader->trained = 0;
     params->mapped = 0;
     for (size_t i = 0; i < loader->items.count; i++) {
@@ -440,7 +502,7 @@ static enum mt_status lay_out(struct loader *loader)
             mt_params_find_place(params, loader->desc, loader->views, &item->tensor, &place);
         if (status != MT_OK) return status;
         switch (item->trainable) {
-        case MT_TRAINABLE_NONE: lay_out_frozen(loader, item, place.value); break;
+        case MT_TRAINABLE_NONE: status = lay_out_frozen(loader, item, &place); break;
         case MT_TRAINABLE_FULL: status = lay_out_full(loader, item, &place); break;
         case MT_TRAINABLE_LORA: status = lay_out_lora(loader, item, &place); break;
         }
@@ -476,6 +538,11 @@ static enum mt_status make_memory(struct loader *loader)
     if (status == MT_OK) {
         status = make_buffer(loader, "weights", loader->copies.bytes, &params->copies);
     }
+    size_t unpacked = mt_quantised_copy_bytes(&loader->quantised);
+    if (status == MT_OK)
+        status = make_buffer(loader, "quantised weights", loader->quantised.codes.bytes, &params->codes);
+    if (status == MT_OK)
+        status = make_buffer(loader, "a layer's unpacked weights", unpacked, &params->unpacked);
     if (status != MT_OK) return status;
     params->trained = trained;
     params->trained_count = loader->trained;
@@ -494,7 +561,13 @@ static enum mt_status fill_item(struct loader *loader, const struct mt_params_it
     if (item->trainable == MT_TRAINABLE_FULL || item->correction) {
         return mt_params_upload_f32(loader->device, item->stored, place.value);
     }
-    if (!usable_in_place(loader, item)) {
+    if (item->quantised) {
+        const struct mt_quantised *matrix =
+            place.experts != NULL ? &place.views->quantised[item->tensor.expert] : place.linear->quantised;
+        status = item->published ? mt_published_fill(loader->device, loader->desc->config, loader->checkpoint,
+                                                     &item->tensor, matrix)
+                                 : mt_quantised_fill(loader->device, item, matrix);
+    } else if (!usable_in_place(loader, item)) {
         status = mt_device_upload(loader->device, place.value->data, item->stored->data,
                                   (size_t)item->stored->bytes);
     }
@@ -509,9 +582,11 @@ static enum mt_status fill_item(struct loader *loader, const struct mt_params_it
 static enum mt_status fill_values(struct loader *loader)
 {
     if (mt_device_is_dry(loader->device)) return MT_OK; // there is nothing to fill
+    enum mt_status status = mt_quantised_fill_map(loader->device, &loader->quantised);
+    if (status != MT_OK) return status;
     for (size_t i = 0; i < loader->items.count; i++) {
         const struct mt_params_item *item = &loader->items.item[i];
-        enum mt_status status = fill_item(loader, item);
+        status = fill_item(loader, item);
         if (status != MT_OK) return mt_fail_within(loader->ctx, status, "%s", item->tensor.name);
     }
     return mt_params_zero_gradients(loader->params);
@@ -549,6 +624,7 @@ enum mt_status mt_params_load(struct mt_device *device, const struct mt_model_de
     if (status == MT_OK) {
         status = mt_params_select(loader.ctx, desc, loader.selection, &loader.items, params);
     }
+    if (status == MT_OK) status = mt_quantised_check(loader.ctx, &loader.selection->quantise, &loader.items);
     if (status == MT_OK) status = make_memory(&loader);
     if (status == MT_OK) status = clear_masters(&loader);
     if (status == MT_OK) status = fill_values(&loader);
@@ -565,6 +641,8 @@ void mt_params_free(struct mt_params *params)
     mt_buffer_release(&params->masters);
     mt_buffer_release(&params->gradients);
     mt_buffer_release(&params->copies);
+    mt_buffer_release(&params->codes);
+    mt_buffer_release(&params->unpacked);
     mt_buffer_release(&params->rounded);
     mt_buffer_release(&params->biases);
     if (params->arena.ctx != NULL) mt_arena_free(&params->arena);

@@ -2,10 +2,11 @@
  * The parameters of a model: every tensor of the checkpoint as the device computes with it, which of them
  * are trained, and the LoRA pairs beside them.
  *
- * A frozen tensor on a host device is a view into the mapped file, in the type it is stored in. A trainable
- * tensor has an f32 master, which is computed with, and an f32 gradient. LoRA tensors are f32 masters. All
- * gradients lie in one buffer, all masters in another, in the order of `trained`; where activations have 16
- * bits, products read bf16 roundings of the pairs (mt_params_round).
+ * A frozen tensor on a host device is a view into the mapped file, in the type it is stored in, or, where it
+ * is quantised, codes and scales made of it (quantised.h). A trainable tensor has an f32 master, which is
+ * computed with, and an f32 gradient. LoRA tensors are f32 masters. All gradients lie in one buffer, all
+ * masters in another, in the order of `trained`; where activations have 16 bits, products read bf16 roundings
+ * of the pairs (mt_params_round).
  *
  * Where ranks share the routed experts, each holds those of its own: the others' are neither mapped nor
  * copied, have no masters and no gradients. What every rank holds lies first in the buffers, the rank's own
@@ -16,6 +17,7 @@
 
 #include "arch/desc.h"
 #include "arch/model_tensors.h"
+#include "arch/quantise.h"
 #include "base/arena.h"
 #include "comm/comm.h"
 #include "formats/safetensors/checkpoint.h"
@@ -37,6 +39,7 @@ struct mt_train_selection {
     uint64_t seed;                // LoRA A: kaiming uniform (a = sqrt 5), B: zero
     bool rounded;                 // products read bf16 roundings of the pairs: see mt_params_round
     bool biases; // every router has a selection bias, zeros where the checkpoint has none: router_bias.h
+    struct mt_quantise_options quantise; // which weights become codes as they are loaded
 };
 
 /* One thing the optimizer moves. */
@@ -58,12 +61,12 @@ static inline bool mt_param_is_here(const struct mt_param *param)
 
 /* A linear layer: y = x Wᵀ (+ b) (+ scale · drop(x) Aᵀ Bᵀ). Absent tensors: not there, or not trained. */
 struct mt_linear {
-    struct mt_tensor weight; // as it is stored; products read mt_linear_operand
-    enum mt_storage storage;
-    struct mt_tensor bias;    // [out]
-    struct mt_tensor dweight; // f32 [out,in]
-    struct mt_tensor dbias;   // f32 [out]
-    struct mt_tensor a, b;    // f32 [r,in], [out,r]
+    struct mt_tensor weight; // as it is stored, or where its copy goes; products read mt_linear_operand
+    const struct mt_quantised *quantised; // NULL: the weight is as stored
+    struct mt_tensor bias;                // [out]
+    struct mt_tensor dweight;             // f32 [out,in]
+    struct mt_tensor dbias;               // f32 [out]
+    struct mt_tensor a, b;                // f32 [r,in], [out,r]
     struct mt_tensor da, db;
     struct mt_tensor rounded_a, rounded_b; // bf16: a and b as products read them; absent: these themselves
     float lora_scale;
@@ -71,6 +74,18 @@ struct mt_linear {
     bool exact;      // never in less than f32: the router, whose order of experts would change
     uint64_t stream; // of its dropout; the step is added by the caller
 };
+
+/* Its weight as products read it, however it is stored; lasts as mt_weight_operand's. */
+static inline enum mt_status mt_linear_weight(struct mt_device *device, const struct mt_linear *linear,
+                                              const struct mt_tensor **operand)
+{
+    const struct mt_weight weight = {.stored = &linear->weight,
+                                     .quantised = linear->quantised,
+                                     .count = 1,
+                                     .out = linear->weight.dim[0],
+                                     .in = linear->weight.dim[1]};
+    return mt_weight_operand(device, &weight, NULL, operand);
+}
 
 /* The same for the routed experts of a layer: n linear layers of one shape, as arrays for the grouped
  * products. */
@@ -120,7 +135,9 @@ struct mt_params {
     struct mt_device *device;                    // borrowed
     struct mt_arena arena;                       // owns names and arrays
     struct mt_buffer masters, gradients, copies; // copies: what could not be used from the mapping
-    struct mt_buffer rounded;                    // bf16, laid out like the masters; empty: nobody reads it
+    struct mt_buffer codes;                      // quantised weights: codes and scales
+    struct mt_buffer unpacked;              // bf16 copies of them that products read, a layer's at a time
+    struct mt_buffer rounded;               // bf16, laid out like the masters; empty: nobody reads it
     struct mt_buffer biases;                // of routers the checkpoint has none for; empty: there are none
     size_t mapped;                          // bytes used from the mapping
     struct mt_tensor embedding, dembedding; // [V,d]

@@ -129,6 +129,7 @@ static bool find_expert(struct mt_layer_params *layer, const struct mt_model_nam
             .db = &views[i].db[expert],
             .experts = linears[i],
             .views = &views[i],
+            .projection = i,
         };
         return true;
     }

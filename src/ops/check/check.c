@@ -10,6 +10,9 @@ static bool type_matches(enum mt_dtype dtype, enum mt_check_type type)
     case MT_CHECK_STAT: return dtype == MT_F32 || dtype == MT_F64;
     case MT_CHECK_INDEX: return dtype == MT_I32;
     case MT_CHECK_F64: return dtype == MT_F64;
+    case MT_CHECK_F32: return dtype == MT_F32;
+    case MT_CHECK_BF16: return dtype == MT_BF16;
+    case MT_CHECK_U8: return dtype == MT_U8;
     }
     return false;
 }
@@ -21,6 +24,9 @@ static const char *type_text(enum mt_check_type type)
     case MT_CHECK_STAT: return "f32";
     case MT_CHECK_INDEX: return "i32";
     case MT_CHECK_F64: return "f64";
+    case MT_CHECK_F32: return "f32";
+    case MT_CHECK_BF16: return "bf16";
+    case MT_CHECK_U8: return "u8";
     }
     return "?";
 }

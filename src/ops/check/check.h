@@ -13,6 +13,9 @@ enum mt_check_type {
     MT_CHECK_STAT,  // f32 (f64 for ref's finite differences)
     MT_CHECK_INDEX, // i32
     MT_CHECK_F64,
+    MT_CHECK_F32, // f32 on every device
+    MT_CHECK_BF16,
+    MT_CHECK_U8,
 };
 
 /* A check under way, and what it has found. After the first failure the functions below do nothing. */

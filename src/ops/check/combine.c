@@ -21,7 +21,10 @@ void mt_check_combine_forward(struct mt_check *c, const struct mt_combine_forwar
     int64_t slots = args->row_of_slot.dim[1];
     int64_t width = args->rows.dim[1];
     mt_check_optional_2d(c, "base", &args->base, MT_CHECK_FLOAT, tokens, width);
-    mt_check_2d(c, "y", &args->y, MT_CHECK_FLOAT, tokens, width);
+    bool alone = mt_tensor_present(&args->gram) && !mt_tensor_present(&args->y);
+    if (!alone) mt_check_2d(c, "y", &args->y, MT_CHECK_FLOAT, tokens, width);
+    mt_check_value(c, !alone || (!args->accumulate && !mt_tensor_present(&args->base)), "y", 0.0,
+                   "a tensor, to be added to");
     if (mt_tensor_present(&args->gram))
         mt_check_3d(c, "gram", &args->gram, MT_CHECK_STAT, tokens, slots, slots);
 }
@@ -32,10 +35,11 @@ void mt_check_combine_backward(struct mt_check *c, const struct mt_combine_backw
     int64_t tokens = args->row_of_slot.dim[0];
     int64_t slots = args->row_of_slot.dim[1];
     int64_t width = args->rows.dim[1];
-    mt_check_2d(c, "dy", &args->dy, MT_CHECK_FLOAT, tokens, width);
+    bool has_dy = mt_tensor_present(&args->dy) || mt_tensor_present(&args->dweight);
+    if (has_dy) mt_check_2d(c, "dy", &args->dy, MT_CHECK_FLOAT, tokens, width);
     if (mt_tensor_present(&args->coupling)) {
         mt_check_3d(c, "coupling", &args->coupling, MT_CHECK_STAT, tokens, slots, slots);
     }
     mt_check_2d(c, "drows", &args->drows, MT_CHECK_FLOAT, args->rows.dim[0], width);
-    mt_check_2d(c, "dweight", &args->dweight, MT_CHECK_STAT, tokens, slots);
+    if (has_dy) mt_check_2d(c, "dweight", &args->dweight, MT_CHECK_STAT, tokens, slots);
 }

@@ -1,5 +1,5 @@
 /*
- * The CUDA device. Only mt_cuda_init and mt_cuda_bf16_init leave this folder; the rest is for its .cu files,
+ * The CUDA device, a module of its own (ops/module.h), which shows one table. The rest is for its .cu files,
  * which include this header alone. It has every op: nothing falls back to ref, which cannot read device
  * memory.
  */
@@ -10,12 +10,10 @@
 extern "C" {
 #endif
 
-#include "ops/device.h"
+#include "ops/module.h"
 
-enum mt_status mt_cuda_init(struct mt_device *device, int threads);
-
-/* The same device, whose products round f32 operands to bf16 and run on the tensor cores; sums stay f32. */
-enum mt_status mt_cuda_bf16_init(struct mt_device *device, int threads);
+/* What the module shows. */
+extern __attribute__((visibility("default"))) const struct mt_device_module mt_device_module_cuda;
 
 // One function per op, in the file of its op. Where it needs scratch, the file has a second one; weak, so
 // that it is NULL in the device's table where it is not there.

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "metier/version.h"
 #include "ops/cuda/common/gpu.cuh"
 #include "ops/cuda/products/gemm.cuh"
 
@@ -58,6 +59,11 @@ static enum mt_status synchronise(struct mt_device *device)
     if (cuda_state_of(device)->recording)
         return mt_fail(device->ctx, MT_ERR_UNSUPPORTED, "nothing can be waited for in a recording");
     return cuda_status(device, cudaStreamSynchronize(cuda_stream(device)), "waiting for the device");
+}
+
+static enum mt_status enter(struct mt_device *device)
+{
+    return cuda_status(device, cudaSetDevice(cuda_state_of(device)->gpu), "choosing a GPU");
 }
 
 static enum mt_status copy(struct mt_device *device, void *target, const void *source, size_t bytes,
@@ -126,7 +132,7 @@ static void destroy_state(struct mt_device *device)
     if (state == NULL) return;
     cuda_products_end(state);
     (void)cudaFree(state->counters);
-    if (state->stream != NULL) (void)cudaStreamDestroy(state->stream);
+    if (state->stream != NULL && !state->borrowed) (void)cudaStreamDestroy(state->stream);
     mt_release(device->ctx, state, sizeof *state);
     device->state = NULL;
 }
@@ -137,6 +143,19 @@ static void fill_table(struct mt_device *device)
     MT_OP_LIST(MT_CUDA_ENTRY)
 #undef MT_CUDA_ENTRY
     for (bool &own : device->own) own = true;
+}
+
+/* The stream of whoever asked for the device, or one of its own. */
+static enum mt_status take_stream(struct mt_device *device, struct cuda_state *state)
+{
+    cudaError_t error = cudaGetDevice(&state->gpu);
+    state->borrowed = device->place != NULL;
+    if (error == cudaSuccess && state->borrowed) {
+        state->stream = static_cast<cudaStream_t>(device->place->stream);
+    } else if (error == cudaSuccess) {
+        error = cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking);
+    }
+    return cuda_status(device, error, "creating a stream");
 }
 
 static enum mt_status init(struct mt_device *device, bool bf16)
@@ -151,8 +170,7 @@ static enum mt_status init(struct mt_device *device, bool bf16)
     device->destroy_state = destroy_state;
     struct cuda_state *state = static_cast<struct cuda_state *>(memory);
     state->bf16 = bf16;
-    status = cuda_status(device, cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking),
-                         "creating a stream");
+    status = take_stream(device, state);
     if (status != MT_OK) return status;
     state->multiprocessors = properties.multiProcessorCount;
     state->shared_bytes = properties.sharedMemPerBlockOptin;
@@ -174,8 +192,10 @@ static enum mt_status init(struct mt_device *device, bool bf16)
     device->upload = upload;
     device->download = download;
     device->synchronise = synchronise;
+    device->enter = enter;
     device->memory_room = cuda_memory_room;
-    if (bf16) { // the other one asks for the experts' offsets
+    // The other one asks for the experts' offsets, and a borrowed stream may be one that cannot be recorded.
+    if (bf16 && !state->borrowed) {
         device->record_begin = record_begin;
         device->record_end = record_end;
         device->replay = replay;
@@ -189,12 +209,21 @@ static enum mt_status init(struct mt_device *device, bool bf16)
 
 // Host threads do not matter here.
 
-extern "C" enum mt_status mt_cuda_init(struct mt_device *device, int)
+static enum mt_status init_f32(struct mt_device *device, int)
 {
     return init(device, false);
 }
 
-extern "C" enum mt_status mt_cuda_bf16_init(struct mt_device *device, int)
+/* The same device, whose products round f32 operands to bf16 and run on the tensor cores; sums stay f32. */
+static enum mt_status init_bf16(struct mt_device *device, int)
 {
     return init(device, true);
 }
+
+const struct mt_device_module mt_device_module_cuda = {
+    {MT_VERSION_MAJOR, MT_VERSION_MINOR, MT_VERSION_PATCH},
+    MT_OP_COUNT,
+    sizeof(struct mt_device),
+    init_f32,
+    init_bf16,
+};

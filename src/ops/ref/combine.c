@@ -24,8 +24,8 @@ enum mt_status mt_ref_combine_forward(struct mt_device *device, const void *args
 {
     (void)device;
     const struct mt_combine_forward_args *a = args;
-    for (int64_t i = 0; i < a->y.dim[0]; i++) {
-        for (int64_t j = 0; j < a->y.dim[1]; j++) {
+    for (int64_t i = 0; i < a->row_of_slot.dim[0]; i++) {
+        for (int64_t j = 0; j < a->rows.dim[1] && mt_tensor_present(&a->y); j++) {
             double sum = mt_tensor_present(&a->base) ? ref_get2(&a->base, i, j) : 0.0;
             if (a->accumulate) sum += ref_get2(&a->y, i, j);
             for (int64_t s = 0; s < a->row_of_slot.dim[1]; s++) {
@@ -54,10 +54,11 @@ enum mt_status mt_ref_combine_backward(struct mt_device *device, const void *arg
     (void)device;
     const struct mt_combine_backward_args *a = args;
     int64_t slots = a->row_of_slot.dim[1];
-    for (int64_t i = 0; i < a->dy.dim[0]; i++) {
+    bool has_dy = mt_tensor_present(&a->dy);
+    for (int64_t i = 0; i < a->row_of_slot.dim[0]; i++) {
         double dweight[MT_MAX_SLOTS] = {0};
-        for (int64_t j = 0; j < a->dy.dim[1]; j++) {
-            double dy = ref_get2(&a->dy, i, j);
+        for (int64_t j = 0; j < a->rows.dim[1]; j++) {
+            double dy = has_dy ? ref_get2(&a->dy, i, j) : 0.0;
             double column[MT_MAX_SLOTS] = {0}; // x_s[j], read before drows, maybe the same memory, is written
             for (int64_t s = 0; s < slots; s++) {
                 int32_t row = ref_int2(&a->row_of_slot, i, s);
@@ -70,7 +71,7 @@ enum mt_status mt_ref_combine_backward(struct mt_device *device, const void *arg
                 ref_set2(&a->drows, row, j, ref_get2(&a->weight, i, s) * dy + coupled(a, i, s, column));
             }
         }
-        for (int64_t s = 0; s < slots; s++) {
+        for (int64_t s = 0; s < slots && has_dy; s++) {
             bool has_row = ref_int2(&a->row_of_slot, i, s) >= 0;
             ref_set2(&a->dweight, i, s, has_row ? dweight[s] : 0.0);
         }

@@ -346,6 +346,12 @@ void mt_batches_share(struct mt_batches *b, size_t ranks)
     b->ranks = ranks;
 }
 
+void mt_batches_cut(struct mt_batches *b, int64_t tokens)
+{
+    assert(b->options.layout != MT_LAYOUT_PACKED && tokens >= b->options.example.max_length);
+    b->options.tokens = tokens;
+}
+
 static enum mt_status add_example(struct mt_batches *b, const struct mt_window_example *example, size_t limit)
 {
     enum mt_status status = MT_OK;

@@ -91,6 +91,9 @@ void mt_batches_free(struct mt_batches *batches); // NULL is allowed
  */
 void mt_batches_share(struct mt_batches *batches, size_t ranks);
 
+/* From the next step on micro-batches have at most so many tokens, no fewer than an example may have. */
+void mt_batches_cut(struct mt_batches *batches, int64_t tokens);
+
 /* Draws an epoch has. */
 uint64_t mt_batches_draws(const struct mt_batches *batches);
 

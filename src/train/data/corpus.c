@@ -394,8 +394,14 @@ uint64_t mt_corpus_bytes(const struct mt_corpus *corpus, const struct mt_train_s
     return bytes;
 }
 
-int64_t mt_corpus_most_sequences(const struct mt_train_settings *settings)
+void mt_corpus_cut(struct mt_corpus *corpus, int64_t tokens)
 {
-    int64_t most = settings->tokens / 2;
+    mt_batches_cut(corpus->training, tokens);
+    if (corpus->held_out != NULL) mt_batches_cut(corpus->held_out, tokens);
+}
+
+int64_t mt_corpus_most_sequences(const struct mt_train_settings *settings, int64_t tokens)
+{
+    int64_t most = tokens / 2;
     return settings->examples > 0 && settings->examples < most ? settings->examples : most;
 }

@@ -56,7 +56,11 @@ enum mt_status mt_corpus_length(struct mt_corpus *corpus, const struct mt_train_
 /* Bytes of all files that are trained on, unpacked. */
 uint64_t mt_corpus_bytes(const struct mt_corpus *corpus, const struct mt_train_settings *settings);
 
-/* Sequences a micro-batch has at the most: an example has two tokens at least. */
-int64_t mt_corpus_most_sequences(const struct mt_train_settings *settings);
+/* From the next step on micro-batches have at most so many tokens. Steps stay the same: not for packed ones.
+ */
+void mt_corpus_cut(struct mt_corpus *corpus, int64_t tokens);
+
+/* Sequences a micro-batch of so many tokens has at the most: an example has two tokens at least. */
+int64_t mt_corpus_most_sequences(const struct mt_train_settings *settings, int64_t tokens);
 
 #endif

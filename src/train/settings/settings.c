@@ -6,7 +6,9 @@
 
 #include "formats/text/printable.h"
 #include "objective/options.h"
+#include "ops/limit.h"
 
+#define AUTO_TOKENS      4096
 #define OBJECTIVE_PREFIX "objective."
 
 /* Keys of LoRA without LoRA, and those that an adapter decides. */
@@ -22,6 +24,11 @@ struct void_rule {
     const char *names, *by, *why;
 };
 
+static bool is_nf4(const struct mt_train_settings *settings)
+{
+    return settings->quantise_format == MT_QUANTISED_NF4 + 1;
+}
+
 /* The rule by which a key means nothing; false: it does mean something. */
 static bool find_void_rule(const struct mt_train_settings *settings, const char *name,
                            struct void_rule *found)
@@ -32,6 +39,10 @@ static bool find_void_rule(const struct mt_train_settings *settings, const char 
         {settings->expert_ranks == 1, "parallel.room|parallel.transfer", "parallel.experts",
          "parallel.experts is 1: no ranks share experts"},
         {!settings->noise, "lora.dropout", "noise", "noise is false: nothing is dropped"},
+        {settings->quantise_format == 0, "quantize.parts|quantize.double", "quantize.format",
+         "quantize.format is none: weights stay as they are"},
+        {settings->quantise_format != 0 && !is_nf4(settings), "quantize.double", "quantize.format",
+         "only nf4's scales are quantised"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (!rules[i].now || mt_key_place_of_word(rules[i].names, name) < 0) continue;
@@ -47,6 +58,8 @@ static bool is_void(const struct mt_train_settings *settings, const char *name)
     return find_void_rule(settings, name, &rule);
 }
 
+static const char *const no_words[] = {NULL};
+
 /* Keys that mean nothing are as if nobody had set them. */
 static enum mt_status reset(const struct mt_keys_reader *reader,
                             bool (*means_nothing)(const struct mt_train_settings *settings, const char *name))
@@ -58,6 +71,7 @@ static enum mt_status reset(const struct mt_keys_reader *reader,
         if (!means_nothing(settings, key.name)) continue;
         status = mt_key_store_standard(reader, &key);
         if (strcmp(key.name, "targets") == 0) settings->targets = NULL;
+        if (strcmp(key.name, "quantize.parts") == 0) settings->quantise_parts = no_words;
     }
     return status;
 }
@@ -67,9 +81,11 @@ static void store_default_lists(struct mt_train_settings *settings)
 {
     static const char *const lora[] = {"model.layers.*", NULL};
     static const char *const full[] = {"*", NULL};
-    static const char *const none[] = {NULL};
+    static const char *const experts[] = {"routed_experts", NULL};
     if (settings->targets == NULL) settings->targets = settings->train == MT_TRAIN_LORA ? lora : full;
-    if (settings->freeze == NULL) settings->freeze = none;
+    if (settings->freeze == NULL) settings->freeze = no_words;
+    if (settings->quantise_parts == NULL)
+        settings->quantise_parts = settings->quantise_format != 0 ? experts : no_words;
 }
 
 // ------------------------------------------------------------------ combinations that cannot be
@@ -87,6 +103,8 @@ static enum mt_status check_sentences(const struct mt_keys_reader *reader)
         {named && strcmp(s->model, s->out) == 0, "out",
          "out is the model's own folder; the run needs one of its own"},
         {s->targets[0] == NULL, "targets", "targets is empty: nothing would learn"},
+        {s->quantise_format != 0 && s->quantise_parts[0] == NULL, "quantize.parts",
+         "quantize.parts is empty: nothing would be quantised; set quantize.format: none"},
         {s->train == MT_TRAIN_FULL && s->adapter != NULL, "adapter",
          "an adapter cannot start train: full; put it into the model first (metier merge) or set train: "
          "lora"},
@@ -102,11 +120,26 @@ static enum mt_status check_sentences(const struct mt_keys_reader *reader)
     return mt_keys_check(reader, checks, sizeof checks / sizeof checks[0]);
 }
 
+int64_t mt_train_auto_tokens(const struct mt_train_settings *settings)
+{
+    return settings->max_length > AUTO_TOKENS ? settings->max_length : AUTO_TOKENS;
+}
+
+static enum mt_status check_limit(const struct mt_keys_reader *reader)
+{
+    const struct mt_train_settings *settings = reader->target;
+    struct mt_memory_limit limit;
+    if (mt_memory_limit_read(settings->memory_limit, &limit)) return MT_OK;
+    return mt_key_fail(reader, mt_keys_given(reader, "memory.limit"), NULL,
+                       "memory.limit is %s, expected auto, an amount as 22GiB or 24GB, or a share as 90%%",
+                       mt_printable(settings->memory_limit).text);
+}
+
 static enum mt_status check_numbers(const struct mt_keys_reader *reader)
 {
     const struct mt_train_settings *settings = reader->target;
     double warmup = settings->warmup;
-    if (settings->tokens < settings->max_length) {
+    if (settings->tokens > 0 && settings->tokens < settings->max_length) {
         return mt_key_fail(reader, mt_keys_given(reader, "batch.tokens|data.max_length"), NULL,
                            "batch.tokens is %lld, less than one example may have (data.max_length is %lld)",
                            (long long)settings->tokens, (long long)settings->max_length);
@@ -200,6 +233,15 @@ static enum mt_status check_void(const struct mt_keys_reader *reader)
     return MT_OK;
 }
 
+static enum mt_status check_quantise(const struct mt_keys_reader *reader)
+{
+    struct mt_quantise_options options;
+    const struct mt_key_entry *parts = mt_keys_given(reader, "quantize.parts");
+    if (parts != NULL && mt_train_quantise(reader->ctx, reader->target, &options) != MT_OK)
+        return mt_key_fail_within(reader, parts);
+    return MT_OK;
+}
+
 // ------------------------------------------------------------------ the objective
 
 /* The first given key of the objective, the one to name when they contradict each other. */
@@ -272,9 +314,19 @@ static enum mt_status finish(const struct mt_keys_reader *reader)
     if (status == MT_OK) status = check_sentences(reader);
     if (status == MT_OK) status = check_lora(reader);
     if (status == MT_OK) status = check_numbers(reader);
+    if (status == MT_OK) status = check_limit(reader);
     if (status == MT_OK) status = check_evaluation(reader);
+    if (status == MT_OK) status = check_quantise(reader);
     if (status == MT_OK) status = check_void(reader);
     return status == MT_OK ? reset(reader, is_void) : status;
+}
+
+enum mt_status mt_train_quantise(struct mt_context *ctx, const struct mt_train_settings *settings,
+                                 struct mt_quantise_options *options)
+{
+    int number = settings->quantise_format;
+    const char *format = number == 0 ? "none" : mt_quantised_name((enum mt_quantised_format)(number - 1));
+    return mt_quantise_read(ctx, format, settings->quantise_nested, settings->quantise_parts, options);
 }
 
 enum mt_status mt_train_settings_parse(struct mt_context *ctx, const char *name, const char *text,
@@ -302,6 +354,8 @@ static bool is_left_out(const void *source, const char *name)
     const struct mt_train_settings *settings = source;
     if (strcmp(name, "evaluation.sources") == 0) return settings->held_out_count == 0;
     if (strcmp(name, "evaluation.split") == 0) return settings->held_out_count > 0;
+    if (strcmp(name, "quantize.parts") == 0) return settings->quantise_format == 0;
+    if (strcmp(name, "quantize.double") == 0) return !is_nf4(settings);
     return is_void_of_lora(settings, name);
 }
 

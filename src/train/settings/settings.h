@@ -22,6 +22,13 @@ enum mt_statistics_scope { MT_STATISTICS_GLOBAL, MT_STATISTICS_LOCAL };
 enum mt_row_transfer { MT_TRANSFER_AUTO, MT_TRANSFER_STAGED, MT_TRANSFER_DIRECT };
 /* What activations are kept in; AUTO: what the device computes fastest on. */
 enum mt_train_activations { MT_ACTIVATIONS_AUTO, MT_ACTIVATIONS_F32, MT_ACTIVATIONS_BF16 };
+/* The words of the key; whoever opens a model has chosen by then. */
+enum mt_train_recompute {
+    MT_TRAIN_RECOMPUTE_AUTO,
+    MT_TRAIN_RECOMPUTE_NONE,
+    MT_TRAIN_RECOMPUTE_MOE,
+    MT_TRAIN_RECOMPUTE_FULL
+};
 enum mt_schedule_kind { MT_SCHEDULE_COSINE, MT_SCHEDULE_LINEAR, MT_SCHEDULE_CONSTANT };
 
 /* A file of examples. */
@@ -72,7 +79,7 @@ struct mt_train_settings {
     int64_t patience;          // evaluation.patience: evaluations without gain before stopping; 0: never
 
     int64_t examples; // batch.examples: of one optimizer step
-    int64_t tokens;   // batch.tokens: of one micro-batch at most
+    int64_t tokens;   // batch.tokens: of one micro-batch at most; 0: auto, until a run is opened
     double epochs;    // epochs: may be a fraction
     int64_t steps;    // steps: exactly so many; 0: as epochs say
 
@@ -94,12 +101,16 @@ struct mt_train_settings {
 
     const char *device;                    // device; "auto" until a run is opened
     int64_t threads;                       // threads; 0: as many as the machine has
-    enum mt_recompute recompute;           // recompute
+    const char *memory_limit;              // memory.limit: a text of ops/limit.h
+    enum mt_train_recompute recompute;     // recompute; auto until a run is opened
     int64_t expert_ranks;                  // parallel.experts: ranks that share a model's routed experts
     double expert_room;                    // parallel.room
     enum mt_row_transfer transfer;         // parallel.transfer
     enum mt_statistics_scope statistics;   // parallel.statistics
     enum mt_train_activations activations; // activations
+    int quantise_format;                   // quantize.format: 0 none, else one more than its number
+    bool quantise_nested;                  // quantize.double
+    const char *const *quantise_parts;     // quantize.parts
     bool noise;    // noise; false: dropout, jitter, sampling and drops are off in training too
     uint64_t seed; // seed; also objective.seed, unless that is given
 };
@@ -118,15 +129,24 @@ enum mt_status mt_train_settings_parse(struct mt_context *ctx, const char *name,
                                        size_t bytes, const char *const *words, size_t word_count,
                                        struct mt_arena *arena, struct mt_train_settings *settings);
 
+/* What of the model is quantised. */
+enum mt_status mt_train_quantise(struct mt_context *ctx, const struct mt_train_settings *settings,
+                                 struct mt_quantise_options *options);
+
 /* The resolved settings as YAML that reads back to the same; NUL-terminated, in the arena. */
 enum mt_status mt_train_settings_text(struct mt_context *ctx, const struct mt_train_settings *settings,
                                       struct mt_arena *arena, const char **text);
 
+/* The tokens that batch.tokens: auto begins with: those of the table, or an example's where that is longer.
+ */
+int64_t mt_train_auto_tokens(const struct mt_train_settings *settings);
+
 /*
  * Refuses (MT_ERR_USAGE, naming the key, both values and the cure) when a run that began under `saved` (a
  * text of the above) cannot go on under `settings` with the same result. Keys that may differ are marked so
- * in the table: out, log.*, checkpoint.*, evaluation.every, device, threads, recompute, ... A device that is
- * left to us (auto) becomes the one the run began on; the text lives in the arena.
+ * in the table: out, log.*, checkpoint.*, evaluation.every, device, threads, recompute, ... What
+ * is left to us (auto), the device, batch.tokens and recompute, becomes what the run began with; the text
+ * lives in the arena.
  */
 enum mt_status mt_train_settings_continue(struct mt_context *ctx, const char *saved, struct mt_arena *arena,
                                           struct mt_train_settings *settings);

@@ -80,6 +80,13 @@ static enum mt_status keep_device(const struct mt_train_settings *before, struct
     return status;
 }
 
+/* What was chosen to fit, once, stays: batch.tokens decides bits, and recompute how fast the run is. */
+static void keep_choice(const struct mt_train_settings *before, struct mt_train_settings *settings)
+{
+    if (settings->tokens == 0) settings->tokens = before->tokens;
+    if (settings->recompute == MT_TRAIN_RECOMPUTE_AUTO) settings->recompute = before->recompute;
+}
+
 enum mt_status mt_train_settings_continue(struct mt_context *ctx, const char *saved, struct mt_arena *arena,
                                           struct mt_train_settings *settings)
 {
@@ -88,6 +95,7 @@ enum mt_status mt_train_settings_continue(struct mt_context *ctx, const char *sa
     mt_arena_init(&aside, ctx, 16384);
     enum mt_status status =
         mt_train_settings_parse(ctx, "the saved settings", saved, strlen(saved), NULL, 0, &aside, &before);
+    if (status == MT_OK) keep_choice(&before, settings);
     if (status == MT_OK) status = compare_all(ctx, &before, settings);
     if (status == MT_OK) status = keep_device(&before, arena, settings);
     mt_arena_free(&aside);

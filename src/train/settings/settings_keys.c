@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "arch/quantise.h"
 #include "formats/text/printable.h"
 #include "objective/options.h"
 #include "train/settings/settings.h"
@@ -22,10 +23,15 @@ _Static_assert(MT_ADAPTER_AUTO == 0 && MT_ADAPTER_PER_EXPERT == 1 && MT_ADAPTER_
                    MT_ADAPTER_VLLM == 3,
                "in order");
 _Static_assert(MT_LAYOUT_IN_ORDER == 0 && MT_LAYOUT_BUCKETS == 1 && MT_LAYOUT_PACKED == 2, "in order");
-_Static_assert(MT_RECOMPUTE_NONE == 0 && MT_RECOMPUTE_MOE == 1 && MT_RECOMPUTE_FULL == 2, "in order");
+_Static_assert(MT_TRAIN_RECOMPUTE_AUTO == 0 && MT_TRAIN_RECOMPUTE_NONE == 1 && MT_TRAIN_RECOMPUTE_MOE == 2 &&
+                   MT_TRAIN_RECOMPUTE_FULL == 3,
+               "in order");
 _Static_assert(MT_STATISTICS_GLOBAL == 0 && MT_STATISTICS_LOCAL == 1, "in order");
 _Static_assert(MT_DATASET_BY_NAME == 0 && MT_DATASET_JSONL == 1 && MT_DATASET_JSON == 2 &&
                    MT_DATASET_CSV == 3 && MT_DATASET_TSV == 4 && MT_DATASET_TEXT == 5,
+               "in order");
+_Static_assert(MT_QUANTISED_FP8 == 0 && MT_QUANTISED_INT8 == 1 && MT_QUANTISED_NF4 == 2 &&
+                   MT_QUANTISED_MXFP4 == 3,
                "in order");
 _Static_assert(MT_TEXT_PARAGRAPHS == 0 && MT_TEXT_LINES == 1 && MT_TEXT_PIECES == 2, "in order");
 _Static_assert(MT_FORM_AUTO == 0 && MT_FORM_MESSAGES == 1 && MT_FORM_INSTRUCTION == 2 &&
@@ -253,8 +259,9 @@ static const struct mt_key_row rows_from_template[] = {
     {"batch.examples", MT_KEY_WHOLE, AT(examples), "WHOLE NUMBER >= 0", "32",
      .meaning = "examples of a step; packed: at most, 0: any number", .title = "Steps",
      .also = "batch_size|per_device_train_batch_size|batch.size|micro_batch_size", .most = 1048576.0},
-    {"batch.tokens", MT_KEY_WHOLE, AT(tokens), "WHOLE NUMBER >= 2", "4096",
-     .meaning = "tokens computed together at most; bounds memory", .also = "max_tokens", .most = MOST_TOKENS},
+    {"batch.tokens", MT_KEY_WHOLE, AT(tokens), "auto|WHOLE NUMBER >= 2", "auto",
+     .meaning = "tokens computed together at most; auto: 4096, or fewer where memory.limit asks for it",
+     .also = "max_tokens", .most = MOST_TOKENS},
     {"epochs", MT_KEY_NUMBER, AT(epochs), "NUMBER >= 0", "3",
      .meaning = "times through the data; may be a fraction", .also = "num_train_epochs|num_epochs",
      .most = 1e6},
@@ -303,14 +310,26 @@ static const struct mt_key_row rows_from_template[] = {
     {"log.tensorboard", MT_KEY_FLAG, AT(tensorboard), "true|false", "true",
      .meaning = "write TensorBoard's files, too", .also = "report_to", .may_differ = true},
 
+    {"quantize.format", MT_KEY_CHOICE, AT(quantise_format), MT_QUANTISE_FORMATS, "none",
+     .meaning = "frozen weights in 8 or 4 bits, made as the model is loaded (docs/quantised.md)",
+     .title = "Quantised weights", .also = "quantization_bit|load_in_4bit|load_in_8bit|quantization"},
+    {"quantize.parts", MT_KEY_LIST, AT(quantise_parts), "LIST", "routed_experts",
+     .meaning = "which: routed_experts, shared_experts, dense_mlp, attention"},
+    {"quantize.double", MT_KEY_FLAG, AT(quantise_nested), "true|false", "true",
+     .meaning = "nf4: its scales are quantised, too",
+     .also = "bnb_4bit_use_double_quant|double_quantization"},
+
     {"device", MT_KEY_NAME, AT(device), "NAME", "auto",
      .meaning = "what computes; `metier devices` lists them; auto: cuda-bf16 with a GPU, else cpu",
      .title = "The machine", .also = "accelerator", .may_differ = true},
     {"threads", MT_KEY_WHOLE, AT(threads), "WHOLE NUMBER >= 0", "0",
      .meaning = "0: as many as the machine has; the result does not depend on it",
      .also = "num_threads|workers", .most = 4096.0, .may_differ = true},
-    {"recompute", MT_KEY_CHOICE, AT(recompute), "none|moe|full", "none",
-     .meaning = "what backward computes again instead of keeping; saves memory, changes no bit",
+    {"memory.limit", MT_KEY_NAME, AT(memory_limit), "auto|AMOUNT|SHARE%", "auto",
+     .meaning = "of the memory that is computed in: 22GiB, 24GB, 90% of what is free; auto: what is free",
+     .also = "max_memory|memory|gpu_memory_limit|gpu_memory_utilization", .may_differ = true},
+    {"recompute", MT_KEY_CHOICE, AT(recompute), "auto|none|moe|full", "auto",
+     .meaning = "what backward computes again instead of keeping, which changes no bit; auto: what it must",
      .also = "gradient_checkpointing|activation_checkpointing", .may_differ = true},
     {"parallel.experts", MT_KEY_WHOLE, AT(expert_ranks), "WHOLE NUMBER >= 1", "1",
      .meaning = "ranks that share the routed experts between them; must divide the number of ranks",

@@ -206,15 +206,17 @@ static void store_gram(const struct token *token, const float *dots, const struc
 enum mt_status MT_CPU(combine_forward)(struct mt_device *device, const void *args)
 {
     const struct mt_combine_forward_args *a = args;
+    bool has_y = mt_tensor_present(&a->y);
     bool has_base = mt_tensor_present(&a->base);
     bool has_gram = mt_tensor_present(&a->gram);
-    bool fast = cpu_is_f32(&a->rows) && cpu_is_f32(&a->weight) && cpu_is_f32(&a->y);
+    bool fast = cpu_is_f32(&a->rows) && cpu_is_f32(&a->weight);
+    if (has_y) fast = fast && cpu_is_f32(&a->y);
     if (has_base) fast = fast && cpu_is_f32(&a->base);
     if (has_gram) fast = fast && cpu_is_f32(&a->gram);
     if (!fast) return mt_ref_combine_forward(device, args);
 
-    int64_t tokens = a->y.dim[0];
-    int64_t width = a->y.dim[1];
+    int64_t tokens = a->row_of_slot.dim[0];
+    int64_t width = a->rows.dim[1];
     int64_t slots = a->row_of_slot.dim[1];
 #pragma omp parallel for num_threads(cpu_threads(device, tokens *slots *width)) schedule(static)
     for (int64_t i = 0; i < tokens; i++) {
@@ -222,7 +224,7 @@ enum mt_status MT_CPU(combine_forward)(struct mt_device *device, const void *arg
         gather_token(&token, &a->rows, &a->row_of_slot, &a->weight, i);
         token.accumulate = a->accumulate;
         const float *base = has_base ? cpu_row(&a->base, i) : NULL;
-        float *y = cpu_row(&a->y, i);
+        float *y = has_y ? cpu_row(&a->y, i) : NULL;
         if (!has_gram) {
             combine_token(&token, base, y, width);
             continue;
@@ -240,7 +242,7 @@ VECTOR_INLINE void backward_step(int k, bool with_coupling, const struct token *
                                  vector_f32 *dweight)
 {
     vector_f32 x[MT_MAX_SLOTS];
-    vector_f32 g = load_columns(dy + j, count);
+    vector_f32 g = dy != NULL ? load_columns(dy + j, count) : (vector_f32){0};
 #pragma GCC unroll 8
     for (int s = 0; s < k; s++) {
         x[s] = load_columns(token->row[s] + j, count);
@@ -318,13 +320,14 @@ enum mt_status MT_CPU(combine_backward)(struct mt_device *device, const void *ar
 {
     const struct mt_combine_backward_args *a = args;
     bool has_coupling = mt_tensor_present(&a->coupling);
-    bool fast = cpu_is_f32(&a->dy) && cpu_is_f32(&a->rows) && cpu_is_f32(&a->weight) &&
-                cpu_is_f32(&a->drows) && cpu_is_f32(&a->dweight);
+    bool has_dy = mt_tensor_present(&a->dy);
+    bool fast = cpu_is_f32(&a->rows) && cpu_is_f32(&a->weight) && cpu_is_f32(&a->drows);
+    if (has_dy) fast = fast && cpu_is_f32(&a->dy) && cpu_is_f32(&a->dweight);
     if (has_coupling) fast = fast && cpu_is_f32(&a->coupling);
     if (!fast) return mt_ref_combine_backward(device, args);
 
-    int64_t tokens = a->dy.dim[0];
-    int64_t width = a->dy.dim[1];
+    int64_t tokens = a->row_of_slot.dim[0];
+    int64_t width = a->rows.dim[1];
     int64_t slots = a->row_of_slot.dim[1];
 #pragma omp parallel for num_threads(cpu_threads(device, tokens *slots *width)) schedule(static)
     for (int64_t i = 0; i < tokens; i++) {
@@ -333,14 +336,16 @@ enum mt_status MT_CPU(combine_backward)(struct mt_device *device, const void *ar
         const int32_t *row = (const int32_t *)a->row_of_slot.data + i * a->row_of_slot.stride[0];
         float *drow[MT_MAX_SLOTS];
         for (int s = 0; s < token.present; s++) drow[s] = cpu_row(&a->drows, row[token.slot[s]]);
+        const float *dy = has_dy ? cpu_row(&a->dy, i) : NULL;
         float dots[MT_MAX_SLOTS];
         if (has_coupling) {
             float coupling[MT_MAX_SLOTS * MT_MAX_SLOTS]; // [present, present]
             gather_coupling(&token, &a->coupling, i, coupling);
-            backward_token_coupled(&token, coupling, cpu_row(&a->dy, i), drow, width, dots);
+            backward_token_coupled(&token, coupling, dy, drow, width, dots);
         } else {
-            backward_token(&token, cpu_row(&a->dy, i), drow, width, dots);
+            backward_token(&token, dy, drow, width, dots);
         }
+        if (!has_dy) continue;
         float *dweight = cpu_row(&a->dweight, i);
         for (int64_t s = 0; s < slots; s++) dweight[s] = 0.0f;
         for (int s = 0; s < token.present; s++) dweight[token.slot[s]] = dots[s];

@@ -34,6 +34,8 @@ struct cuda_lane_state {
 
 struct cuda_state {
     cudaStream_t stream;
+    bool borrowed; // the stream is somebody else's
+    int gpu;
     bool bf16;      // products of f32 numbers are made of their bf16 roundings, unless `exact` is asked for
     bool recording; // launches are taken down: nothing may wait for them
     int multiprocessors;

@@ -124,7 +124,10 @@ enum mt_status cuda_find_gpu(const struct mt_device *device, cudaDeviceProp *pro
     int count = 0;
     enum mt_status status = count_gpus(device, &count);
     if (status != MT_OK) return status;
-    int chosen = choose_gpu(count);
+    int chosen = device->place != NULL ? device->place->gpu : choose_gpu(count);
+    if (chosen < 0 || chosen >= count)
+        return mt_fail(device->ctx, MT_ERR_USAGE, "device %s: there is no GPU %d, there are %d", device->name,
+                       chosen, count);
     status = cuda_status(device, cudaSetDevice(chosen), "choosing a GPU");
     if (status != MT_OK) return status;
     status = cuda_status(device, cudaGetDeviceProperties(properties, chosen), "reading the GPU's properties");
@@ -150,6 +153,6 @@ enum mt_status cuda_refuse_bytes(const struct mt_device *device, size_t bytes)
     return mt_fail(
         device->ctx, MT_ERR_MEMORY,
         "the GPU has no room for %.2f GB: %.2f of its %.2f GB are free; fewer or shorter sequences "
-        "at a time need less, in training recompute: full as well",
+        "at a time need less",
         (double)bytes / 1e9, (double)available / 1e9, (double)total / 1e9);
 }

@@ -14,7 +14,7 @@ static enum mt_status read_offsets(struct mt_device *device, const struct mt_ten
                                    int count, int64_t rows, int32_t *values)
 {
     const int32_t *source = static_cast<const int32_t *>(offsets->data) + first;
-    enum mt_status status = mt_device_download(device, values, source, (size_t)(count + 1) * sizeof *values);
+    enum mt_status status = device->download(device, values, source, (size_t)(count + 1) * sizeof *values);
     if (status != MT_OK) return status;
     bool rising = values[0] >= 0 && values[count] <= rows && (first > 0 || values[0] == 0);
     for (int e = 0; e < count; e++) rising = rising && values[e] <= values[e + 1];

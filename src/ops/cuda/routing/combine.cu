@@ -66,9 +66,9 @@ __global__ static void drows_kernel(struct mt_combine_backward_args a)
 {
     int64_t j = cuda_thread();
     int slots = (int)a.row_of_slot.dim[1];
-    if (j >= a.dy.dim[1]) return;
-    for (int64_t i = blockIdx.y; i < a.dy.dim[0]; i += gridDim.y) {
-        double dy = cuda_get2(a.dy, i, j);
+    if (j >= a.rows.dim[1]) return;
+    for (int64_t i = blockIdx.y; i < a.row_of_slot.dim[0]; i += gridDim.y) {
+        double dy = cuda_present(a.dy) ? cuda_get2(a.dy, i, j) : 0.0;
         double column[MT_MAX_SLOTS]; // zero where a slot has no row
         for (int s = 0; s < slots && cuda_present(a.coupling); s++) {
             int32_t row = cuda_int2(a.row_of_slot, i, s);
@@ -89,12 +89,13 @@ __global__ static void drows_kernel(struct mt_combine_backward_args a)
 static enum mt_status run_forward(struct mt_device *device, const struct mt_combine_forward_args *a, void *)
 {
     cudaStream_t stream = cuda_stream(device);
-    int64_t tokens = a->y.dim[0];
+    int64_t tokens = a->row_of_slot.dim[0];
     if (tokens == 0) return MT_OK;
     if (mt_tensor_present(&a->gram) && mt_tensor_count(&a->gram) > 0) {
         gram_kernel<<<(unsigned)tokens, CUDA_THREADS, 0, stream>>>(*a);
     }
-    if (a->y.dim[1] > 0) forward_kernel<<<cuda_grid(tokens, a->y.dim[1]), CUDA_THREADS, 0, stream>>>(*a);
+    if (mt_tensor_present(&a->y) && a->y.dim[1] > 0)
+        forward_kernel<<<cuda_grid(tokens, a->y.dim[1]), CUDA_THREADS, 0, stream>>>(*a);
     return cuda_launched(device, "combine forward");
 }
 
@@ -111,9 +112,10 @@ static enum mt_status run_backward(struct mt_device *device, const struct mt_com
     cudaStream_t stream = cuda_stream(device);
     int64_t pairs = mt_tensor_count(&a->row_of_slot);
     if (pairs == 0) return MT_OK;
-    dweight_kernel<<<cuda_warp_blocks(pairs), CUDA_THREADS, 0, stream>>>(*a); // before rows are overwritten
-    if (a->dy.dim[1] > 0) {
-        drows_kernel<<<cuda_grid(a->dy.dim[0], a->dy.dim[1]), CUDA_THREADS, 0, stream>>>(*a);
+    if (mt_tensor_present(&a->dweight)) // before rows are overwritten
+        dweight_kernel<<<cuda_warp_blocks(pairs), CUDA_THREADS, 0, stream>>>(*a);
+    if (a->rows.dim[1] > 0) {
+        drows_kernel<<<cuda_grid(a->row_of_slot.dim[0], a->rows.dim[1]), CUDA_THREADS, 0, stream>>>(*a);
     }
     return cuda_launched(device, "combine backward");
 }

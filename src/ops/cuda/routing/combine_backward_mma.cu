@@ -88,15 +88,16 @@ __device__ static inline uint4 *row_of(const struct mt_tensor &t, int64_t row)
 __global__ static void __launch_bounds__(32 * BLOCK_WARPS, 4) kernel(struct mt_combine_backward_args a)
 {
     int64_t token = (int64_t)blockIdx.x * BLOCK_WARPS + threadIdx.x / 32;
-    if (token >= a.dy.dim[0]) return;
+    if (token >= a.row_of_slot.dim[0]) return;
     int slots = (int)a.row_of_slot.dim[1];
     int row = cuda_lane() / LANES;
     int column = cuda_lane() % LANES;
-    int eights = (int)(a.dy.dim[1] / CUDA_WIDE);
+    int eights = (int)(a.rows.dim[1] / CUDA_WIDE);
     int32_t place = row < slots ? cuda_int2(a.row_of_slot, token, row) : -1;
-    const uint4 *source = row == slots ? row_of(a.dy, token) : row_of(a.rows, place < 0 ? 0 : place);
+    bool is_dy = row == slots && cuda_present(a.dy); // absent: a row of zeros
+    const uint4 *source = is_dy ? row_of(a.dy, token) : row_of(a.rows, place < 0 ? 0 : place);
     uint4 *target = row_of(a.drows, place < 0 ? 0 : place);
-    int readable = place >= 0 || row == slots ? eights : 0;
+    int readable = place >= 0 || is_dy ? eights : 0;
     int writable = place >= 0 ? eights : 0;
     unsigned factors[4];
     split_factors(load_factors(a, token, row, place), factors);
@@ -115,7 +116,7 @@ __global__ static void __launch_bounds__(32 * BLOCK_WARPS, 4) kernel(struct mt_c
             if (at < writable) target[at] = x[i];
         }
     }
-    if (row != slots) return;
+    if (!is_dy) return;
     if (2 * column < slots) cuda_put2(a.dweight, token, 2 * column, (double)products[0]);
     if (2 * column + 1 < slots) cuda_put2(a.dweight, token, 2 * column + 1, (double)products[1]);
 }
@@ -123,14 +124,14 @@ __global__ static void __launch_bounds__(32 * BLOCK_WARPS, 4) kernel(struct mt_c
 static bool fits(const struct mt_device *, const struct mt_combine_backward_args *a)
 {
     return mt_tensor_count(&a->row_of_slot) > 0 && a->row_of_slot.dim[1] <= MOST_SLOTS &&
-           a->dy.dtype == MT_BF16 && a->rows.dtype == MT_BF16 && a->drows.dtype == MT_BF16 &&
-           cuda_is_wide(&a->dy) && cuda_is_wide(&a->rows) && cuda_is_wide(&a->drows) &&
-           a->dy.dim[1] <= INT32_MAX;
+           (!mt_tensor_present(&a->dy) || a->dy.dtype == MT_BF16) && a->rows.dtype == MT_BF16 &&
+           a->drows.dtype == MT_BF16 && cuda_is_wide(&a->dy) && cuda_is_wide(&a->rows) &&
+           cuda_is_wide(&a->drows) && a->rows.dim[1] <= INT32_MAX;
 }
 
 static enum mt_status run(struct mt_device *device, const struct mt_combine_backward_args *a, void *)
 {
-    unsigned blocks = (unsigned)((a->dy.dim[0] + BLOCK_WARPS - 1) / BLOCK_WARPS);
+    unsigned blocks = (unsigned)((a->row_of_slot.dim[0] + BLOCK_WARPS - 1) / BLOCK_WARPS);
     kernel<<<blocks, 32 * BLOCK_WARPS, 0, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "combine backward");
 }

@@ -170,14 +170,14 @@ __global__ static void __launch_bounds__(BLOCK_THREADS, SLOTS <= 6 ? 5 : 4)
 {
     cuda_follow();
     int64_t token = token_of_warp();
-    if (token >= a.y.dim[0]) return;
+    if (token >= a.row_of_slot.dim[0]) return;
     int32_t place[SLOTS];
     float weight[SLOTS];
     float dot[SLOTS * (SLOTS + 1) / 2] = {};
     load_slots<SLOTS>(a.row_of_slot, a.weight, token, place, weight);
     int64_t first = ((int64_t)blockIdx.y * 32 + cuda_lane()) * CUDA_WIDE;
     int64_t step = (int64_t)gridDim.y * 32 * CUDA_WIDE;
-    for (int64_t j = first; j < a.y.dim[1]; j += step) {
+    for (int64_t j = first; j < a.rows.dim[1]; j += step) {
         struct packed_eight<HALF> x[SLOTS];
         float y[CUDA_WIDE] = {};
         load_rows<SLOTS, HALF>(a.rows, place, j, x);
@@ -194,7 +194,7 @@ __global__ static void __launch_bounds__(BLOCK_THREADS, SLOTS <= 6 ? 5 : 4)
             }
             if (GRAM) add_products<SLOTS>(column, dot);
         }
-        wide_store2(a.y, {token, j}, y);
+        if (cuda_present(a.y)) wide_store2(a.y, {token, j}, y);
     }
     if (GRAM) store_gram<SLOTS>(a.gram, token, dot);
 }
@@ -255,18 +255,18 @@ __global__ static void __launch_bounds__(BLOCK_THREADS, backward_blocks(SLOTS, H
 {
     __shared__ float couplings[COUPLED ? BLOCK_WARPS * SLOTS * SLOTS : 1];
     int64_t token = token_of_warp();
-    if (token >= a.dy.dim[0]) return;
+    if (token >= a.row_of_slot.dim[0]) return;
     float *coupling = COUPLED ? couplings + threadIdx.x / 32 * SLOTS * SLOTS : couplings;
     int32_t place[SLOTS];
     float weight[SLOTS];
     float dot[SLOTS] = {};
     load_slots<SLOTS>(a.row_of_slot, a.weight, token, place, weight);
     if (COUPLED) load_coupling<SLOTS>(a, token, coupling);
-    for (int64_t j = cuda_lane() * CUDA_WIDE; j < a.dy.dim[1]; j += 32 * CUDA_WIDE) {
+    for (int64_t j = cuda_lane() * CUDA_WIDE; j < a.rows.dim[1]; j += 32 * CUDA_WIDE) {
         struct packed_eight<HALF> x[SLOTS];
         struct packed_eight<HALF_OUT> dx[SLOTS];
-        float dy[CUDA_WIDE];
-        wide_load2(a.dy, {token, j}, dy);
+        float dy[CUDA_WIDE] = {};
+        if (cuda_present(a.dy)) wide_load2(a.dy, {token, j}, dy);
         load_rows<SLOTS, HALF>(a.rows, place, j, x); // all of them before any is written: drows may be rows
 #pragma unroll
         for (int i = 0; i < PAIRS; i++) {
@@ -278,6 +278,7 @@ __global__ static void __launch_bounds__(BLOCK_THREADS, backward_blocks(SLOTS, H
             if (place[s] >= 0) store_packed<HALF_OUT>(a.drows, place[s], j, dx[s]);
         }
     }
+    if (!cuda_present(a.dweight)) return;
 #pragma unroll
     for (int s = 0; s < SLOTS; s++) {
         for (int offset = 16; offset > 0; offset /= 2) dot[s] += __shfl_xor_sync(CUDA_EVERY, dot[s], offset);
@@ -305,9 +306,10 @@ static enum mt_status launch_forward(struct mt_device *device, const struct mt_c
 {
     bool gram = mt_tensor_present(&a->gram);
     // Few tokens: their columns are shared out, too.
-    bool few = !gram && a->y.dim[0] <= FEW_TOKENS;
-    int64_t parts = few ? (a->y.dim[1] + 32 * CUDA_WIDE - 1) / (32 * CUDA_WIDE) : 1;
-    dim3 grid(blocks_of(a->y.dim[0]), (unsigned)(parts < MOST_PARTS ? parts : MOST_PARTS));
+    int64_t tokens = a->row_of_slot.dim[0];
+    bool few = !gram && tokens <= FEW_TOKENS;
+    int64_t parts = few ? (a->rows.dim[1] + 32 * CUDA_WIDE - 1) / (32 * CUDA_WIDE) : 1;
+    dim3 grid(blocks_of(tokens), (unsigned)(parts < MOST_PARTS ? parts : MOST_PARTS));
     auto kernel = gram ? forward_kernel<SLOTS, HALF, true> : forward_kernel<SLOTS, HALF, false>;
     return cuda_launch(device, "combine forward", kernel, grid, BLOCK_THREADS, 0, *a);
 }
@@ -341,7 +343,7 @@ const struct cuda_variant<struct mt_combine_forward_args> cuda_combine_wide = {
 template <int SLOTS, bool HALF, bool HALF_OUT>
 static void launch_backward(cudaStream_t stream, const struct mt_combine_backward_args &a)
 {
-    unsigned blocks = blocks_of(a.dy.dim[0]);
+    unsigned blocks = blocks_of(a.row_of_slot.dim[0]);
     if (mt_tensor_present(&a.coupling)) {
         backward_kernel<SLOTS, HALF, HALF_OUT, true><<<blocks, BLOCK_THREADS, 0, stream>>>(a);
     } else {

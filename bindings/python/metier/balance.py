@@ -1,0 +1,29 @@
+"""What methods do to a router besides their terms: a selection bias that follows the loads, jitter on its input."""
+from __future__ import annotations
+
+import ctypes
+
+from .layers import Layers
+from .library import keys, load, text
+from .structure import Block
+
+
+def jitter_of(layers: Layers) -> float:
+    """How much the router's input is shaken in training; 0: not."""
+    number = next((i for i, key in enumerate(keys()) if key.name == "jitter"), None)
+    if number is None:
+        return 0.0
+    value = ctypes.create_string_buffer(64)
+    load().mt_objective_key_value(layers.config, number, value, len(value))
+    return float(text(value.value))
+
+
+def move_biases(layers: Layers, blocks: list[Block]) -> None:
+    """After a step: every router's selection bias moves against the loads of that step, as the method says."""
+    if not layers.has_bias:
+        return
+    for layer, block in enumerate(blocks):
+        loads = layers.loads(layer)
+        values = (ctypes.c_float * len(loads))(*block.bias.tolist())
+        load().mt_selection_after_step(layers.config, loads, len(loads), values)
+        block.bias.copy_(block.bias.new_tensor(list(values)))

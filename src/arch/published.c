@@ -1,0 +1,321 @@
+/* The parts of a published weight: their names, and whether they fit. */
+#include "arch/published.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "arch/arch.h"
+#include "arch/published_nf4.h"
+
+// ------------------------------------------------------------------ names
+
+static void name_part(struct mt_published_names *names, enum mt_published_part part, const char *base,
+                      const char *ending)
+{
+    (void)snprintf(names->text[part], sizeof names->text[part], "%s%s", base, ending);
+}
+
+/* A routed expert's projection: "gate_proj" of "model.layers.3.mlp.experts.7.gate_proj.weight". */
+static bool is_projection(const struct mt_model_tensor *tensor, const char *projection)
+{
+    char ending[MT_MODEL_NAME_BYTES];
+    size_t length = strlen(tensor->name);
+    int wanted = snprintf(ending, sizeof ending, ".%s.weight", projection);
+    return (size_t)wanted <= length && strcmp(tensor->name + length - (size_t)wanted, ending) == 0;
+}
+
+void mt_published_names(const struct mt_hf_config *config, enum mt_hf_quant_method method,
+                        const struct mt_model_tensor *tensor, bool together, struct mt_published_names *names)
+{
+    char base[MT_MODEL_NAME_BYTES + 32];
+    memset(names, 0, sizeof *names);
+    (void)snprintf(base, sizeof base, "%s", tensor->name);
+    switch (method) {
+    case MT_HF_QUANT_NONE: name_part(names, MT_PUBLISHED_CODES, base, ""); break;
+    case MT_HF_QUANT_FP8:
+        name_part(names, MT_PUBLISHED_CODES, base, "");
+        name_part(names, MT_PUBLISHED_SCALES, base, "_scale_inv");
+        break;
+    case MT_HF_QUANT_NF4:
+        name_part(names, MT_PUBLISHED_CODES, base, "");
+        name_part(names, MT_PUBLISHED_SCALES, base, ".absmax");
+        name_part(names, MT_PUBLISHED_NESTED_SCALES, base, ".nested_absmax");
+        name_part(names, MT_PUBLISHED_NESTED_MAP, base, ".nested_quant_map");
+        name_part(names, MT_PUBLISHED_MAP, base, ".quant_map");
+        name_part(names, MT_PUBLISHED_STATE, base, ".quant_state.bitsandbytes__nf4");
+        break;
+    case MT_HF_QUANT_MXFP4:
+        if (together) {
+            (void)snprintf(base, sizeof base, "model.layers.%lld.%s.%s", (long long)tensor->layer,
+                           config->arch->names.experts,
+                           is_projection(tensor, config->arch->names.down) ? "down_proj" : "gate_up_proj");
+        }
+        name_part(names, MT_PUBLISHED_CODES, base, "_blocks");
+        name_part(names, MT_PUBLISHED_SCALES, base, "_scales");
+        break;
+    }
+}
+
+// ------------------------------------------------------------------ fitting
+
+static enum mt_status misfit(struct mt_context *ctx, const struct mt_safetensors_tensor *found,
+                             const char *of, const char *type, int rank, const int64_t *dim)
+{
+    return mt_fail(ctx, MT_ERR_FORMAT, "%s%sis %s %s, expected %s %s", of, of[0] != '\0' ? " " : "",
+                   mt_safetensors_dtype_name(found->dtype),
+                   mt_safetensors_shape(found->rank, found->dim).text, type,
+                   mt_safetensors_shape(rank, dim).text);
+}
+
+enum mt_status mt_published_fit(struct mt_context *ctx, const struct mt_safetensors_tensor *found,
+                                const char *of, enum mt_safetensors_dtype dtype, int rank, const int64_t *dim)
+{
+    bool same = found->rank == rank && found->dtype == dtype;
+    for (int i = 0; same && i < rank; i++) same = found->dim[i] == dim[i];
+    return same ? MT_OK : misfit(ctx, found, of, mt_safetensors_dtype_name(dtype), rank, dim);
+}
+
+static enum mt_status fit_fp8(struct mt_context *ctx, const struct mt_published *published,
+                              const struct mt_published_names *names)
+{
+    const struct mt_safetensors_tensor *codes = published->part[MT_PUBLISHED_CODES];
+    const struct mt_safetensors_tensor *scales = published->part[MT_PUBLISHED_SCALES];
+    const struct mt_quantised *matrix = &published->matrix;
+    if (codes->dtype != MT_SAFETENSORS_F8_E4M3) {
+        return mt_fail(ctx, MT_ERR_FORMAT, "is %s, expected F8_E4M3 beside a weight_scale_inv",
+                       mt_safetensors_dtype_name(codes->dtype));
+    }
+    if (scales == NULL) {
+        return mt_fail(ctx, MT_ERR_FORMAT, "is F8_E4M3, but there is no %s",
+                       names->text[MT_PUBLISHED_SCALES]);
+    }
+    enum mt_status status = mt_published_fit(ctx, codes, "", MT_SAFETENSORS_F8_E4M3, 2, matrix->codes.dim);
+    if (status != MT_OK) return status;
+    bool known = scales->dtype == MT_SAFETENSORS_F32 || scales->dtype == MT_SAFETENSORS_BF16 ||
+                 scales->dtype == MT_SAFETENSORS_F8_E8M0;
+    const int64_t *grid = matrix->scales.dim;
+    if (!known || scales->rank != 2 || scales->dim[0] != grid[0] || scales->dim[1] != grid[1])
+        return misfit(ctx, scales, "its weight_scale_inv", "F32, BF16 or F8_E8M0", 2, grid);
+    return MT_OK;
+}
+
+/* One matrix, or those of a layer's experts: [n, rows, in/32, 16] and [n, rows, in/32]. */
+static enum mt_status fit_mxfp4(struct mt_context *ctx, const struct mt_hf_config *config,
+                                const struct mt_published *published, bool together, bool down)
+{
+    const struct mt_quantised *matrix = &published->matrix;
+    int64_t rows = together && !down ? 2 * matrix->out : matrix->out;
+    const int64_t all[4] = {config->experts, rows, matrix->scales.dim[1], MT_MXFP4_BLOCK / 2};
+    const int64_t *dim = together ? all : all + 1;
+    int rank = together ? 4 : 3;
+    enum mt_status status = mt_published_fit(ctx, published->part[MT_PUBLISHED_CODES], "its blocks",
+                                             MT_SAFETENSORS_U8, rank, dim);
+    const struct mt_safetensors_tensor *scales = published->part[MT_PUBLISHED_SCALES];
+    bool named = scales->dtype == MT_SAFETENSORS_F8_E8M0; // most files have the same bytes as plain U8
+    if (status != MT_OK) return status;
+    return mt_published_fit(ctx, scales, "its scales", named ? MT_SAFETENSORS_F8_E8M0 : MT_SAFETENSORS_U8,
+                            rank - 1, dim);
+}
+
+// ------------------------------------------------------------------ values
+
+/* Number i of a part; bytes are E8M0's powers of two. */
+static float number(const struct mt_safetensors_tensor *part, int64_t i)
+{
+    const uint8_t *data = part->data; // at any address
+    uint32_t bits = 0;
+    if (part->dtype == MT_SAFETENSORS_F32) memcpy(&bits, data + 4 * i, sizeof bits);
+    if (part->dtype == MT_SAFETENSORS_BF16)
+        bits = (uint32_t)data[2 * i] << 16 | (uint32_t)data[2 * i + 1] << 24;
+    if (mt_safetensors_dtype_bytes(part->dtype) == 1) return mt_e8m0_to_float(data[i]);
+    return mt_float_from_bits(bits);
+}
+
+static enum mt_status check_scales(struct mt_context *ctx, const char *what,
+                                   const struct mt_safetensors_tensor *part, int64_t first, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        float scale = number(part, first + i);
+        if (scale >= 0.0f && isfinite(scale)) continue;
+        return mt_fail(ctx, MT_ERR_NUMERIC, "%s %lld is %g, expected a finite number >= 0", what,
+                       (long long)i, (double)scale);
+    }
+    return MT_OK;
+}
+
+/* Where this matrix's scales begin in their tensor. */
+static int64_t first_scale(const struct mt_published *published)
+{
+    return published->first_row > 0 ? published->first_row * published->matrix.scales.dim[1] : 0;
+}
+
+enum mt_status mt_published_check_values(struct mt_context *ctx, const struct mt_published *published)
+{
+    const struct mt_quantised *matrix = &published->matrix;
+    if (!mt_tensor_present(&matrix->nested_scales)) {
+        return check_scales(ctx, "scale", published->part[MT_PUBLISHED_SCALES], first_scale(published),
+                            mt_tensor_count(&matrix->scales));
+    }
+    for (int64_t i = 0; i < MT_NF4_NESTED_CODES; i++) {
+        float value = number(published->part[MT_PUBLISHED_NESTED_MAP], i);
+        if (fabsf(value) <= 1.0f) continue;
+        return mt_fail(ctx, MT_ERR_NUMERIC, "nested_quant_map has %g, expected numbers from -1 to 1",
+                       (double)value);
+    }
+    return check_scales(ctx, "nested_absmax", published->part[MT_PUBLISHED_NESTED_SCALES], 0,
+                        mt_tensor_count(&matrix->nested_scales));
+}
+
+/* Bytes of a part that this matrix begins at. */
+static const uint8_t *bytes_of(const struct mt_published *published, enum mt_published_part part)
+{
+    const struct mt_quantised *matrix = &published->matrix;
+    int64_t row = part == MT_PUBLISHED_SCALES ? matrix->scales.dim[1] : matrix->codes.dim[1];
+    const uint8_t *data = published->part[part]->data;
+    return published->first_row > 0 ? data + published->first_row * row : data;
+}
+
+/* Data of the file where an op can read it as it lies. */
+static void point_into_file(struct mt_published *published)
+{
+    struct mt_quantised *matrix = &published->matrix;
+    struct mt_tensor *const tensors[] = {&matrix->codes, &matrix->scales, &matrix->nested_scales,
+                                         &matrix->nested_map};
+    for (int i = MT_PUBLISHED_CODES; i <= MT_PUBLISHED_NESTED_MAP; i++) {
+        if (!mt_tensor_present(tensors[i])) continue;
+        const uint8_t *data = bytes_of(published, (enum mt_published_part)i);
+        bool wide = tensors[i]->dtype == MT_F32;
+        bool as_read = !wide || published->part[i]->dtype == MT_SAFETENSORS_F32;
+        if (as_read && (uintptr_t)data % mt_dtype_bytes(tensors[i]->dtype) == 0)
+            tensors[i]->data = (void *)data; // never written
+    }
+}
+
+void mt_published_copy(const struct mt_published *published, int which, void *target)
+{
+    struct mt_quantised matrix = published->matrix;
+    struct mt_tensor *tensors[MT_QUANTISED_TENSORS];
+    mt_quantised_each(&matrix, tensors);
+    const struct mt_tensor *tensor = tensors[which];
+    enum mt_published_part part = tensor == &matrix.codes           ? MT_PUBLISHED_CODES
+                                  : tensor == &matrix.scales        ? MT_PUBLISHED_SCALES
+                                  : tensor == &matrix.nested_scales ? MT_PUBLISHED_NESTED_SCALES
+                                                                    : MT_PUBLISHED_NESTED_MAP;
+    int64_t count = mt_tensor_count(tensor);
+    if (tensor == &matrix.nested_offset) {
+        memcpy(target, &published->offset, sizeof published->offset);
+    } else if (tensor->dtype == MT_F32) {
+        for (int64_t i = 0; i < count; i++) ((float *)target)[i] = number(published->part[part], i);
+    } else {
+        memcpy(target, bytes_of(published, part), (size_t)count);
+    }
+}
+
+// ------------------------------------------------------------------ finding
+
+static void find_parts(const struct mt_checkpoint *checkpoint, const struct mt_published_names *names,
+                       struct mt_published *published)
+{
+    for (int i = 0; i < MT_PUBLISHED_PARTS; i++) {
+        published->part[i] =
+            names->text[i][0] != '\0' ? mt_checkpoint_find(checkpoint, names->text[i]) : NULL;
+    }
+}
+
+static enum mt_status find_mxfp4(const struct mt_hf_config *config, const struct mt_checkpoint *checkpoint,
+                                 const struct mt_model_tensor *tensor, struct mt_published *published)
+{
+    struct mt_published_names names;
+    bool down = is_projection(tensor, config->arch->names.down);
+    for (int together = 0; together < 2; together++) {
+        if (together && tensor->expert < 0) break;
+        mt_published_names(config, config->quant.method, tensor, together, &names);
+        find_parts(checkpoint, &names, published);
+        if (published->part[MT_PUBLISHED_CODES] == NULL) continue;
+        if (published->part[MT_PUBLISHED_SCALES] == NULL) {
+            return mt_fail(checkpoint->ctx, MT_ERR_FORMAT, "has blocks, but there is no %s",
+                           names.text[MT_PUBLISHED_SCALES]);
+        }
+        published->quantised = true;
+        if (together) {
+            bool up = is_projection(tensor, config->arch->names.up);
+            published->first_row =
+                down ? tensor->expert * tensor->dim[0] : (2 * tensor->expert + (up ? 1 : 0)) * tensor->dim[0];
+        }
+        return fit_mxfp4(checkpoint->ctx, config, published, together, down);
+    }
+    return MT_OK;
+}
+
+static enum mt_status find_others(const struct mt_hf_config *config, const struct mt_checkpoint *checkpoint,
+                                  const struct mt_model_tensor *tensor, struct mt_published *published)
+{
+    struct mt_published_names names;
+    mt_published_names(config, config->quant.method, tensor, false, &names);
+    find_parts(checkpoint, &names, published);
+    const struct mt_safetensors_tensor *codes = published->part[MT_PUBLISHED_CODES];
+    if (codes == NULL) return MT_OK;
+    bool fp8 = config->quant.method == MT_HF_QUANT_FP8;
+    bool quantised = codes->dtype == (fp8 ? MT_SAFETENSORS_F8_E4M3 : MT_SAFETENSORS_U8) ||
+                     published->part[MT_PUBLISHED_SCALES] != NULL;
+    if (!quantised) return MT_OK;
+    published->quantised = true;
+    return fp8 ? fit_fp8(checkpoint->ctx, published, &names)
+               : mt_published_fit_nf4(checkpoint, &names, published);
+}
+
+enum mt_status mt_published_find(const struct mt_hf_config *config, const struct mt_checkpoint *checkpoint,
+                                 const struct mt_model_tensor *tensor, struct mt_published *published)
+{
+    static const enum mt_quantised_format formats[] = {
+        [MT_HF_QUANT_FP8] = MT_QUANTISED_FP8,
+        [MT_HF_QUANT_NF4] = MT_QUANTISED_NF4,
+        [MT_HF_QUANT_MXFP4] = MT_QUANTISED_MXFP4,
+    };
+    const struct mt_safetensors_tensor *plain = mt_checkpoint_find(checkpoint, tensor->name);
+    enum mt_hf_quant_method method = config->quant.method;
+    *published = (struct mt_published){0};
+    published->part[MT_PUBLISHED_CODES] = plain;
+    if (method == MT_HF_QUANT_NONE || tensor->rank != 2) return MT_OK;
+    if (method == MT_HF_QUANT_MXFP4 && plain != NULL) return MT_OK;
+    published->matrix = mt_quantised_shape(formats[method], false, tensor->dim[0], tensor->dim[1]);
+    enum mt_status status = method == MT_HF_QUANT_MXFP4 ? find_mxfp4(config, checkpoint, tensor, published)
+                                                        : find_others(config, checkpoint, tensor, published);
+    if (status == MT_OK && published->quantised && tensor->part == MT_PART_EMBEDDING) {
+        status = mt_fail(checkpoint->ctx, MT_ERR_FORMAT, "is stored in %s: the embedding has to be floats",
+                         mt_hf_quant_name(method));
+    }
+    if (status == MT_OK && published->quantised) point_into_file(published);
+    return status;
+}
+
+// ------------------------------------------------------------------ whole matrices
+
+enum mt_status mt_published_matrix_open(struct mt_context *ctx, const struct mt_published *published,
+                                        struct mt_published_matrix *matrix)
+{
+    struct mt_tensor *tensors[MT_QUANTISED_TENSORS];
+    *matrix = (struct mt_published_matrix){.matrix = published->matrix};
+    mt_quantised_each(&matrix->matrix, tensors);
+    for (int i = 0; i < MT_QUANTISED_TENSORS; i++) { // all that is made is f32, so each begins aligned
+        if (mt_tensor_present(tensors[i]) && tensors[i]->data == NULL)
+            matrix->bytes += (size_t)mt_tensor_count(tensors[i]) * mt_dtype_bytes(tensors[i]->dtype);
+    }
+    enum mt_status status = mt_published_check_values(ctx, published);
+    if (status == MT_OK) status = mt_allocate(ctx, matrix->bytes, &matrix->memory);
+    char *place = matrix->memory;
+    for (int i = 0; i < MT_QUANTISED_TENSORS && status == MT_OK; i++) {
+        if (!mt_tensor_present(tensors[i]) || tensors[i]->data != NULL) continue;
+        mt_published_copy(published, i, place);
+        tensors[i]->data = place;
+        place += (size_t)mt_tensor_count(tensors[i]) * mt_dtype_bytes(tensors[i]->dtype);
+    }
+    return status;
+}
+
+void mt_published_matrix_close(struct mt_context *ctx, struct mt_published_matrix *matrix)
+{
+    mt_release(ctx, matrix->memory, matrix->bytes);
+    *matrix = (struct mt_published_matrix){0};
+}

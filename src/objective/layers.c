@@ -1,0 +1,302 @@
+/*
+ * metier/layers.h: the stages of a step on somebody else's arrays. Addresses become a routing record, and the
+ * gradients of the terms come back apart from those of the layer's output: the caller knows what the terms
+ * are multiplied with, and may know it on the device alone.
+ */
+#include "metier/layers.h"
+
+#include "objective/objective.h"
+
+struct mt_layers {
+    struct mt_device *device; // borrowed
+    struct mt_objective *objective;
+    enum mt_layers_given given;
+};
+
+static enum mt_status read_method(struct mt_context *ctx, const struct mt_layers_options *options,
+                                  struct mt_objective_config *config)
+{
+    enum mt_status status = mt_objective_config_method(ctx, options->method, config);
+    for (size_t i = 0; options->settings != NULL && options->settings[i] != NULL; i += 2) {
+        if (status != MT_OK) return status;
+        if (options->settings[i + 1] == NULL)
+            return mt_fail(ctx, MT_ERR_USAGE, "%s has no value", options->settings[i]);
+        status = mt_objective_config_set(ctx, config, options->settings[i], options->settings[i + 1]);
+    }
+    return status;
+}
+
+enum mt_status mt_layers_create(struct mt_device *device, const struct mt_layers_options *options,
+                                struct mt_layers **layers)
+{
+    struct mt_context *ctx = mt_device_context(device);
+    struct mt_objective_config config;
+    void *memory = NULL;
+    *layers = NULL;
+    enum mt_status status = read_method(ctx, options, &config);
+    if (status == MT_OK) status = mt_selection_check(ctx, &config, &options->shape.router);
+    if (status != MT_OK) return status;
+    if (mt_terms_need(&config, MT_NEEDS_NEIGHBOURS) || mt_terms_need(&config, MT_NEEDS_ALL_OUTPUTS))
+        return mt_fail(ctx, MT_ERR_UNSUPPORTED, "method %s needs more of a model than layers give it",
+                       config.method);
+    status = mt_allocate_array(ctx, 1, sizeof **layers, &memory);
+    if (status != MT_OK) return status;
+    struct mt_layers *made = memory;
+    made->device = device;
+    made->given = options->given;
+    status = mt_objective_create(device, &config, &options->shape, &made->objective);
+    if (status != MT_OK) {
+        mt_release(ctx, made, sizeof *made);
+        return status;
+    }
+    *layers = made;
+    return MT_OK;
+}
+
+void mt_layers_destroy(struct mt_layers *layers)
+{
+    if (layers == NULL) return;
+    mt_objective_destroy(layers->objective);
+    mt_release(mt_device_context(layers->device), layers, sizeof *layers);
+}
+
+const struct mt_objective_config *mt_layers_config(const struct mt_layers *layers)
+{
+    return &layers->objective->config;
+}
+
+struct mt_objective *mt_layers_objective(struct mt_layers *layers)
+{
+    return layers->objective;
+}
+
+// ------------------------------------------------------------------ views
+
+/* Absent for NULL, but not where there is nothing to view. What is only read is read, whatever its type says.
+ */
+static struct mt_tensor view(const void *data, struct mt_tensor shape)
+{
+    if (data == NULL && mt_tensor_count(&shape) > 0) return (struct mt_tensor){0};
+    shape.data = (void *)data;
+    return shape;
+}
+
+static struct mt_tensor of_slots(const struct mt_layers *layers, const struct mt_layer_arrays *arrays,
+                                 const void *data, enum mt_dtype dtype)
+{
+    return view(data, mt_tensor_2d(NULL, dtype, arrays->tokens, layers->objective->shape.slots));
+}
+
+static struct mt_tensor of_experts(const struct mt_layers *layers, const struct mt_layer_arrays *arrays,
+                                   const void *data)
+{
+    return view(data, mt_tensor_2d(NULL, MT_F32, arrays->tokens, layers->objective->shape.experts));
+}
+
+static struct mt_tensor of_tokens(const struct mt_layer_arrays *arrays, const int32_t *data)
+{
+    return data != NULL ? mt_tensor_1d((void *)data, MT_I32, arrays->tokens) : (struct mt_tensor){0};
+}
+
+static struct mt_tensor of_router(const struct mt_layers *layers, const void *data)
+{
+    const struct mt_objective_shape *shape = &layers->objective->shape;
+    return view(data, mt_tensor_2d(NULL, MT_F32, shape->experts, shape->width));
+}
+
+/* [rows,d] in the type of the outputs. */
+static struct mt_tensor of_width(const struct mt_layers *layers, const struct mt_layer_arrays *arrays,
+                                 const void *data, int64_t rows)
+{
+    return view(data, mt_tensor_2d(NULL, arrays->dtype, rows, layers->objective->shape.width));
+}
+
+static struct mt_tensor of_pairs(const struct mt_layers *layers, const struct mt_layer_arrays *arrays,
+                                 const float *data)
+{
+    int slots = layers->objective->shape.slots;
+    return view(data, mt_tensor_3d(NULL, MT_F32, arrays->tokens, slots, slots));
+}
+
+static struct mt_routing record_of(const struct mt_layers *layers, const struct mt_layer_arrays *arrays)
+{
+    const struct mt_objective_shape *shape = &layers->objective->shape;
+    int64_t pairs = arrays->tokens * shape->slots;
+    return (struct mt_routing){
+        .tokens = arrays->tokens,
+        .experts = shape->experts,
+        .slots = shape->slots,
+        .segments = arrays->segments > 0 ? (int)arrays->segments : 1,
+        .unmasked = arrays->unmasked,
+        .mask = of_tokens(arrays, arrays->mask),
+        .ortho_mask = of_tokens(arrays, arrays->ortho_mask),
+        .segment = of_tokens(arrays, arrays->segment),
+        .logits = of_experts(layers, arrays, arrays->logits),
+        .bias = view(arrays->bias, mt_tensor_1d(NULL, MT_F32, shape->experts)),
+        .probs = of_experts(layers, arrays, arrays->probs),
+        .greedy = of_slots(layers, arrays, arrays->greedy, MT_I32),
+        .chosen = of_slots(layers, arrays, arrays->chosen, MT_I32),
+        .expert = of_slots(layers, arrays, arrays->expert, MT_I32),
+        .weight = of_slots(layers, arrays, arrays->weight, MT_F32),
+        .offsets = view(arrays->offsets, mt_tensor_1d(NULL, MT_I32, shape->experts + 1)),
+        .row_of_slot = of_slots(layers, arrays, arrays->row_of_slot, MT_I32),
+        .slot_of_row = view(arrays->slot_of_row, mt_tensor_1d(NULL, MT_I32, pairs)),
+        .rows = of_width(layers, arrays, arrays->outputs, pairs),
+        .gram = of_pairs(layers, arrays, arrays->gram),
+        .router_weight = of_router(layers, arrays->router_weight),
+    };
+}
+
+static enum mt_status check_arrays(const struct mt_layers *layers, const struct mt_layer_arrays *arrays)
+{
+    struct mt_context *ctx = mt_device_context(layers->device);
+    if (arrays->tokens < 0 || arrays->tokens > layers->objective->shape.tokens)
+        return mt_fail(ctx, MT_ERR_SHAPE, "layers: %lld tokens, room is for %lld", (long long)arrays->tokens,
+                       (long long)layers->objective->shape.tokens);
+    if (arrays->dtype != MT_F32 && arrays->dtype != MT_BF16)
+        return mt_fail(ctx, MT_ERR_USAGE, "layers: expert outputs are f32 or bf16");
+    return mt_device_enter(layers->device);
+}
+
+// ------------------------------------------------------------------ forward
+
+static enum mt_score_kind score_kind(const struct mt_layers *layers)
+{
+    return layers->objective->shape.router.kind == MT_ROUTER_SIGMOID ? MT_SCORE_SIGMOID : MT_SCORE_SOFTMAX;
+}
+
+/* Scores, what balance counts, and the weights of a choice that was made elsewhere. */
+static enum mt_status follow_choice(struct mt_layers *layers, const struct mt_router_policy *policy,
+                                    struct mt_routing *record)
+{
+    const struct mt_router_config *router = &layers->objective->shape.router;
+    struct mt_device *device = layers->device;
+    enum mt_status status = mt_router_score_forward(
+        device, &(struct mt_router_score_forward_args){
+                    .logits = record->logits, .probs = record->probs, .kind = score_kind(layers)});
+    if (status == MT_OK && record->greedy.data != record->chosen.data)
+        status = mt_topk(device, &(struct mt_topk_args){.probs = record->probs, .expert = record->greedy});
+    if (status == MT_OK && layers->given == MT_GIVEN_CHOICE) {
+        status = mt_topk_weights_forward(device, &(struct mt_topk_weights_forward_args){
+                                                     .probs = record->probs,
+                                                     .expert = record->chosen,
+                                                     .weight = record->weight,
+                                                     .normalise = router->normalise,
+                                                     .epsilon = router->epsilon,
+                                                     .scale = router->scale == 0.0f ? 1.0f : router->scale,
+                                                 });
+    }
+    return status == MT_OK ? mt_selection_serve(device, policy, record) : status;
+}
+
+enum mt_status mt_layers_route(struct mt_layers *layers, uint64_t stream,
+                               const struct mt_layer_arrays *arrays)
+{
+    enum mt_status status = check_arrays(layers, arrays);
+    if (status != MT_OK) return status;
+    const struct mt_objective_config *config = &layers->objective->config;
+    struct mt_router_policy policy = mt_objective_policy(config, mt_selection_drops(config), stream);
+    struct mt_routing record = record_of(layers, arrays);
+    if (layers->given == MT_GIVEN_LOGITS) {
+        status = mt_routing_forward(layers->device, &layers->objective->shape.router, &policy, &record);
+    } else {
+        status = follow_choice(layers, &policy, &record);
+    }
+    if (status != MT_OK || !mt_terms_need(config, MT_NEEDS_ROWS)) return status;
+    return mt_dispatch_plan(layers->device,
+                            &(struct mt_dispatch_plan_args){
+                                .expert = record.expert,
+                                .offsets = record.offsets,
+                                .row_of_slot = of_slots(layers, arrays, arrays->sorted_row, MT_I32),
+                                .slot_of_row = record.slot_of_row,
+                            });
+}
+
+enum mt_status mt_layers_forward(struct mt_layers *layers, int layer, const struct mt_layer_arrays *arrays,
+                                 bool look)
+{
+    enum mt_status status = check_arrays(layers, arrays);
+    if (status != MT_OK) return status;
+    struct mt_routing record = record_of(layers, arrays);
+    if (arrays->y != NULL || arrays->gram != NULL) {
+        status =
+            mt_combine_forward(layers->device, &(struct mt_combine_forward_args){
+                                                   .rows = record.rows,
+                                                   .row_of_slot = record.row_of_slot,
+                                                   .weight = record.weight,
+                                                   .y = of_width(layers, arrays, arrays->y, arrays->tokens),
+                                                   .gram = record.gram,
+                                               });
+    }
+    if (status != MT_OK || !look) return status;
+    return mt_objective_forward(layers->objective, layer, &record);
+}
+
+// ------------------------------------------------------------------ backward
+
+enum mt_status mt_layers_coupling(struct mt_layers *layers, int layer, const struct mt_layer_arrays *arrays)
+{
+    enum mt_status status = check_arrays(layers, arrays);
+    if (status != MT_OK) return status;
+    struct mt_routing record = record_of(layers, arrays);
+    struct mt_tensor coupling = of_pairs(layers, arrays, arrays->coupling);
+    return mt_objective_coupling(layers->objective, layer, &record, &coupling);
+}
+
+static enum mt_status combine_backward(struct mt_layers *layers, const struct mt_layer_arrays *arrays,
+                                       const struct mt_routing *record)
+{
+    int64_t pairs = arrays->tokens * layers->objective->shape.slots;
+    if (arrays->doutputs == NULL) return MT_OK;
+    return mt_combine_backward(layers->device,
+                               &(struct mt_combine_backward_args){
+                                   .dy = of_width(layers, arrays, arrays->dy, arrays->tokens),
+                                   .rows = record->rows,
+                                   .row_of_slot = record->row_of_slot,
+                                   .weight = record->weight,
+                                   .coupling = of_pairs(layers, arrays, arrays->coupling),
+                                   .drows = of_width(layers, arrays, arrays->doutputs, pairs),
+                                   .dweight = of_slots(layers, arrays, arrays->dweight, MT_F32),
+                               });
+}
+
+/* Terms add to what they are given. */
+static enum mt_status clear(struct mt_layers *layers, const struct mt_tensor *tensor)
+{
+    if (!mt_tensor_present(tensor)) return MT_OK;
+    return mt_fill(layers->device, &(struct mt_fill_args){.y = *tensor, .value = 0.0f});
+}
+
+enum mt_status mt_layers_backward(struct mt_layers *layers, int layer, const struct mt_layer_arrays *arrays)
+{
+    enum mt_status status = check_arrays(layers, arrays);
+    if (status != MT_OK) return status;
+    struct mt_routing record = record_of(layers, arrays);
+    int64_t pairs = arrays->tokens * layers->objective->shape.slots;
+    struct mt_tensor drows = of_width(layers, arrays, arrays->doutputs_terms, pairs);
+    struct mt_routing_gradient gradient = {
+        .dlogits = of_experts(layers, arrays, arrays->dlogits),
+        .dprobs = of_experts(layers, arrays, arrays->dprobs),
+        .dweight = of_slots(layers, arrays, arrays->dweight_terms, MT_F32),
+        .drouter_weight = of_router(layers, arrays->drouter_weight),
+    };
+    status = combine_backward(layers, arrays, &record);
+    const struct mt_tensor *sums[] = {&gradient.dlogits, &gradient.dprobs, &gradient.dweight,
+                                      &gradient.drouter_weight, &drows};
+    for (size_t i = 0; i < sizeof sums / sizeof sums[0] && status == MT_OK; i++) {
+        status = clear(layers, sums[i]);
+    }
+    if (status != MT_OK || arrays->dlogits == NULL) return status;
+    status = mt_objective_add_gradients(layers->objective, layer, &record, &gradient,
+                                        mt_tensor_present(&drows) ? &drows : NULL);
+    if (status != MT_OK) return status;
+    if (layers->given != MT_GIVEN_WEIGHTS)
+        return mt_routing_backward(layers->device, &layers->objective->shape.router, &record, &gradient);
+    return mt_router_score_backward(layers->device, &(struct mt_router_score_backward_args){
+                                                        .probs = record.probs,
+                                                        .dprobs = gradient.dprobs,
+                                                        .dlogits = gradient.dlogits,
+                                                        .kind = score_kind(layers),
+                                                        .accumulate = true,
+                                                    });
+}

@@ -1,0 +1,53 @@
+/*
+ * Sizes of a run that fit its memory: which of the ways to compute the same step is the fastest that does.
+ *
+ * Recomputation costs time and changes no bit; fewer tokens at a time cost time, and change the objective's
+ * terms a little. So everything is tried with the tokens as they are before there are fewer: nothing computed
+ * again, then the experts, then all; then half of the tokens, and so on, down to one example.
+ */
+#ifndef MT_TRAIN_FIT_H
+#define MT_TRAIN_FIT_H
+
+#include "metier/status.h"
+#include "model/planner.h"
+
+/* Halvings of all numbers of tokens there can be, each with every recomputation. */
+#define MT_FIT_MOST 72
+
+/* One way to compute a step. */
+struct mt_fit_sizes {
+    enum mt_recompute recompute;
+    int64_t tokens; // of a micro-batch
+};
+
+/* What may be chosen. */
+struct mt_fit_freedom {
+    bool recompute;       // any; else that of `first`
+    int64_t least_tokens; // of a micro-batch, and no fewer; the first's: they are given
+    int64_t step_tokens;  // of a whole step at the most: micro-batches are no larger, whatever they may be
+    struct mt_fit_sizes first; // the fastest
+};
+
+struct mt_fit_try {
+    struct mt_fit_sizes sizes;
+    size_t bytes;
+};
+
+struct mt_fit {
+    struct mt_fit_try tried[MT_FIT_MOST]; // in this order: each but the last does not fit
+    int count;
+    bool fits; // the last does
+    // Of the tried: the one that fits. Where none does, the smallest that leaves the tokens as they are.
+    int chosen;
+};
+
+/* Bytes that these sizes take. */
+typedef enum mt_status mt_fit_counter(void *self, const struct mt_fit_sizes *sizes, size_t *bytes);
+
+/* Tries one after the other, until one takes no more than `room` bytes. */
+enum mt_status mt_fit_choose(const struct mt_fit_freedom *freedom, size_t room, mt_fit_counter *count,
+                             void *self, struct mt_fit *fit);
+
+const char *mt_recompute_name(enum mt_recompute recompute);
+
+#endif

@@ -1,0 +1,248 @@
+/*
+ * The memory of a run: its limit, the sizes that fit it, and what to change when it runs out. Each way to
+ * compute a step is opened on a device that takes no memory, and counted.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/amount.h"
+#include "train/trainer_internal.h"
+
+#define SLACK        ((size_t)16 << 20) // on the host: what saving, exporting and logging take for a while
+#define ADVICE       "; what helps: "
+#define ADVICE_BYTES 400
+
+// ------------------------------------------------------------------ counting
+
+/* What else this process holds where it computes on the host, and will while it trains. */
+static size_t host_bytes(const struct mt_trainer *trainer, struct mt_model *model)
+{
+    struct mt_model_bytes bytes = mt_model_bytes(model);
+    bool alone = mt_comm_size(trainer->comm) == 1;
+    // Weights as they lie in the file, lists, and where ranks add gradients up, the others'.
+    return bytes.mapped + trainer->ctx->live_bytes + (alone ? 0 : bytes.gradients) + SLACK;
+}
+
+/* Opens all that holds memory, on a dry device. */
+static enum mt_status count_on(struct mt_trainer *trainer, struct mt_device *dry,
+                               const struct mt_fit_sizes *sizes, size_t *bytes)
+{
+    struct mt_model_options options;
+    struct mt_model *model = NULL;
+    struct mt_optimizer optimizer = {0};
+    struct mt_watch *watch = NULL;
+    const struct mt_train_settings *settings = trainer->settings;
+    enum mt_status status = mt_trainer_model_options(trainer, sizes, &options);
+    if (status == MT_OK) status = mt_model_open(dry, settings->model, &options, &model);
+    if (status == MT_OK)
+        status = mt_optimizer_create(mt_model_params(model), &(struct mt_optimizer_options){0}, &optimizer);
+    if (status == MT_OK)
+        status = mt_watch_create_for_model(dry, model, sizes->tokens, options.objective, &watch);
+    if (status == MT_OK) *bytes = mt_device_dry_bytes(dry);
+    if (status == MT_OK && mt_device_on_host(dry)) *bytes += host_bytes(trainer, model);
+    if (status == MT_OK) trainer->memory.mapped = mt_model_bytes(model).mapped;
+    mt_watch_destroy(watch);
+    mt_optimizer_free(&optimizer);
+    mt_model_close(model);
+    return status;
+}
+
+/* The most that any rank would take: all of them choose alike. */
+static enum mt_status count_bytes(void *self, const struct mt_fit_sizes *sizes, size_t *bytes)
+{
+    struct mt_trainer *trainer = self;
+    struct mt_device *dry = NULL;
+    *bytes = 0;
+    enum mt_status status = mt_device_create(trainer->ctx, trainer->settings->device, trainer->threads, &dry);
+    if (status == MT_OK) mt_device_set_dry(dry);
+    if (status == MT_OK) status = count_on(trainer, dry, sizes, bytes);
+    mt_device_destroy(dry);
+    status = mt_comm_agree(trainer->comm, trainer->ctx, mt_trainer_fail_memory(trainer, status));
+    int64_t most = (int64_t)*bytes;
+    if (status == MT_OK) mt_comm_max_i64(trainer->comm, &most, 1);
+    *bytes = (size_t)most;
+    return status;
+}
+
+// ------------------------------------------------------------------ words
+
+struct bytes_text {
+    char text[32];
+};
+
+static struct bytes_text in_words(size_t bytes)
+{
+    struct bytes_text text;
+    double units[] = {1e9, 1e6, 1e3};
+    static const char *const names[] = {"GB", "MB", "kB"};
+    size_t i = bytes >= 1000000000 ? 0 : bytes >= 1000000 ? 1 : 2;
+    (void)snprintf(text.text, sizeof text.text, "%.2f %s", (double)bytes / units[i], names[i]);
+    return text;
+}
+
+static void add(char text[ADVICE_BYTES], const char *word)
+{
+    size_t used = strlen(text);
+    (void)snprintf(text + used, ADVICE_BYTES - used, "%s%s", used > 0 ? ", " : "", word);
+}
+
+/* What would make this run need less. One that has begun keeps what decides its result. */
+static void advise(const struct mt_trainer *trainer, const struct mt_fit_sizes *sizes,
+                   char text[ADVICE_BYTES])
+{
+    const struct mt_train_settings *s = trainer->settings;
+    bool begun = trainer->numbers.step > 0;
+    char word[96];
+    struct mt_key key;
+    text[0] = '\0';
+    if (sizes->recompute != MT_RECOMPUTE_FULL) add(text, "recompute: full");
+    if (s->activations == MT_ACTIVATIONS_F32 ||
+        (s->activations == MT_ACTIVATIONS_AUTO && mt_device_activations(trainer->device) == MT_F32))
+        add(text, "activations: bf16");
+    (void)snprintf(word, sizeof word, "a smaller batch.tokens (now %" PRId64 ")", sizes->tokens);
+    if (!begun && sizes->tokens > s->max_length) add(text, word);
+    (void)snprintf(word, sizeof word, "a smaller data.max_length (now %" PRId64 ")", s->max_length);
+    if (!begun) add(text, word);
+    (void)snprintf(word, sizeof word, "a smaller lora.rank (now %" PRId64 ")", s->lora_rank);
+    if (!begun && s->train == MT_TRAIN_LORA && s->adapter == NULL) add(text, word);
+    if (!begun && s->train == MT_TRAIN_FULL) add(text, "train: lora");
+    if (!begun && s->adapter == NULL) add(text, "fewer targets");
+    if (!begun && mt_key_find(&mt_train_keys, "quantize.format", &key)) add(text, "quantize.format");
+    add(text, trainer->memory.bound.given ? "a higher memory.limit" : "a device with more memory");
+}
+
+const struct mt_fit_try *mt_trainer_chosen(const struct mt_trainer *trainer)
+{
+    const struct mt_fit *fit = &trainer->memory.fit;
+    return &fit->tried[fit->chosen];
+}
+
+enum mt_status mt_trainer_check_fit(const struct mt_trainer *trainer)
+{
+    const struct mt_fit *fit = &trainer->memory.fit;
+    const struct mt_memory_bound *bound = &trainer->memory.bound;
+    const struct mt_fit_try *least = &fit->tried[fit->count - 1];
+    char advice[ADVICE_BYTES];
+    if (fit->fits || !bound->given) return MT_OK;
+    advise(trainer, &least->sizes, advice);
+    return mt_fail(trainer->ctx, MT_ERR_MEMORY,
+                   "memory.limit is %s, which leaves %s, and with recompute: %s and batch.tokens: %" PRId64
+                   "%s this run takes %s" ADVICE "%s",
+                   trainer->settings->memory_limit, in_words(bound->buffers).text,
+                   mt_recompute_name(least->sizes.recompute), least->sizes.tokens,
+                   trainer->numbers.step > 0 ? ", with which it began," : "", in_words(least->bytes).text,
+                   advice);
+}
+
+enum mt_status mt_trainer_fail_memory(const struct mt_trainer *trainer, enum mt_status status)
+{
+    struct mt_memory_room room;
+    char advice[ADVICE_BYTES];
+    char message[MT_MESSAGE_BYTES];
+    if (status != MT_ERR_MEMORY || trainer->device == NULL) return status;
+    if (strstr(trainer->ctx->message, ADVICE) != NULL) return status; // said already
+    struct mt_memory_use use = mt_device_memory_use(trainer->device);
+    mt_device_room(trainer->device, &room);
+    char free[48] = "what is free is not known";
+    if (room.total > 0) (void)snprintf(free, sizeof free, "%s are free", in_words(room.free).text);
+    advise(trainer, &mt_trainer_chosen(trainer)->sizes, advice);
+    (void)snprintf(message, sizeof message, "%s", trainer->ctx->message);
+    return mt_fail(trainer->ctx, status, "out of memory: %.400s; the device %s holds %s, %s" ADVICE "%s",
+                   message, mt_device_name(trainer->device), in_words(use.held).text, free, advice);
+}
+
+size_t mt_trainer_peak(const struct mt_trainer *trainer)
+{
+    if (trainer->device == NULL) return 0; // a run that has finished before
+    size_t mapped = mt_device_on_host(trainer->device) ? trainer->memory.mapped : 0;
+    return mt_device_memory_use(trainer->device).peak + mapped;
+}
+
+// ------------------------------------------------------------------ choosing
+
+/* The least that any rank may hold; `each`: an amount, which every rank has for itself. */
+static void share_bound(struct mt_trainer *trainer, bool each)
+{
+    struct mt_memory_bound *bound = &trainer->memory.bound;
+    if (!each && mt_device_on_host(trainer->device)) {
+        bound->whole /= (size_t)mt_comm_host_ranks(trainer->comm);
+        bound->buffers /= (size_t)mt_comm_host_ranks(trainer->comm);
+    }
+    int64_t least[2] = {-(int64_t)bound->whole, -(int64_t)bound->buffers};
+    mt_comm_max_i64(trainer->comm, least, 2);
+    bound->whole = (size_t)-least[0];
+    bound->buffers = (size_t)-least[1];
+}
+
+/* From now on what goes beyond is refused. Mapped weights are none of the context's. */
+static void set_limit(struct mt_trainer *trainer)
+{
+    size_t bytes = trainer->memory.bound.buffers;
+    if (mt_device_on_host(trainer->device))
+        bytes = bytes > trainer->memory.mapped ? bytes - trainer->memory.mapped : 1;
+    mt_device_set_limit(trainer->device, bytes);
+}
+
+/* In the first lines of a run: what it takes of what there is, and how. */
+static void tell(const struct mt_trainer *trainer)
+{
+    const struct mt_trainer_memory *memory = &trainer->memory;
+    const struct mt_fit_try *chosen = mt_trainer_chosen(trainer);
+    FILE *terminal = trainer->options.terminal;
+    if (terminal == NULL || memory->bound.whole == 0) return;
+    (void)fprintf(terminal, "memory: %s of %s (%s), recompute: %s, batch.tokens: %" PRId64 "\n",
+                  in_words(chosen->bytes).text, in_words(memory->bound.buffers).text,
+                  memory->bound.given ? "memory.limit" : "free", mt_recompute_name(chosen->sizes.recompute),
+                  chosen->sizes.tokens);
+    if (memory->fit.count == 1 || !memory->fit.fits) return;
+    const struct mt_fit_try *first = &memory->fit.tried[0];
+    (void)fprintf(
+        terminal,
+        "        chosen to fit; faster with recompute: %s, batch.tokens: %" PRId64 ", which take %s\n",
+        mt_recompute_name(first->sizes.recompute), first->sizes.tokens, in_words(first->bytes).text);
+}
+
+/* Nobody has asked for a limit, and it may be that the system finds more: the run is tried. */
+static void warn(const struct mt_trainer *trainer)
+{
+    const struct mt_fit_try *chosen = mt_trainer_chosen(trainer);
+    char advice[ADVICE_BYTES];
+    if (!mt_trainer_writes(trainer)) return;
+    advise(trainer, &chosen->sizes, advice);
+    mt_log_warning(trainer->options.log, "this run takes %s, and %s are free" ADVICE "%s",
+                   in_words(chosen->bytes).text, in_words(trainer->memory.bound.free).text, advice);
+}
+
+enum mt_status mt_trainer_fit(struct mt_trainer *trainer)
+{
+    struct mt_train_settings *settings = &trainer->resolved;
+    struct mt_trainer_memory *memory = &trainer->memory;
+    struct mt_memory_limit limit;
+    (void)mt_memory_limit_read(settings->memory_limit, &limit); // as the settings were checked
+    memory->bound = mt_device_bound(trainer->device, &limit);
+    share_bound(trainer, limit.bytes > 0.0);
+    bool cut = memory->tokens_open && settings->batching != MT_LAYOUT_PACKED;
+    bool recompute = settings->recompute == MT_TRAIN_RECOMPUTE_AUTO;
+    const struct mt_fit_freedom freedom = {
+        .recompute = recompute,
+        .least_tokens = cut ? settings->max_length : settings->tokens,
+        .step_tokens = cut ? settings->examples * settings->max_length : settings->tokens,
+        .first = {.recompute = recompute ? MT_RECOMPUTE_NONE
+                                         : (enum mt_recompute)(settings->recompute - MT_TRAIN_RECOMPUTE_NONE),
+                  .tokens = settings->tokens}};
+    size_t room = memory->bound.whole > 0 ? memory->bound.buffers : SIZE_MAX;
+    enum mt_status status = mt_fit_choose(&freedom, room, count_bytes, trainer, &memory->fit);
+    if (status != MT_OK) return status;
+    const struct mt_fit_sizes *sizes = &mt_trainer_chosen(trainer)->sizes;
+    settings->tokens = sizes->tokens;
+    settings->recompute = (enum mt_train_recompute)(sizes->recompute + MT_TRAIN_RECOMPUTE_NONE);
+    if (cut) mt_corpus_cut(&trainer->corpus, settings->tokens);
+    if (trainer->options.plan_only) return MT_OK;
+    status = mt_trainer_check_fit(trainer);
+    if (status != MT_OK) return status;
+    tell(trainer);
+    if (!memory->fit.fits) warn(trainer);
+    if (memory->fit.fits && memory->bound.whole > 0) set_limit(trainer);
+    return MT_OK;
+}

@@ -1,0 +1,73 @@
+#!/bin/sh
+# Quantised folders from outside: an adapter trained on weights in 4 or 8 bits is merged into floats and into codes,
+# and every verb takes the folder in codes as it is; what is broken is refused. Usage: published.sh METIER
+set -u
+metier=$1
+. "$(dirname "$0")/../support/expect.sh"
+"$(dirname "$0")/../support/train-bench" "$metier" "$place" || exit 1
+config=$place/run.yaml
+base=$place/model
+weights=adapter/adapter_model.safetensors
+samples=$(dirname "$0")/../../share/samples
+parts='quantize.parts=[routed_experts,attention]'
+
+# Trained on weights quantised as they were loaded: merged into floats, and into codes of the same format.
+for format in fp8 nf4 mxfp4; do
+    expect 0 "" train "$config" out="$place/$format" quantize.format=$format "$parts" --quiet
+    expect 0 "tolerance" merge "$base" --adapter "$place/$format/adapter" --out "$place/$format-floats" --verify
+    same model/config.json $format-floats/config.json
+    expect 0 "merged, $format" merge "$base" --adapter "$place/$format/adapter" --out "$place/$format-codes" --requantise --verify
+    grep -q "routed experts .* [0-9]" "$place/text" && grep -q "merged, floats " "$place/text"
+    result $? "merge does not show what writing in $format again costs"
+    [ ! -e "$place/$format-codes.tmp.floats" ]
+    result $? "the merge into floats for --verify is left behind"
+    expect 0 "expected tensors are there, and no others" inspect "$place/$format-codes"
+    grep -q "format .*matrices" "$place/text"
+    result $? "inspect does not say the format"
+done
+expect 0 "" train "$config" out="$place/int8" quantize.format=int8 --quiet
+expect 2 "trained on weights in int8, which no folder is written in" merge "$base" --adapter "$place/int8/adapter" --out "$place/x" --requantise
+expect 0 "tolerance" merge "$base" --adapter "$place/int8/adapter" --out "$place/int8-floats" --verify
+expect 0 "" train "$config" out="$place/plain" --quiet
+expect 2 "is not quantised: there is no format" merge "$base" --adapter "$place/plain/adapter" --out "$place/x" --requantise
+expect 2 "--dtype means nothing with --requantise" merge "$base" --adapter "$place/nf4/adapter" --out "$place/x" --requantise --dtype f32
+
+# Every verb takes a folder in codes.
+for format in fp8 nf4 mxfp4; do
+    model=$place/$format-codes
+    expect 0 "" forward "$model" --ids 5,17,3
+    expect 0 "" generate "$model" --prompt '3 plus 3 is' --max-new 4
+    expect 0 "" eval gsm8k --data "$samples" --model "$model" --limit 2 --max-new 4 --out "$place/$format-eval"
+    expect 0 "$format" plan "$model" --ranks 2
+    expect 0 "" train "$config" model="$model" out="$place/dry" --dry-run
+    expect 0 "" train "$config" model="$model" out="$place/$format-on" --quiet
+    expect 0 "" train "$config" model="$model" out="$place/$format-threads" recompute=full --threads 3 --quiet
+    same $format-on/$weights $format-threads/$weights
+    expect 0 "merged, $format" merge "$model" --adapter "$place/$format-on/adapter" --out "$place/$format-again" --requantise --verify
+    same $format-codes/config.json $format-again/config.json
+    expect 0 "tolerance" merge "$model" --adapter "$place/$format-on/adapter" --out "$place/$format-plain" --verify
+    ! grep -q quantization_config "$place/$format-plain/config.json"
+    result $? "the config of a merge into floats says it is in codes"
+    expect 2 "the model's folder has it in codes, which cannot learn" train "$config" model="$model" out="$place/no" train=full
+done
+
+# What is broken.
+broken=$place/broken
+cp -r "$place/nf4-codes" "$broken"
+bytes=$(wc -c <"$broken/model.safetensors")
+for left in $((bytes - 1)) $((bytes / 2)) 100 0; do
+    head -c "$left" "$place/nf4-codes/model.safetensors" >"$broken/model.safetensors"
+    expect 2 "model.safetensors" forward "$broken" --ids 5
+done
+cp "$place/fp8-codes/model.safetensors" "$broken/"
+expect 2 "weights and config do not fit" forward "$broken" --ids 5
+cp "$place/nf4-codes/model.safetensors" "$broken/"
+sed 's/"bitsandbytes"/"gptq"/' "$place/nf4-codes/config.json" >"$broken/config.json"
+expect 2 'quant_method is "gptq"; read are fp8' forward "$broken" --ids 5
+sed 's/"nf4"/"fp4"/' "$place/nf4-codes/config.json" >"$broken/config.json"
+expect 2 'bnb_4bit_quant_type is "fp4"' inspect "$broken"
+sed 's/qwen3_moe/gpt_oss/' "$place/mxfp4-codes/config.json" >"$broken/config.json"
+expect 2 'model_type is "gpt_oss"; known are' inspect "$broken"
+
+printf '%d passed, %d failed\n' $passed $failed
+[ $failed -eq 0 ]

@@ -1,0 +1,86 @@
+#!/bin/bash
+# Quantised weights from outside: training in nf4, killed and gone on with, gives the same bytes; every verb takes the
+# weights as the adapter was trained beside them; what cannot be is refused. Usage: quantised.sh METIER [KILLS]
+set -u
+metier=$1
+kills=${2:-4}
+. "$(dirname "$0")/../support/expect.sh"
+"$(dirname "$0")/../support/train-bench" "$metier" "$place" || exit 1
+config=$place/run.yaml
+weights=adapter/adapter_model.safetensors
+
+# Every format trains, to a result of its own; the dry run says what weights take.
+expect 0 "" train "$config" out="$place/plain" --quiet
+for format in fp8 int8 nf4 mxfp4; do
+    expect 0 "" train "$config" out="$place/$format" quantize.format=$format --quiet
+    differ plain/$weights $format/$weights
+done
+expect 0 "" train "$config" out="$place/single" quantize.format=nf4 quantize.double=false --quiet
+differ nf4/$weights single/$weights
+expect 0 "" train "$config" out="$place/wide" quantize.format=nf4 'quantize.parts=[routed_experts,attention]' --quiet
+differ nf4/$weights wide/$weights
+expect 0 "weights, quantised" train "$config" out="$place/dry" quantize.format=nf4 --dry-run
+grep -q "a layer unpacked" "$place/text"
+result $? "the dry run does not say what unpacked weights take"
+
+# The same bytes whatever the number of threads, and what is recomputed.
+expect 0 "" train "$config" out="$place/threads" quantize.format=nf4 recompute=full --threads 3 --quiet
+same nf4/$weights threads/$weights
+
+# Killed at random points and started again: so many times at the least, then until it ends.
+RANDOM=7
+lives=0
+steps=$((30 + 20 * kills))
+expect 0 "" train "$config" out="$place/whole" quantize.format=nf4 steps=$steps --quiet
+while [ ! -d "$place/killed/adapter" ] && [ $lives -lt $((kills + 100)) ]; do
+    lives=$((lives + 1))
+    "$metier" train "$config" out="$place/killed" quantize.format=nf4 steps=$steps checkpoint.every=1 --quiet >"$place/text" 2>&1 &
+    process=$!
+    step=$(find "$place/killed/checkpoints" -maxdepth 1 -name 'step-????????' 2>/dev/null | sort | tail -n 1)
+    if [ $lives -le "$kills" ]; then
+        # Killed once it has made a step, at some moment after that.
+        waited=0
+        while [ $waited -lt 400 ] && kill -0 $process 2>/dev/null &&
+            [ "$(find "$place/killed/checkpoints" -maxdepth 1 -name 'step-????????' 2>/dev/null | sort | tail -n 1)" = "$step" ]; do
+            sleep 0.01
+            waited=$((waited + 1))
+        done
+        sleep "0.00$((RANDOM % 10))"
+        kill -KILL $process 2>/dev/null
+    fi
+    wait $process 2>/dev/null
+done
+[ $lives -gt "$kills" ]
+result $? "the run ended after $lives lives, before it was killed $kills times"
+same whole/$weights killed/$weights
+expect 2 "quantize.format was nf4 when this run began and is fp8 now" train "$config" out="$place/killed" steps=$steps quantize.format=fp8
+
+# Every verb: as the adapter was trained, unless another word is given.
+model=$place/model
+run=$place/nf4/adapter
+expect 0 "" forward "$model" --adapter "$run" --ids 1,2,3,4,5,6 --out "$place/own.st"
+expect 0 "" forward "$model" --adapter "$run" --ids 1,2,3,4,5,6 --out "$place/said.st" --quantize nf4
+expect 0 "" forward "$model" --adapter "$run" --ids 1,2,3,4,5,6 --out "$place/none.st" --quantize none
+same own.st said.st
+differ own.st none.st
+expect 0 "" generate "$model" --adapter "$run" --prompt '3 plus 3 is' --max-new 4
+expect 0 "" generate "$model" --quantize mxfp4,routed_experts,attention --prompt '3 plus 3 is' --max-new 4
+expect 0 "MaxVio" analyze --model "$model" --adapter "$run" --data "$place/data.jsonl" --tokens 400 --out "$place/analysis"
+expect 0 "" eval gsm8k --data "$(dirname "$0")/../../share/samples" --model "$model" --adapter "$run" --limit 2 --max-new 4 --out "$place/eval"
+expect 0 "" eval gsm8k --data "$(dirname "$0")/../../share/samples" --model "$model" --quantize fp8 --limit 2 --max-new 4 --out "$place/eval8"
+expect 2 "another" eval gsm8k --data "$(dirname "$0")/../../share/samples" --model "$model" --quantize int8 --limit 2 --max-new 4 --out "$place/eval8"
+expect 0 "" adapter "$run" --model "$model" --layout per-expert --out "$place/rewritten"
+expect 0 "" forward "$model" --adapter "$place/rewritten" --ids 1,2,3,4,5,6 --out "$place/again.st"
+same own.st again.st
+
+# What cannot be.
+expect 2 "is trained itself, and would be quantised" train "$config" out="$place/no" train=full quantize.format=nf4
+expect 2 "only nf4's scales are quantised" train "$config" out="$place/no" quantize.format=fp8 quantize.double=false
+expect 2 "quantize.format is none" train "$config" out="$place/no" quantize.parts=attention
+expect 2 "lm_head cannot be quantised" train "$config" out="$place/no" quantize.format=nf4 'quantize.parts=[lm_head]'
+expect 2 "quantize.parts is empty" train "$config" out="$place/no" quantize.format=nf4 'quantize.parts=[]'
+expect 2 "'q4' is no format" generate "$model" --quantize q4 --prompt x
+expect 2 "none of them" generate "$model" --quantize nf4,shared_experts --prompt x
+
+printf '%d passed, %d failed\n' $passed $failed
+[ $failed -eq 0 ]
