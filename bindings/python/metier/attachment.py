@@ -178,15 +178,15 @@ class Attached:
         if not torch.is_grad_enabled():
             return None
         loss = output.get("loss") if hasattr(output, "get") else None
-        device = self.batch.mask.device if loss is None and self.batch.mask is not None else None
-        anchor = torch.zeros((), device=loss.device if loss is not None else device, requires_grad=True)
+        # Where the layers are: there autograd runs what was made last first, so the factor is known before they need it.
+        anchor = torch.zeros((), device=self.layers.torch_device, requires_grad=True)
         self.total = _Total.apply(self, anchor, total)
         whole, labels = named.get("num_items_in_batch"), named.get("labels")
         if whole is not None and labels is not None:  # the loss is a share of the step's: so are the terms
             self.total = self.total * ((labels[..., 1:] != -100).sum() / whole)
         if loss is None:
             return None
-        output["loss"] = loss + self.total
+        output["loss"] = loss + self.total.to(loss.device)
         return output
 
     # ------------------------------------------------------------ on and off
