@@ -271,7 +271,7 @@ const struct cli_verb cli_verb_plan = {
         "cost of imbalance is printed. With --nodes ranks of a machine are neighbours, and talk faster.\n"
         "docs/scaling.md has the formulas, and what they are worth.",
     .examples = "  metier plan models/OLMoE-1B-7B --ranks 8 --experts 8\n"
-                "  metier plan models/DeepSeek-V2-Lite --ranks 1 --quantize nf4 --row-bytes 2\n"
+                "  metier plan models/OLMoE-1B-7B --ranks 1 --quantize nf4 --row-bytes 2\n"
                 "  metier plan models/DeepSeek-V3 --nodes 16 --network infiniband-400 --experts 8\n"
                 "  metier plan models/DeepSeek-V3 --ranks 1024 --experts 64 --max-violation 0.5 --table",
     .run = run_verb,
