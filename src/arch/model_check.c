@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arch/published.h"
+#include "arch/published/published.h"
 
 #define ARENA_BLOCK_BYTES 4096
 

@@ -14,6 +14,8 @@ export METIER_SHARE="$here/../share"
 "$here/support/train-bench" "$metier" "$place" || exit 1
 cd "$place/user" || exit 1
 mv "$place/model" models/moe
+"$metier" train "$place/run.yaml" model=models/moe out="$place/fp8" steps=2 quantize.format=fp8 --quiet >/dev/null 2>&1 &&
+    "$metier" merge models/moe --adapter "$place/fp8/adapter" --out models/moe-fp8 --requantise >/dev/null 2>&1 || exit 1
 for name in OLMoE-1B-7B Mixtral-8x7B Moonlight-16B-A3B DeepSeek-V3; do ln -s moe "models/$name"; done
 ln -s "$here/../share" share
 cp -r share/samples data

@@ -1,5 +1,5 @@
 /* Fuzz target: bytes as config.json (then its tensor list), generation_config.json, tokenizer_config.json. */
-// With: src/arch/*.c
+// With: src/arch/*.c src/arch/published/*.c
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

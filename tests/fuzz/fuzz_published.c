@@ -3,14 +3,14 @@
  * the header of a safetensors file whose length is always right, or a state of nf4 put into an otherwise
  * sound weight. What is accepted must be readable to the last code.
  */
-// With: src/arch/*.c -fopenmp
+// With: src/arch/*.c src/arch/published/*.c -fopenmp
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "arch/model_check.h"
-#include "arch/published.h"
+#include "arch/published/published.h"
 
 #define OUT        6 // of the one matrix that is looked at
 #define IN         64

@@ -2,7 +2,7 @@
  * Fuzz target: bytes as the YAML of a training run, and as a word over one. What is accepted must be written
  * as a text that reads back to the same text.
  */
-// With: src/train/settings/*.c src/text/example_form.c
+// With: src/train/settings/*.c src/text/example_form.c src/arch/*.c src/arch/published/*.c -fopenmp
 // With: src/text/template*.c src/text/jinja/*.c src/text/jinja/*/*.c
 // With: src/objective/methods.c src/objective/options.c src/objective/config_check.c
 // With: -Wl,--defsym=mt_term_info=no_term_info -Wl,--defsym=mt_term_name=no_term_name

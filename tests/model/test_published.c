@@ -2,7 +2,7 @@
  * Quantised folders as they are published: what is written is read, to the bit; and every way in which the
  * parts of a weight may not fit each other is a sentence.
  */
-#include "arch/published.h"
+#include "arch/published/published.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -228,6 +228,12 @@ def check_own(table, program, name, nested, seed):
         got = program.forward(folder_of(model, quantised), sequences)
         table.add("opened", case, "logits",
                   parity.relative_to_rms(got["logits"], transformers_logits(quantised, sequences)))
+        adapter, again = os.path.join(place, "adapter"), os.path.join(place, "again")
+        write_adapter(adapter, model, torch.Generator().manual_seed(3))
+        merge(program, quantised, adapter, again, "--requantise")
+        got = program.forward(folder_of(model, again), sequences)
+        table.add("opened", case, "requantised",
+                  parity.relative_to_rms(got["logits"], transformers_logits(again, sequences)))
         table.done(case)
 
 

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "arch/published_write.h"
+#include "arch/published/published_write.h"
 #include "model/files/rewrite.h"
 
 static void choose(void *self, struct mt_rewrite_tensor *tensor)

@@ -2,7 +2,7 @@
 #ifndef MT_TESTS_PUBLISHED_FOLDER_H
 #define MT_TESTS_PUBLISHED_FOLDER_H
 
-#include "arch/published.h"
+#include "arch/published/published.h"
 
 struct published_folder {
     enum mt_quantised_format format;

@@ -5,7 +5,7 @@
 #include <omp.h>
 #include <string.h>
 
-#include "arch/published_write.h"
+#include "arch/published/published_write.h"
 #include "formats/text/printable.h"
 #include "model/adapters/adapter_parts.h"
 #include "model/adapters/router_bias.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "arch/arch.h"
-#include "arch/published_write.h"
+#include "arch/published/published_write.h"
 #include "model/params/loading.h"
 
 /* The module of a linear layer, or of all routed experts of a layer. */

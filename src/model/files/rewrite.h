@@ -3,16 +3,16 @@
  * values; config, tokenizer and so on carried over. Written as a stream, tensor by tensor, so the model may
  * be far larger than memory; the folder appears whole or not at all.
  *
- * Weights in codes (arch/published.h) are read as products read them, the numbers they stand for rounded to
- * bf16, and written as floats, or in codes again: those that do not change as they lie, others from their new
- * numbers.
+ * Weights in codes (arch/published/published.h) are read as products read them, the numbers they stand for
+ * rounded to bf16, and written as floats, or in codes again: those that do not change as they lie, others
+ * from their new numbers.
  */
 #ifndef MT_MODEL_REWRITE_H
 #define MT_MODEL_REWRITE_H
 
 #include <stdio.h>
 
-#include "arch/published.h"
+#include "arch/published/published.h"
 
 /* One tensor of the result, or one matrix of it that is written in codes. */
 struct mt_rewrite_tensor {

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "arch/published_write.h"
+#include "arch/published/published_write.h"
 #include "model/files/rewrite_parts.h"
 #include "model/params/params.h"
 

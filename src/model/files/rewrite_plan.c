@@ -1,7 +1,7 @@
 /* Which tensors the new folder has, in which order and type, and where each comes from. */
 #include <string.h>
 
-#include "arch/published_write.h"
+#include "arch/published/published_write.h"
 #include "model/files/rewrite_parts.h"
 #include "model/params/params.h"
 

@@ -18,7 +18,7 @@ struct mt_params_item {
     enum mt_trainable trainable;
     bool correction; // the router's correction bias: f32, writable, never trained by a gradient
     bool quantised;  // read from codes and scales
-    bool published;  // the folder's own, used as they lie (arch/published.h)
+    bool published;  // the folder's own, used as they lie (arch/published/published.h)
     bool nested;     // of these: scales are codes, too
 };
 

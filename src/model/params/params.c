@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "arch/model_check.h"
-#include "arch/published.h"
+#include "arch/published/published.h"
 #include "base/rng.h"
 #include "formats/text/printable.h"
 #include "metier/ops.h"

@@ -1,5 +1,5 @@
 /* Codes of a published folder: read where they lie on host devices, brought to the others as they are. */
-#include "arch/published.h"
+#include "arch/published/published.h"
 
 #include "model/params/quantised.h"
 

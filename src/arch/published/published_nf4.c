@@ -7,7 +7,7 @@
  * the second line where scales are quantised, too. It could say anything: whatever is not as expected is
  * refused, because codes would mean something else.
  */
-#include "arch/published_nf4.h"
+#include "arch/published/published_nf4.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Parts of a matrix in a file: wide types first, and nf4's text padded, so that what follows is aligned. */
-#include "arch/published_write.h"
+#include "arch/published/published_write.h"
 
 #include <stdio.h>
 #include <string.h>

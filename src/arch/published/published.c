@@ -1,12 +1,12 @@
 /* The parts of a published weight: their names, and whether they fit. */
-#include "arch/published.h"
+#include "arch/published/published.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "arch/arch.h"
-#include "arch/published_nf4.h"
+#include "arch/published/published_nf4.h"
 
 // ------------------------------------------------------------------ names
 

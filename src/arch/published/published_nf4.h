@@ -2,7 +2,7 @@
 #ifndef MT_ARCH_PUBLISHED_NF4_H
 #define MT_ARCH_PUBLISHED_NF4_H
 
-#include "arch/published.h"
+#include "arch/published/published.h"
 
 /* Fills `offset`, and the matrix where scales are nested; MT_ERR_FORMAT with a sentence where a part is
  * missing or says something else. */

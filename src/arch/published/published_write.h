@@ -3,7 +3,7 @@
 #ifndef MT_ARCH_PUBLISHED_WRITE_H
 #define MT_ARCH_PUBLISHED_WRITE_H
 
-#include "arch/published.h"
+#include "arch/published/published.h"
 #include "formats/safetensors/checkpoint_writer.h"
 
 /*
