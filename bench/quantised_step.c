@@ -129,10 +129,11 @@ int main(int argc, char **argv)
     }
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);
-    struct lora_step step = {.tokens = number(argc, argv, 2, 4096),
-                             .length = number(argc, argv, 3, 512),
-                             .rank = number(argc, argv, 4, 32),
-                             .rounds = number(argc, argv, 5, 3)};
+    struct lora_step step = {0};
+    step.tokens = number(argc, argv, 2, 4096);
+    step.length = number(argc, argv, 3, 512);
+    step.rank = number(argc, argv, 4, 32);
+    step.rounds = number(argc, argv, 5, 3);
     if (step.rounds < 1 || step.rounds > MOST_ROUNDS) step.rounds = 3;
     int threads = number(argc, argv, 6, 0);
     enum mt_status status = MT_OK;

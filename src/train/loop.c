@@ -135,6 +135,8 @@ static enum mt_status evaluate(struct mt_trainer *trainer, bool *better)
 
 static enum mt_status write_checkpoint(struct mt_trainer *trainer, const void *folder)
 {
+    enum mt_status status = mt_run_folder_make_checkpoints(&trainer->folder);
+    if (status != MT_OK) return status;
     return mt_state_save(trainer->device, folder, &trainer->numbers, &trainer->tensors,
                          trainer->settings_text);
 }

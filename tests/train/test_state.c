@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/files/folder.h"
 #include "ops/device.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
@@ -49,6 +50,7 @@ static void open_bench(struct bench *b, void **state, const struct mt_arch *mode
     (void)workplace_path(b->place, "checkpoints", b->folder, sizeof b->folder);
     assert_int_equal(small_model_make(b->place, small_model_config(model), MT_HF_BFLOAT16, 3), 0);
     mt_context_init(&b->run.ctx, NULL);
+    assert_int_equal(mt_folder_make(&b->run.ctx, b->folder), MT_OK);
     assert_int_equal(mt_objective_config_method(&b->run.ctx, "paper", &b->method), MT_OK);
     assert_int_equal(mt_objective_config_set(&b->run.ctx, &b->method, "bias_rule", "sign"), MT_OK);
     options.objective = &b->method;

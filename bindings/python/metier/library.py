@@ -30,7 +30,7 @@ class Grown(ctypes.Structure):
 class Context(ctypes.Structure):
     _fields_ = [("allocate", c_void_p), ("release", c_void_p), ("self", c_void_p), ("live_bytes", c_size_t),
                 ("peak_bytes", c_size_t), ("forbidden_phase", c_char_p), ("message", c_char * MESSAGE_BYTES),
-                ("room", Grown)]
+                ("limit_bytes", c_size_t), ("room", Grown)]
 
 
 class Place(ctypes.Structure):

@@ -18,8 +18,9 @@
 #include "base/files/folder_lock.h"
 #include "formats/fingerprint.h"
 
-#define LOCK_NAME   "lock"
-#define CONFIG_NAME "config.yaml"
+#define LOCK_NAME        "lock"
+#define CONFIG_NAME      "config.yaml"
+#define CHECKPOINTS_NAME "checkpoints"
 
 static enum mt_status join(struct mt_arena *arena, const char *directory, const char *name,
                            const char *ending, const char **path)
@@ -49,7 +50,7 @@ enum mt_status mt_run_folder_name(struct mt_context *ctx, const char *path, cons
     status = join(arena, copy, CONFIG_NAME, "", &folder->config);
     if (status == MT_OK) status = join(arena, copy, LOCK_NAME, "", &folder->lock_path);
     if (status == MT_OK) status = join(arena, copy, MT_FINGERPRINT_FILE, "", &folder->inputs);
-    if (status == MT_OK) status = join(arena, copy, "checkpoints", "", &folder->checkpoints);
+    if (status == MT_OK) status = join(arena, copy, CHECKPOINTS_NAME, "", &folder->checkpoints);
     if (status == MT_OK) status = join(arena, copy, result, "", &folder->result);
     if (status == MT_OK) status = join(arena, copy, result, "-best", &folder->best);
     return status;
@@ -65,7 +66,7 @@ bool mt_run_folder_has(const char *path)
  * which may have come first, are no harm. */
 static bool is_taken(const char *name)
 {
-    static const char *const names[] = {CONFIG_NAME,   "metrics.jsonl",      "tensorboard", "checkpoints",
+    static const char *const names[] = {CONFIG_NAME,   "metrics.jsonl",      "tensorboard", CHECKPOINTS_NAME,
                                         "adapter",     "adapter-best",       "model",       "model-best",
                                         "config.json", "adapter_config.json"};
     static const char weights[] = ".safetensors";
@@ -162,6 +163,18 @@ enum mt_status mt_run_folder_open(struct mt_run_folder *folder)
     if (status == MT_OK) status = mt_run_folder_check(folder);
     if (status == MT_OK) status = sweep(folder);
     return status;
+}
+
+enum mt_status mt_run_folder_make_checkpoints(const struct mt_run_folder *folder)
+{
+    if (folder->held == MT_FOLDER_UNLOCKED) return mt_folder_make(folder->ctx, folder->checkpoints);
+    // Within what this run holds: another folder may have its name by now.
+    if (mkdirat(folder->held, CHECKPOINTS_NAME, 0777) == 0) {
+        (void)fsync(folder->held); // some file systems cannot, and keep it all the same
+        return MT_OK;
+    }
+    if (errno == EEXIST) return MT_OK;
+    return mt_file_fail(folder->ctx, folder->checkpoints, "make the folder", errno);
 }
 
 enum mt_status mt_run_folder_check(const struct mt_run_folder *folder)

@@ -41,6 +41,9 @@ enum mt_status mt_run_folder_name(struct mt_context *ctx, const char *path, cons
  */
 enum mt_status mt_run_folder_open(struct mt_run_folder *folder);
 
+/* The folder of checkpoints, if it is not there: in the folder this run holds, whatever has its name now. */
+enum mt_status mt_run_folder_make_checkpoints(const struct mt_run_folder *folder);
+
 /*
  * Refuses to go on where the folder is not this run's any more: removed or moved, made anew, or emptied and
  * taken by another run. To be asked before anything is written there. Without a lock (a plan, another rank)

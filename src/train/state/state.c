@@ -84,8 +84,7 @@ enum mt_status mt_state_save(struct mt_device *device, const char *folder,
     mt_state_folder_name(numbers->step, name);
     enum mt_status status = mt_state_tensors_list(ctx, tensors, false, &list);
     if (status != MT_OK) return status;
-    status = mt_folder_make(ctx, folder);
-    if (status == MT_OK) status = mt_path_join(ctx, folder, name, &target);
+    status = mt_path_join(ctx, folder, name, &target);
     if (status == MT_OK) status = write_folder(device, target, &list, &manifest);
     if (status == MT_OK) status = mt_state_set_aside(ctx, folder, numbers->step);
     mt_path_release(ctx, target);

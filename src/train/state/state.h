@@ -45,11 +45,11 @@ struct mt_run_tensors {
 };
 
 /*
- * Writes folder/step-NNNNNNNN; the folder is made if its parent is there. A checkpoint of the same step is
- * replaced. Checkpoints of later steps belong to a past that was given up (a newest one that could not be
- * read, a restart from an earlier one): they are kept, but renamed to step-NNNNNNNN.superseded, so that no
- * run resumes from them. After a failure everything is as before. Where experts are spread over ranks, the
- * other ranks serve meanwhile (model/params/shards.h).
+ * Writes folder/step-NNNNNNNN; the folder is there. A checkpoint of the same step is replaced. Checkpoints of
+ * later steps belong to a past that was given up (a newest one that could not be read, a restart from an
+ * earlier one): they are kept, but renamed to step-NNNNNNNN.superseded, so that no run resumes from them.
+ * After a failure everything is as before. Where experts are spread over ranks, the other ranks serve
+ * meanwhile (model/params/shards.h).
  */
 enum mt_status mt_state_save(struct mt_device *device, const char *folder,
                              const struct mt_run_numbers *numbers, const struct mt_run_tensors *tensors,
