@@ -300,14 +300,15 @@ bool mt_quantise_threaded(enum mt_dtype dtype, const void *values, struct mt_qua
 {
     const struct source source = {.dtype = dtype, .values = values};
     int64_t units = units_of(matrix);
-    bool finite = true;
-#pragma omp parallel for num_threads(threads) schedule(static) reduction(&& : finite)
+    int refused = 0; // no reduction: clang's would show a symbol of its own in the library
+#pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t unit = 0; unit < units; unit++) {
-        bool of_unit = quantise_unit(&source, matrix, unit);
-        finite = finite && of_unit;
+        if (quantise_unit(&source, matrix, unit)) continue;
+#pragma omp atomic write
+        refused = 1;
     }
     bool nested = matrix->format == MT_QUANTISED_NF4 && matrix->scales.dtype == MT_U8;
-    return finite && (!nested || nest_scales(&source, matrix));
+    return refused == 0 && (!nested || nest_scales(&source, matrix));
 }
 
 bool mt_quantise(enum mt_dtype dtype, const void *values, struct mt_quantised *matrix)
