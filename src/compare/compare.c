@@ -107,8 +107,10 @@ static enum mt_status check_cells(struct mt_comparison *comparison)
     return mt_cell_check_shared(&comparison->job, comparison->cell, comparison->settings->methods);
 }
 
-/* What is not done, among the ranks in turn; or all of it, where they train together. */
-static enum mt_status share_jobs(struct mt_comparison *comparison)
+/* What is not done, among the ranks in turn; or all of it, where they train together. Shares that start at
+ * different times see different things done: theirs goes by the place among all. */
+static enum mt_status share_jobs(struct mt_comparison *comparison,
+                                 const struct mt_comparison_options *options)
 {
     enum mt_status status = MT_OK;
     size_t jobs = mt_comparison_jobs(comparison);
@@ -116,9 +118,10 @@ static enum mt_status share_jobs(struct mt_comparison *comparison)
     comparison->mine = mt_arena_array(&comparison->arena, jobs, sizeof *comparison->mine, &status);
     for (size_t i = 0; i < jobs && status == MT_OK; i++) {
         if (mt_comparison_job(comparison, i)->result.complete) continue;
-        comparison->mine[i] =
-            comparison->job.ranks != NULL ||
-            open % (size_t)mt_comm_size(comparison->comm) == (size_t)mt_comm_rank(comparison->comm);
+        comparison->mine[i] = comparison->job.ranks != NULL ||
+                              (options->shares > 0 ? i % options->shares == options->share
+                                                   : open % (size_t)mt_comm_size(comparison->comm) ==
+                                                         (size_t)mt_comm_rank(comparison->comm));
         open++;
     }
     comparison->kept = jobs - open;
@@ -166,7 +169,7 @@ enum mt_status mt_comparison_open(struct mt_context *ctx, const struct mt_compar
     if (status == MT_OK) status = check_cells(comparison);
     for (size_t i = 0; status == MT_OK && i < mt_comparison_jobs(comparison); i++)
         status = mt_cell_read(&comparison->job, mt_comparison_job(comparison, i));
-    if (status == MT_OK) status = share_jobs(comparison);
+    if (status == MT_OK) status = share_jobs(comparison, options);
     return status == MT_OK ? mt_comparison_read_device(comparison) : status;
 }
 

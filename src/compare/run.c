@@ -112,7 +112,7 @@ static enum mt_status prepare(struct mt_comparison *comparison, FILE *terminal, 
     return status;
 }
 
-/* The first rank: what the others have made, and what they failed at. */
+/* The first rank, or a share: what the others have made, and what they failed at. */
 static enum mt_status gather_cells(struct mt_comparison *comparison)
 {
     enum mt_status status = MT_OK;
@@ -121,6 +121,7 @@ static enum mt_status gather_cells(struct mt_comparison *comparison)
         if (cell->result.complete || mt_comparison_owns(comparison, i)) continue;
         status = mt_cell_read(&comparison->job, cell);
         if (status == MT_OK) status = mt_cell_failure_read(&comparison->job, cell);
+        comparison->absent += cell->result.complete || cell->failure != NULL ? 0 : 1;
     }
     return status;
 }
@@ -168,7 +169,7 @@ enum mt_status mt_comparison_run(struct mt_comparison *comparison,
     mt_comm_max_i64(comm, ended, 2);
     *interrupted = ended[0] != 0;
     *signal = (int)ended[1];
-    if (first && mt_comm_size(comm) > 1) status = gather_cells(comparison);
+    if (first && (mt_comm_size(comm) > 1 || options->shares > 0)) status = gather_cells(comparison);
     comparison->failed = count_failed(comparison);
     return mt_comm_agree(comm, ctx, status);
 }
