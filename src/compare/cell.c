@@ -545,7 +545,10 @@ static enum mt_status finish(const struct mt_cell_job *job, struct mt_cell *cell
     enum mt_status status = mt_folder_check(job->ctx, job->settings->out, job->held);
     if (status == MT_OK) status = write_inputs(job, cell, inputs);
     if (status == MT_OK) status = mt_cell_file_write(job, cell, identity);
-    return status == MT_OK ? mt_cell_evaluate(job, cell, training, identity, interrupted, signal) : status;
+    if (status == MT_OK) status = mt_cell_evaluate(job, cell, training, identity, interrupted, signal);
+    if (status != MT_OK || *interrupted || cell->base || job->settings->keep == MT_COMPARE_KEEP_RUNS)
+        return status;
+    return mt_folder_remove(job->ctx, training->out);
 }
 
 /* A signal may have reached the first rank alone, while it evaluated. */

@@ -109,6 +109,10 @@ expect 2 "there is no method 'pepper'" compare "$place/compare.yaml" "methods=[a
     done
     expect 0 "of 4 cells, 0 trained and measured now, 4 before" compare "$place/compare.yaml" out="$place/shares" $js --quiet
     same whole shares
+    expect 0 "$place/figures/report.html" compare "$place/compare.yaml" out="$place/figures" keep=figures $js --quiet
+    same whole figures
+    [ -z "$(find "$place/figures" -name '*.safetensors')" ] && [ -n "$(find "$place/whole" -name '*.safetensors')" ]
+    result $? "keep=figures keeps runs, or keep=runs does not"
     expect 0 "1 cell is for other shares to do, not there yet" compare "$place/compare.yaml" out="$place/halves" "seeds=[1]" \
         --share 1/2 $js --quiet
     for share in 0/2 3/2 1 1/ 1/x -1/2 '1/2 '; do

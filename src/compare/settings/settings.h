@@ -85,6 +85,12 @@ struct mt_compare_grid {
     struct mt_compare_axis alpha, beta, gamma;
 };
 
+/* What stays of a cell once it is complete, in the order of the key's words. */
+enum mt_compare_keep {
+    MT_COMPARE_KEEP_RUNS,
+    MT_COMPARE_KEEP_FIGURES, // cell.json and what was answered, not the adapter
+};
+
 /* What ranks of mpirun do, in the order of the key's words. */
 enum mt_compare_ranks {
     MT_COMPARE_RANKS_SHARE, // each its part of the cells, alone
@@ -123,6 +129,7 @@ struct mt_compare_settings {
     const char *device;                    // device
     int64_t threads;                       // threads
     enum mt_compare_ranks ranks;           // ranks
+    enum mt_compare_keep keep;             // keep
 };
 
 /* Reads a file and the words over it; refuses as "FILE:LINE: ..." with the nearest valid key. */

@@ -10,6 +10,7 @@
 #define MOST_NAME       64
 
 _Static_assert(sizeof(enum mt_compare_ranks) == sizeof(int), "choices are stored as int");
+_Static_assert(sizeof(enum mt_compare_keep) == sizeof(int), "choices are stored as int");
 
 #define AT(field)     offsetof(struct mt_compare_settings, field)
 #define DOMAIN(field) offsetof(struct mt_compare_domain, field)
@@ -310,6 +311,8 @@ static const struct mt_key_row rows[] = {
      .meaning = "0: as many as the machine has", .most = 4096},
     {"ranks", MT_KEY_CHOICE, AT(ranks), "share|each", "share",
      .meaning = "what ranks of mpirun do: share the cells between them, or train each of them together"},
+    {"keep", MT_KEY_CHOICE, AT(keep), "runs|figures", "runs",
+     .meaning = "what stays of a cell that is done: its run with the adapter, too, or its figures alone"},
     {0},
 };
 
