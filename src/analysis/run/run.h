@@ -54,6 +54,7 @@ struct mt_analysis_side {
     struct mt_collector *collector[MT_ANALYSIS_FILES + 1];
     struct mt_figures figures[MT_ANALYSIS_FILES + 1];
     float *router; // [layers][n,d], in the arena: the routers' weights, where drift is wanted
+    struct mt_coupling_figures *coupling; // [layers], in the arena; NULL of the base
 };
 
 struct mt_analysis {
