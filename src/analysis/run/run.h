@@ -107,6 +107,7 @@ struct mt_expert_rule {
     double threshold;    // of those who proposed the rule
     bool by_weight;      // the score is the mean weight after top-k, else the load
     bool counts;         // the threshold is a share of the experts, else of the score
+    bool least;          // the lowest are chosen, not the highest
 };
 
 /* NULL: there is none of that name. */
