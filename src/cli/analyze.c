@@ -131,7 +131,7 @@ static enum mt_status check_rule(struct asked *asked, const struct cli_call *cal
     if (asked->select == NULL) return cli_refuse_void(call, needless, 1);
     asked->rule = mt_expert_rule_named(asked->select);
     if (asked->rule == NULL)
-        return mt_fail(ctx, MT_ERR_USAGE, "--select-experts is '%s', expected gate, token or sieve",
+        return mt_fail(ctx, MT_ERR_USAGE, "--select-experts is '%s', expected gate, token, sieve or least",
                        asked->select);
     if (!cli_is_given(call, "--threshold")) asked->threshold = asked->rule->threshold;
     if (!(asked->threshold > 0.0 && asked->threshold <= 1.0))
@@ -252,9 +252,11 @@ static enum mt_status run_verb(struct cli_call *call)
          "rows as training reads them, or text; may come several times"},
         {"--out", CLI_TEXT, &asked.out, "DIR", "where analysis.json goes; with --select-experts a file"},
         {"--select-experts", CLI_TEXT, &asked.select, "RULE",
-         "write the experts of every layer for train's key experts: gate or token (ESFT), sieve"},
+         "write experts of every layer: gate or token (ESFT), sieve, for train's key experts; least, for "
+         "eval's "
+         "--prune"},
         {"--threshold", CLI_REAL, &asked.threshold, "P",
-         "what they reach: of all weights (gate: 0.1), slots (token: 0.2), experts (sieve: 0.25)"},
+         "what they reach: of all weights (gate: 0.1), slots (token: 0.2), experts (sieve, least: 0.25)"},
         {"--tokens", CLI_INTEGER, &asked.analysis.tokens, "N", "of each domain (20000)"},
         {"--length", CLI_INTEGER, &asked.analysis.length, "N", "tokens of a sequence at the most (512)"},
         {"--template", CLI_TEXT, &asked.analysis.template_name, "NAME",

@@ -20,6 +20,14 @@
 
 #define MT_COMPARE_DEVICE_BYTES 64
 
+/* What is looked at of a probe (struct mt_cell_probe). */
+enum mt_probe_part {
+    MT_PROBE_ACCURACY,
+    MT_PROBE_LOSS,
+    MT_PROBE_CHANGE, // its accuracy less that of the same cell as it was at the end, whole
+    MT_PROBE_PARTS
+};
+
 struct mt_comparison {
     struct mt_context *ctx;                     // borrowed
     const struct mt_compare_settings *settings; // borrowed
@@ -28,8 +36,9 @@ struct mt_comparison {
     struct mt_comm *comm; // borrowed, or of this process alone
     bool own_comm;
     struct mt_compare_tasks tasks; // benchmarks: the columns beside the fixed figures
-    struct mt_compare_figure_row task_row[MT_COMPARE_MOST_TASKS]; // how each is shown
-    struct mt_task_judge judge;                                   // of their programs
+    struct mt_compare_figure_row task_row[MT_COMPARE_MOST_TASKS];                       // how each is shown
+    struct mt_task_judge judge;                                                         // of their programs
+    struct mt_compare_figure_row probe_row[2 * MT_COMPARE_MOST_PROBES][MT_PROBE_PARTS]; // summary.h
     struct mt_cell *base; // [bases], in the arena: of each model, where there are benchmarks
     size_t bases;
     struct mt_cell *cell; // [cells], in the arena: seed by seed, model by model, domain by domain, method by

@@ -2,18 +2,16 @@
 #include "compare/measure.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "analysis/affinity.h"
 #include "analysis/pca.h"
-#include "metier/buffer.h"
+#include "analysis/run/weights.h"
+#include "compare/answers.h"
 #include "model/collect.h"
-#include "train/data/corpus.h"
 
-#define LOGIT_NUMBERS ((int64_t)1 << 24) // computed at once, unless one sequence has more
-#define BATCH_TOKENS  2048               // of MaxVio over batches: about what a training step has
-#define SHOWN_EXPERTS 6                  // of the picture of tokens
-#define SAMPLING_SEED 1                  // the same tokens are looked at in every cell
+#define BATCH_TOKENS  2048  // of MaxVio over batches: about what a training step has
+#define PATH_TOKENS   65536 // that are followed through the layers
+#define SHOWN_EXPERTS 6     // of the picture of tokens
 
 struct measuring {
     const struct mt_cell_job *job;
@@ -22,82 +20,12 @@ struct measuring {
     struct mt_model *model;
     struct mt_device *device;
     struct mt_collector_options options; // but for vectors and stream
-    int64_t batch_tokens;
-    struct mt_buffer logits; // f32 [batch_tokens,V], on the device
-    float *host;             // f32 [batch_tokens,V]: the logits, downloaded
-    size_t host_bytes;
+    struct mt_answering answering;
     struct mt_collector *collector[MT_COMPARE_MOST_DOMAINS];
     struct mt_figures figures[MT_COMPARE_MOST_DOMAINS];
 };
 
-// ------------------------------------------------------------------ answers
-
-/* The first of the largest. */
-static int32_t most_likely(const float *logits, int64_t vocabulary)
-{
-    int64_t best = 0;
-    for (int64_t i = 1; i < vocabulary; i++) {
-        if (logits[i] > logits[best]) best = i;
-    }
-    return (int32_t)best;
-}
-
-/* Sequences of the batch whose every label is the most likely token. */
-static int64_t count_solved(const struct mt_batch *batch, const float *logits, int64_t vocabulary)
-{
-    int64_t solved = 0;
-    for (int64_t b = 0; b < batch->sequences; b++) {
-        bool right = true;
-        for (int64_t t = batch->offsets[b]; t < batch->offsets[b + 1] && right; t++) {
-            if (batch->labels[t] < 0) continue;
-            right = most_likely(logits + t * vocabulary, vocabulary) == batch->labels[t];
-        }
-        solved += right ? 1 : 0;
-    }
-    return solved;
-}
-
-struct answers {
-    int64_t problems, solved, labels;
-    double loss; // sum over labels
-};
-
-static enum mt_status run_batch(struct measuring *m, struct mt_batch *batch, struct answers *answers)
-{
-    struct mt_model_loss loss;
-    int64_t vocabulary = mt_model_description(m->model)->vocabulary;
-    batch->progress = 1.0;
-    batch->loss_only = true;
-    enum mt_status status = mt_model_forward(m->model, batch, &loss);
-    if (status != MT_OK) return status;
-    struct mt_tensor logits = mt_tensor_2d(m->logits.data, MT_F32, batch->tokens, vocabulary);
-    status = mt_model_logits(m->model, &logits);
-    if (status == MT_OK)
-        status = mt_device_download(m->device, m->host, logits.data,
-                                    (size_t)(batch->tokens * vocabulary) * sizeof(float));
-    if (status != MT_OK) return status;
-    answers->problems += batch->sequences;
-    answers->solved += count_solved(batch, m->host, vocabulary);
-    answers->labels += loss.labels;
-    answers->loss += loss.task * (double)loss.labels;
-    return MT_OK;
-}
-
-/* Every problem of the file once. */
-static enum mt_status run_batches(struct measuring *m, struct mt_batches *batches, struct answers *answers)
-{
-    while (true) {
-        struct mt_step step;
-        enum mt_status status = mt_batches_next(batches, &step);
-        if (status != MT_OK || step.epoch > 0) return status;
-        for (size_t i = 0; i < step.micro_batches && status == MT_OK; i++) {
-            struct mt_batch batch = {0};
-            mt_batches_micro(batches, i, &batch);
-            status = run_batch(m, &batch, answers);
-        }
-        if (status != MT_OK) return status;
-    }
-}
+// ------------------------------------------------------------------ domains
 
 static enum mt_status make_collector(struct measuring *m, size_t domain)
 {
@@ -106,6 +34,7 @@ static enum mt_status make_collector(struct measuring *m, size_t domain)
     if (domain == m->cell->domain) {
         options.inputs = sample;
         options.outputs = (sample + options.slots - 1) / options.slots;
+        options.choices = PATH_TOKENS;
     } else {
         options.width = 0;
     }
@@ -115,37 +44,14 @@ static enum mt_status make_collector(struct measuring *m, size_t domain)
 
 static enum mt_status run_domain(struct measuring *m, size_t domain, struct mt_cell_result *result)
 {
-    const struct mt_cell_job *job = m->job;
-    struct mt_corpus corpus = {0};
-    struct answers answers = {0};
-    struct mt_train_source source = {.weight = 1.0};
-    enum mt_status status = mt_cell_data(job, &job->settings->domain[domain], true, &source.path);
+    const char *path = NULL;
+    struct mt_answers answers = {0};
+    enum mt_status status = mt_cell_data(m->job, &m->job->settings->domain[domain], true, &path);
     if (status == MT_OK) status = make_collector(m, domain);
+    if (status == MT_OK) status = mt_answering_run(&m->answering, path, 0, m->collector[domain], &answers);
     if (status != MT_OK) return status;
-    const struct mt_train_settings reading = {.model = m->training->model,
-                                              .tokenizer = m->training->tokenizer,
-                                              .sources = &source,
-                                              .source_count = 1,
-                                              .template_name = m->training->template_name,
-                                              .template_options = m->training->template_options,
-                                              .template_date = m->training->template_date,
-                                              .max_length = m->training->max_length,
-                                              .batching = MT_LAYOUT_PACKED,
-                                              .examples = m->training->examples,
-                                              .tokens = m->batch_tokens,
-                                              .seed = SAMPLING_SEED};
-    status = mt_corpus_open(job->ctx, &reading, mt_model_description(m->model)->config, job->templates,
-                            job->log, &corpus);
-    if (status == MT_OK) {
-        mt_model_collect(m->model, m->collector[domain]);
-        status = run_batches(m, corpus.training, &answers);
-        mt_model_collect(m->model, NULL);
-    }
-    mt_corpus_close(&corpus);
-    if (status != MT_OK) return status;
-    result->accuracy[domain] =
-        answers.problems > 0 ? (double)answers.solved / (double)answers.problems : (double)NAN;
-    result->loss[domain] = answers.labels > 0 ? answers.loss / (double)answers.labels : (double)NAN;
+    result->accuracy[domain] = mt_answers_accuracy(&answers);
+    result->loss[domain] = mt_answers_loss(&answers);
     return MT_OK;
 }
 
@@ -203,15 +109,27 @@ static double mean_of_others(const struct measuring *m, const double *value)
     return domains > 1 ? sum / (double)(domains - 1) : (double)NAN;
 }
 
+/* What the weights of routers and experts say, put beside the domain's own figures. */
+static enum mt_status look_at_weights(struct measuring *m)
+{
+    void *memory = NULL;
+    enum mt_status status = mt_arena_allocate(
+        m->job->arena, (size_t)m->options.layers * sizeof(struct mt_coupling_figures), &memory);
+    if (status == MT_OK) status = mt_model_coupling(m->model, memory);
+    if (status == MT_OK) mt_figures_take_coupling(&m->figures[m->cell->domain], memory);
+    return status;
+}
+
 static enum mt_status take_figures(struct measuring *m, struct mt_cell_result *result)
 {
     const struct mt_compare_settings *settings = m->job->settings;
     const struct mt_geometry_options geometry = {
-        .neighbours = (int)settings->neighbours, .seed = SAMPLING_SEED, .threads = (int)m->job->threads};
+        .neighbours = (int)settings->neighbours, .seed = MT_ANSWERING_SEED, .threads = (int)m->job->threads};
     enum mt_status status = MT_OK;
     for (size_t d = 0; d < settings->domains && status == MT_OK; d++)
         status =
             mt_collector_finish(m->collector[d], d == m->cell->domain ? &geometry : NULL, &m->figures[d]);
+    if (status == MT_OK) status = look_at_weights(m);
     if (status != MT_OK) return status;
     const struct mt_layer_figures *own = &m->figures[m->cell->domain].mean;
     double *figure = result->figure;
@@ -229,6 +147,15 @@ static enum mt_status take_figures(struct measuring *m, struct mt_cell_result *r
     figure[MT_COMPARE_RV_TOKEN] = own->rv_token;
     figure[MT_COMPARE_RV_EXPERT] = own->rv_expert;
     figure[MT_COMPARE_ABS_COS] = own->abs_cos;
+    figure[MT_COMPARE_GINI] = own->gini;
+    figure[MT_COMPARE_LOAD_MIN] = own->load_min;
+    figure[MT_COMPARE_LOAD_MAX] = own->load_max;
+    figure[MT_COMPARE_PATH_ENTROPY] = own->path.entropy;
+    figure[MT_COMPARE_PATH_INFORMATION] = own->path.information;
+    figure[MT_COMPARE_ROUTER_COS] = own->coupling.row_cos;
+    figure[MT_COMPARE_ROUTER_ABS_COS] = own->coupling.row_abs_cos;
+    figure[MT_COMPARE_ERC_DIAGONAL] = own->coupling.diagonal;
+    figure[MT_COMPARE_ERC_DOMINANCE] = own->coupling.dominance;
     status = take_shares(m, result);
     return status == MT_OK ? measure_information(m, &figure[MT_COMPARE_INFORMATION]) : status;
 }
@@ -259,7 +186,7 @@ static enum mt_status draw_tokens(struct measuring *m, struct mt_cell_result *re
     enum mt_status status =
         mt_arena_allocate(m->job->arena, MT_COMPARE_MOST_POINTS * sizeof(struct mt_cell_point), &memory);
     if (status == MT_OK)
-        status = mt_pca_find(m->job->ctx, kept.vectors, kept.count, kept.width, 2, SAMPLING_SEED, &pca);
+        status = mt_pca_find(m->job->ctx, kept.vectors, kept.count, kept.width, 2, MT_ANSWERING_SEED, &pca);
     if (status != MT_OK) return status;
     result->point = memory;
     result->point_layer = figures->number;
@@ -286,15 +213,8 @@ static enum mt_status prepare(struct measuring *m)
     if (!mt_collector_options_of(desc, memory, &m->options))
         return mt_fail(m->job->ctx, MT_ERR_USAGE, "%s: no layer has experts", m->training->model);
     m->options.batch_tokens = BATCH_TOKENS;
-    m->options.seed = SAMPLING_SEED;
-    m->batch_tokens = LOGIT_NUMBERS / desc->vocabulary;
-    if (m->batch_tokens < m->training->max_length) m->batch_tokens = m->training->max_length;
-    if (m->batch_tokens > m->training->tokens) m->batch_tokens = m->training->tokens;
-    m->host_bytes = (size_t)(m->batch_tokens * desc->vocabulary) * sizeof(float);
-    memory = NULL;
-    status = mt_allocate_array(m->job->ctx, 1, m->host_bytes, &memory);
-    m->host = memory;
-    return status == MT_OK ? mt_device_buffer_create(m->device, m->host_bytes, &m->logits) : status;
+    m->options.seed = MT_ANSWERING_SEED;
+    return mt_answering_open(m->job, m->training, m->model, &m->answering);
 }
 
 enum mt_status mt_cell_measure(const struct mt_cell_job *job, const struct mt_cell *cell,
@@ -310,7 +230,6 @@ enum mt_status mt_cell_measure(const struct mt_cell_job *job, const struct mt_ce
         mt_figures_free(&m.figures[d]);
         mt_collector_destroy(m.collector[d]);
     }
-    mt_buffer_release(&m.logits);
-    mt_release(job->ctx, m.host, m.host_bytes);
+    mt_answering_close(&m.answering);
     return status;
 }

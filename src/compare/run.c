@@ -1,6 +1,8 @@
 /* The cells that are not done, one after the other; those that fail once more. */
 #include <string.h>
 
+#include <inttypes.h>
+
 #include "arch/config.h"
 #include "base/files/folder.h"
 #include "base/files/folder_lock.h"
@@ -86,7 +88,15 @@ static enum mt_status check_models(const struct mt_comparison *comparison)
     for (size_t i = 0; i < settings->models && status == MT_OK; i++) {
         struct mt_hf_config config;
         status = mt_hf_config_read_folder(comparison->ctx, settings->model[i].path, &config);
-        if (status == MT_OK) mt_hf_config_free(&config);
+        if (status != MT_OK) break;
+        const struct mt_compare_probes *prune = &settings->prune;
+        int64_t most = prune->count > 0 ? prune->value[prune->count - 1] : 0; // they rise
+        if (most > 0 && config.experts - most < config.experts_per_token)
+            status = mt_fail(comparison->ctx, MT_ERR_USAGE,
+                             "%s: prune has %" PRId64 ", but the model has %" PRId64
+                             " experts, of which a token gets %" PRId64,
+                             settings->model[i].path, most, config.experts, config.experts_per_token);
+        mt_hf_config_free(&config);
     }
     return status;
 }

@@ -54,6 +54,7 @@ struct mt_analysis_side {
     struct mt_collector *collector[MT_ANALYSIS_FILES + 1];
     struct mt_figures figures[MT_ANALYSIS_FILES + 1];
     float *router; // [layers][n,d], in the arena: the routers' weights, where drift is wanted
+    struct mt_coupling_figures *coupling; // [layers], in the arena; NULL of the base
 };
 
 struct mt_analysis {
@@ -106,6 +107,7 @@ struct mt_expert_rule {
     double threshold;    // of those who proposed the rule
     bool by_weight;      // the score is the mean weight after top-k, else the load
     bool counts;         // the threshold is a share of the experts, else of the score
+    bool least;          // the lowest are chosen, not the highest
 };
 
 /* NULL: there is none of that name. */
