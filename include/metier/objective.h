@@ -94,6 +94,9 @@ struct mt_objective_config {
     double jitter;         // of the router's input; 0: none
     bool allow_indirect;   // liveness: be content with a path through lower layers
     uint64_t seed;
+    double erc_alpha; // of L_erc: how strong others' responses may be, as a multiple of the own
+    double erc_noise; // of L_erc: of the router's rows, as a share of what keeps them apart; 0: none
+    bool sp_squared;  // L_sp on squared cosines
 };
 
 /* A row of the methods table. */
@@ -141,6 +144,8 @@ enum mt_term_path {
     MT_PATH_LOGITS,        // the router, and through its input everything below
     MT_PATH_OUTPUTS,       // the experts, and through their input everything below
     MT_PATH_ROUTER_WEIGHT, // the router's weight alone
+    MT_PATH_INNER,         // the experts' gate and up projections, and through their input everything below
+    MT_PATH_GATES,         // the router's weight and the experts' gate projections alone
 };
 
 /* A key that shapes a term, for lists of methods. */
@@ -179,6 +184,8 @@ enum mt_term_needs {
     MT_NEEDS_SEQUENCES = 16,    // which tokens are of one sequence
     MT_NEEDS_NEIGHBOURS = 32,  // records of the MoE layers before and after: logits, scores, choices, weights
     MT_NEEDS_ALL_OUTPUTS = 64, // the outputs of all experts on all tokens: n/k times the experts' work
+    MT_NEEDS_INNER_GRAM = 128, // Gram matrices of the tokens' SwiGLU activations
+    MT_NEEDS_PROXIES = 256,    // what all experts' gate projections make of the router's rows
 };
 int mt_objective_needs(const struct mt_objective_config *config);
 
@@ -287,6 +294,8 @@ struct mt_layer_paths {
     bool router;  // the router's weight or its adapter
     bool experts; // any routed expert
     bool below;   // anything whose change moves this layer's input
+    bool inner;   // the gate or up projection of any routed expert
+    bool gates;   // the gate projection of any routed expert
 };
 
 /*

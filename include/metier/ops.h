@@ -694,6 +694,11 @@ struct mt_logit_summary_args {
     X(router_orth_backward)                                                                                  \
     X(ortho_forward)                                                                                         \
     X(ortho_backward)                                                                                        \
+    X(row_noise)                                                                                             \
+    X(dominance_forward)                                                                                     \
+    X(dominance_backward)                                                                                    \
+    X(joint_mass_forward)                                                                                    \
+    X(joint_mass_backward)                                                                                   \
     X(slot_drop)
 
 enum mt_op {

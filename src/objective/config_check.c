@@ -20,9 +20,15 @@ static enum mt_status check_strengths(struct mt_context *ctx, const struct mt_ob
         const char *name;
         double value;
     } strengths[] = {
-        {"eps", c->ortho_epsilon},           {"tau_gate", c->gate}, {"bias_rate", c->bias_rate},
-        {"capacity", c->capacity_factor},    {"jitter", c->jitter}, {"drop_threshold", c->drop_threshold},
+        {"eps", c->ortho_epsilon},
+        {"tau_gate", c->gate},
+        {"bias_rate", c->bias_rate},
+        {"capacity", c->capacity_factor},
+        {"jitter", c->jitter},
+        {"drop_threshold", c->drop_threshold},
         {"running_decay", c->running_decay},
+        {"erc_alpha", c->erc_alpha},
+        {"erc_noise", c->erc_noise},
     };
     for (size_t i = 0; i < sizeof strengths / sizeof strengths[0]; i++) {
         if (is_strength(strengths[i].value)) continue;
@@ -31,6 +37,9 @@ static enum mt_status check_strengths(struct mt_context *ctx, const struct mt_ob
     }
     if (c->running_decay >= 1.0) {
         return mt_fail(ctx, MT_ERR_USAGE, "running_decay is %g, expected less than 1", c->running_decay);
+    }
+    if (c->erc_noise > 1.0) {
+        return mt_fail(ctx, MT_ERR_USAGE, "erc_noise is %g, expected 1 at the most", c->erc_noise);
     }
     if (c->jitter >= 1.0) {
         return mt_fail(ctx, MT_ERR_USAGE, "jitter is %g, expected less than 1", c->jitter);

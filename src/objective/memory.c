@@ -47,9 +47,10 @@ enum mt_status mt_objective_shape_check(struct mt_context *ctx, const struct mt_
     }
     enum mt_status status = mt_router_config_check(ctx, &shape->router, shape->experts);
     if (status != MT_OK) return status;
-    if (mt_term_is_on(config, MT_TERM_O) && shape->slots > MT_MAX_SLOTS) {
-        return mt_fail(ctx, MT_ERR_USAGE, "objective: L_o compares %d experts of a token at the most, not %d",
-                       MT_MAX_SLOTS, shape->slots);
+    bool compares = mt_term_is_on(config, MT_TERM_O) || mt_term_is_on(config, MT_TERM_SP);
+    if (compares && shape->slots > MT_MAX_SLOTS) {
+        return mt_fail(ctx, MT_ERR_USAGE, "objective: %s compares %d experts of a token at the most, not %d",
+                       mt_term_is_on(config, MT_TERM_O) ? "L_o" : "L_sp", MT_MAX_SLOTS, shape->slots);
     }
     int groups = config->router_orth_groups;
     if (mt_term_is_on(config, MT_TERM_ROUTER_ORTH) && groups > 1 && shape->experts % groups != 0) {

@@ -8,7 +8,9 @@
 #include "metier/objective.h"
 
 // What every row starts from: fields that matter only once a term or a brake is switched on by a key.
-#define COMMON_FIELDS .running_decay = 0.9, .brake_target = 2.5, .bias_rate = 1e-3, .router_orth_groups = 1
+#define COMMON_FIELDS                                                                                        \
+    .running_decay = 0.9, .brake_target = 2.5, .bias_rate = 1e-3, .router_orth_groups = 1, .erc_alpha = 1.0, \
+    .erc_noise = 1.0
 
 // A form that is not named is the first of its kind, and those are the paper's equations made computable:
 // batch-level balance, pairwise over a token's experts, mean over tokens, variance over tokens, scale=once.
@@ -71,6 +73,22 @@ static const struct mt_method methods[] = {
         .config = {.method = "simbal",
                    COMMON_FIELDS,
                    .coefficient = {[MT_TERM_Z] = 1e-5, [MT_TERM_SIMBAL] = 0.1}},
+    },
+    {
+        .name = "erc",
+        .summary = "balance; experts and router's rows coupled: each expert answers its own row most",
+        .source = "Expert-Router Coupling (2512.23447)",
+        .config = {.method = "erc",
+                   COMMON_FIELDS,
+                   .coefficient = {[MT_TERM_AUX] = 1e-2, [MT_TERM_ERC] = 1.0}},
+    },
+    {
+        .name = "intra-cross",
+        .summary = "balance, different activations within a layer, coherent choices across layers",
+        .source = "Synergistic Intra- and Cross-Layer Losses (2602.14159), as others report it",
+        .config = {.method = "intra-cross",
+                   COMMON_FIELDS,
+                   .coefficient = {[MT_TERM_AUX] = 1e-2, [MT_TERM_SP] = 2e-3, [MT_TERM_CP] = 1e-3}},
     },
     {
         .name = "paper",

@@ -78,6 +78,10 @@ static enum mt_status check_record(const struct mt_objective *objective, const s
          "the router's weight (router_weight)"},
         {MT_NEEDS_ALL_OUTPUTS, mt_tensor_present(&record->all_outputs),
          "the outputs of all experts (all_outputs)"},
+        {MT_NEEDS_INNER_GRAM, mt_tensor_present(&record->inner_gram),
+         "the Gram matrices of the activations (inner_gram)"},
+        {MT_NEEDS_PROXIES, mt_tensor_present(&record->proxy_squares),
+         "what the experts make of the router's rows (proxy_squares)"},
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (parts[i].present || !mt_terms_need(&objective->config, parts[i].need)) continue;

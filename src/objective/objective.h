@@ -100,6 +100,11 @@ const struct mt_term_kind *mt_term_kind(enum mt_term term);
 /* True when a term that is switched on has this need. */
 bool mt_terms_need(const struct mt_objective_config *config, enum mt_term_needs need);
 
+/* Refuses terms that look beyond a single layer's scores, outputs and router: `who` does not have the rest.
+ */
+enum mt_status mt_terms_check_alone(struct mt_context *ctx, const struct mt_objective_config *config,
+                                    const char *who);
+
 /* For terms that see nothing but the weights of the chosen, where tokens have one expert each: a router that
  * normalises them is refused, with the `cure` and the term's key.
  */
@@ -187,6 +192,9 @@ struct mt_objective {
     struct mt_layer_state *layer_state; // [layers]
 
     struct mt_tensor column_sums; // f64 [k]: a by-product of counting tokens
+    struct mt_tensor sp_loss;     // [N], of one layer at a time
+    struct mt_tensor sp_coupling; // [N,k,k], for measuring
+    struct mt_tensor cp_product;  // [N], of one layer at a time
     struct mt_ortho_work ortho;
     struct mt_measure_work measure;
     struct mt_scale_work scale;

@@ -98,7 +98,14 @@ const struct mt_key_row mt_objective_rows[] = {
      .meaning = "noise on the router's input in training"},
     {"allow_indirect", MT_KEY_FLAG, AT(allow_indirect), "false|true", NULL,
      .meaning = "accept terms that reach trainable weights through lower layers only"},
-    {"seed", MT_KEY_SEED, AT(seed), "WHOLE NUMBER >= 0", "seed", .meaning = "of random drops"},
+    {"erc_alpha", MT_KEY_NUMBER, AT(erc_alpha), "NUMBER >= 0", NULL,
+     .meaning = "L_erc: what others' responses may reach, as a multiple of the own"},
+    {"erc_noise", MT_KEY_NUMBER, AT(erc_noise), "NUMBER >= 0 and <= 1", NULL,
+     .meaning = "L_erc: noise on the router's rows, as a share of what keeps them apart"},
+    {"sp", MT_KEY_SWITCH, AT(sp_squared), "cosine|squared", NULL,
+     .meaning = "L_sp: the cosines of a token's activations, or their squares"},
+    {"seed", MT_KEY_SEED, AT(seed), "WHOLE NUMBER >= 0", "seed",
+     .meaning = "of random drops, and of the noise of L_erc"},
     {0},
 };
 

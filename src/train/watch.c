@@ -485,9 +485,9 @@ static void fill_terms(const struct mt_watch *watch, size_t layer, struct mt_lay
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         const struct term_sums *sums = &watch->terms[layer * MT_TERM_COUNT + (size_t)term];
         bool known = watch->on[term] && watch->shares > 0.0;
-        // Gradients in the router's own weight add up in one place; those in logits and outputs lie side by
-        // side.
-        bool one_place = mt_term_info((enum mt_term)term)->path == MT_PATH_ROUTER_WEIGHT;
+        // Gradients in weights add up in one place; those in logits and outputs lie side by side.
+        enum mt_term_path path = mt_term_info((enum mt_term)term)->path;
+        bool one_place = path == MT_PATH_ROUTER_WEIGHT || path == MT_PATH_GATES;
         double norm = one_place ? sums->gradient : sqrt(sums->gradient_squares);
         record->loss[term] = known ? sums->loss / watch->shares : NAN;
         record->weight[term] = known ? sums->weight / watch->shares : NAN;

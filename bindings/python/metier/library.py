@@ -67,7 +67,7 @@ class Step(ctypes.Structure):
 
 
 class LayerPaths(ctypes.Structure):
-    _fields_ = [("router", c_bool), ("experts", c_bool), ("below", c_bool)]
+    _fields_ = [("router", c_bool), ("experts", c_bool), ("below", c_bool), ("inner", c_bool), ("gates", c_bool)]
 
 
 class TermInfo(ctypes.Structure):  # its first fields

@@ -20,6 +20,8 @@ const char *cli_objective_gradient_of(enum mt_term term)
     switch (mt_term_info(term)->path) {
     case MT_PATH_OUTPUTS: return "expert_outputs";
     case MT_PATH_ROUTER_WEIGHT: return "router_weight";
+    case MT_PATH_INNER: return "activations";
+    case MT_PATH_GATES: return "gate_projections";
     case MT_PATH_LOGITS: break;
     }
     return "logits";

@@ -6,6 +6,7 @@
  *   pairwise  Σ q² B / (B + ε)²                 ∂/∂q = 2 q B / (B + ε)²,  ∂/∂B = q² (ε - B) / (B + ε)³
  *   span      see ops/span.h
  *   cosine    Σ q² / ((A + ε)(B + ε)) / (k(k-1))
+ *   signed    Σ q / √((A + ε)(B + ε)) / (k(k-1))
  */
 #include <float.h>
 
@@ -153,6 +154,42 @@ __device__ static void cosine_gradient(const struct token &token, double epsilon
     }
 }
 
+/* 1 / √(x + ε), or 0 for a row of zeros, which has no direction. */
+__device__ static double inverse_length(double square, double epsilon)
+{
+    return square > 0.0 ? 1.0 / sqrt(square + epsilon) : 0.0;
+}
+
+__device__ static double signed_loss(const struct token &token, double epsilon)
+{
+    int k = token.k;
+    double sum = 0.0;
+    for (int a = 0; a < k; a++) {
+        double over_a = inverse_length(token.gram[a * k + a], epsilon);
+        for (int b = 0; b < k; b++) {
+            double over_b = inverse_length(token.gram[b * k + b], epsilon);
+            if (a != b) sum += token.gram[a * k + b] * over_a * over_b;
+        }
+    }
+    return k > 1 ? sum / (double)(k * (k - 1)) : 0.0;
+}
+
+__device__ static void signed_gradient(const struct token &token, double epsilon)
+{
+    int k = token.k;
+    double mean = inverse((double)(k * (k - 1)));
+    for (int a = 0; a < k; a++) {
+        double over_a = inverse_length(token.gram[a * k + a], epsilon);
+        double pulls = 0.0; // Σ_b of the terms (a,b) and (b,a), times √(A + ε)
+        for (int b = 0; b < k; b++) {
+            double over_b = inverse_length(token.gram[b * k + b], epsilon);
+            token.gradient[a * k + b] = mean * over_a * over_b;
+            if (a != b) pulls += (token.gram[a * k + b] + token.gram[b * k + a]) * over_b;
+        }
+        token.gradient[a * k + a] = -0.5 * mean * pulls * over_a * over_a * over_a;
+    }
+}
+
 // ------------------------------------------------------------------ kernels
 
 __global__ static void forward_kernel(struct mt_ortho_forward_args a, struct token_space space)
@@ -170,6 +207,7 @@ __global__ static void forward_kernel(struct mt_ortho_forward_args a, struct tok
                     span_value(token.gram, token.k, token.k, epsilon, rounding_of(a.gram), token.workspace);
                 break;
             case MT_ORTHO_COSINE: loss = cosine_loss(token, epsilon); break;
+            case MT_ORTHO_SIGNED: loss = signed_loss(token, epsilon); break;
             }
         }
         cuda_put1(a.loss, i, loss);
@@ -200,6 +238,7 @@ __device__ static void store_exact(const struct mt_ortho_backward_args &a, const
         span_gradient(token.gram, k, epsilon, rounding_of(a.gram), token.gradient, token.workspace);
         break;
     case MT_ORTHO_COSINE: cosine_gradient(token, epsilon); break;
+    case MT_ORTHO_SIGNED: signed_gradient(token, epsilon); break;
     }
     for (int s = 0; s < k; s++) {
         for (int m = 0; m < k; m++) {
