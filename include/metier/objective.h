@@ -65,6 +65,7 @@ enum mt_bias_rule {
     MT_BIAS_NONE,
     MT_BIAS_SIGN,         // b_j += rate · sign(mean load - load_j)
     MT_BIAS_PROPORTIONAL, // b_j += rate · (mean load - load_j) / mean load
+    MT_BIAS_SMEBU,        // soft-clamped, with momentum (src/objective/selection/smebu.c)
 };
 
 /* A method, resolved: which terms, how, how strongly, and what it does to the router. */
@@ -94,6 +95,8 @@ struct mt_objective_config {
     double jitter;         // of the router's input; 0: none
     bool allow_indirect;   // liveness: be content with a path through lower layers
     uint64_t seed;
+    double bias_momentum; // of bias_rule=smebu
+    double bias_clamp;    // its κ: how soon a violation counts as the largest
 };
 
 /* A row of the methods table. */
@@ -271,12 +274,17 @@ struct mt_layer_report {
 };
 const struct mt_layer_report *mt_objective_layer(const struct mt_objective *objective, int layer);
 
-/* What must survive a restart (scales, running means, brake), as plain numbers to save and restore. */
+/* What must survive a restart (scales, running means, brake, then what selection rules keep), as plain
+ * numbers to save and restore. */
 double *mt_objective_state(struct mt_objective *objective, size_t *count);
+
+/* Those among them that selection rules keep for a layer (mt_selection_memory), for mt_selection_move. */
+double *mt_objective_rule_memory(struct mt_objective *objective, int layer);
 
 /*
  * Loss-free balancing, on the host, after an optimizer step: bias[n] moves against the loads of that step.
- * A zero load everywhere changes nothing.
+ * A zero load everywhere changes nothing. The rules sign and proportional; of the others see
+ * mt_selection_move.
  */
 void mt_bias_update(enum mt_bias_rule rule, double rate, const double *load, int experts, float *bias);
 

@@ -13,8 +13,17 @@ MT_PUBLIC_BEGIN
 
 /* RULE(name of its mt_selection_rule), in the order in which they act. */
 #define MT_SELECTION_RULES(RULE)                                                                             \
-    RULE(bias) /* loss-free balancing */                                                                     \
-    RULE(drop) /* capacity of an expert, and slots dropped at random */
+    RULE(bias)  /* loss-free balancing */                                                                    \
+    RULE(smebu) /* the same, soft and with momentum */                                                       \
+    RULE(drop)  /* capacity of an expert, and slots dropped at random */
+
+/* What a rule knows of one layer and optimizer step when it moves the layer's bias. */
+struct mt_selection_step {
+    const double *load; // [n] slots served
+    int experts;        // n
+    double *memory; // [mt_selection_memory] of this layer, zeros at first: what the rule keeps between steps
+    float *bias;    // [n], moved
+};
 
 struct mt_selection_rule {
     /* Whether a method has it. */
@@ -27,10 +36,10 @@ struct mt_selection_rule {
      * drops nothing. At most one rule of a method may. */
     enum mt_status (*serve)(struct mt_device *device, const struct mt_router_policy *policy,
                             const struct mt_routing *record);
-    /* On the host, after an optimizer step: moves one layer's bias[n] by the step's load[n]; NULL: it stays.
-     */
-    void (*after_step)(const struct mt_objective_config *config, const double *load, int experts,
-                       float *bias);
+    /* On the host, after an optimizer step: moves one layer's bias; NULL: it stays. */
+    void (*after_step)(const struct mt_objective_config *config, const struct mt_selection_step *step);
+    /* Numbers it keeps for a layer of so many experts, which survive a restart; NULL: none. */
+    size_t (*memory)(int experts);
 };
 
 /* Whether a method has any rule, one with a bias, one that drops slots. */
@@ -46,7 +55,13 @@ enum mt_status mt_selection_check(struct mt_context *ctx, const struct mt_object
 enum mt_status mt_selection_serve(struct mt_device *device, const struct mt_router_policy *policy,
                                   const struct mt_routing *record);
 
+/* Numbers the method's rules keep for each layer; 0: they keep nothing. */
+size_t mt_selection_memory(const struct mt_objective_config *config, int experts);
+
 /* What the trainer does to each layer's bias after an optimizer step. */
+void mt_selection_move(const struct mt_objective_config *config, const struct mt_selection_step *step);
+
+/* The same for rules that keep nothing; others leave the bias as it is. */
 void mt_selection_after_step(const struct mt_objective_config *config, const double *load, int experts,
                              float *bias);
 

@@ -327,7 +327,13 @@ enum mt_status mt_lm_move_biases(struct mt_lm *lm)
         if (!layer->correction_frozen) {
             status = mt_device_download(lm->device, lm->bias, layer->correction.data, bytes);
             if (status != MT_OK) return status;
-            mt_selection_after_step(&lm->method, load, experts, lm->bias);
+            mt_selection_move(&lm->method,
+                              &(struct mt_selection_step){
+                                  .load = load,
+                                  .experts = experts,
+                                  .memory = mt_objective_rule_memory(mt_model_objective(lm->model), i),
+                                  .bias = lm->bias,
+                              });
             status = mt_device_upload(lm->device, layer->correction.data, lm->bias, bytes);
         }
         memset(load, 0, (size_t)experts * sizeof *load);

@@ -20,9 +20,15 @@ static enum mt_status check_strengths(struct mt_context *ctx, const struct mt_ob
         const char *name;
         double value;
     } strengths[] = {
-        {"eps", c->ortho_epsilon},           {"tau_gate", c->gate}, {"bias_rate", c->bias_rate},
-        {"capacity", c->capacity_factor},    {"jitter", c->jitter}, {"drop_threshold", c->drop_threshold},
+        {"eps", c->ortho_epsilon},
+        {"tau_gate", c->gate},
+        {"bias_rate", c->bias_rate},
+        {"capacity", c->capacity_factor},
+        {"jitter", c->jitter},
+        {"drop_threshold", c->drop_threshold},
         {"running_decay", c->running_decay},
+        {"bias_momentum", c->bias_momentum},
+        {"bias_clamp", c->bias_clamp},
     };
     for (size_t i = 0; i < sizeof strengths / sizeof strengths[0]; i++) {
         if (is_strength(strengths[i].value)) continue;
@@ -31,6 +37,9 @@ static enum mt_status check_strengths(struct mt_context *ctx, const struct mt_ob
     }
     if (c->running_decay >= 1.0) {
         return mt_fail(ctx, MT_ERR_USAGE, "running_decay is %g, expected less than 1", c->running_decay);
+    }
+    if (c->bias_momentum >= 1.0) {
+        return mt_fail(ctx, MT_ERR_USAGE, "bias_momentum is %g, expected less than 1", c->bias_momentum);
     }
     if (c->jitter >= 1.0) {
         return mt_fail(ctx, MT_ERR_USAGE, "jitter is %g, expected less than 1", c->jitter);
@@ -58,7 +67,7 @@ static enum mt_status check_choices(struct mt_context *ctx, const struct mt_obje
         {"axis", (unsigned)c->axis, MT_AXIS_TOKEN},
         {"brake", (unsigned)c->brake, MT_BRAKE_DECAY},
         {"scale", (unsigned)c->scale, MT_SCALE_NONE},
-        {"bias_rule", (unsigned)c->bias_rule, MT_BIAS_PROPORTIONAL},
+        {"bias_rule", (unsigned)c->bias_rule, MT_BIAS_SMEBU},
     };
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
         if (choices[i].value <= choices[i].last) continue;
@@ -130,6 +139,8 @@ const char *mt_objective_key_idle(const struct mt_objective_config *config, cons
         {"running_decay", config->scale != MT_SCALE_RUNNING && !target,
          "neither scale is running nor brake target"},
         {"bias_rate", config->bias_rule == MT_BIAS_NONE, "bias_rule is none"},
+        {"bias_momentum", config->bias_rule != MT_BIAS_SMEBU, "bias_rule is not smebu"},
+        {"bias_clamp", config->bias_rule != MT_BIAS_SMEBU, "bias_rule is not smebu"},
         {"capacity_min", config->capacity_factor == 0.0, "capacity is 0"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {

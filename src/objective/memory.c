@@ -84,10 +84,13 @@ static void lay_out(struct mt_objective *objective, struct mt_objective_memory *
     if (mt_terms_need(&objective->config, MT_NEEDS_NEIGHBOURS))
         objective->records = mt_carve(&memory->host, layers * sizeof *objective->records);
     objective->views = mt_carve(&memory->host, layers * sizeof *objective->views);
+    size_t rules = layers * mt_selection_memory(&objective->config, objective->shape.experts);
     size_t state = sizeof *objective->state + layers * sizeof *objective->layer_state;
-    objective->state = mt_carve(&memory->host, state);
-    objective->layer_state =
-        objective->state != NULL ? (struct mt_layer_state *)(objective->state + 1) : NULL;
+    objective->state = mt_carve(&memory->host, state + rules * sizeof(double));
+    if (objective->state != NULL) {
+        objective->layer_state = (struct mt_layer_state *)(objective->state + 1);
+        objective->rule_memory = (double *)(objective->layer_state + layers);
+    }
     objective->column_sums =
         mt_carve_tensor(&memory->device, mt_tensor_2d(NULL, MT_F64, 1, objective->shape.slots));
     mt_measure_place(objective, memory);

@@ -368,6 +368,13 @@ const struct mt_layer_report *mt_objective_layer(const struct mt_objective *obje
 double *mt_objective_state(struct mt_objective *objective, size_t *count)
 {
     size_t layers = (size_t)objective->shape.layers;
-    *count = (sizeof *objective->state + layers * sizeof *objective->layer_state) / sizeof(double);
+    *count = (sizeof *objective->state + layers * sizeof *objective->layer_state) / sizeof(double) +
+             layers * mt_selection_memory(&objective->config, objective->shape.experts);
     return (double *)(void *)objective->state;
+}
+
+double *mt_objective_rule_memory(struct mt_objective *objective, int layer)
+{
+    size_t numbers = mt_selection_memory(&objective->config, objective->shape.experts);
+    return objective->rule_memory + (size_t)layer * numbers;
 }

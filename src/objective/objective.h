@@ -184,7 +184,8 @@ struct mt_objective {
     struct mt_routing *records; // [layers], as forward was given them; NULL: no term looks at neighbours
     struct mt_term_view *views; // [layers]
     struct mt_objective_state *state;   // followed by
-    struct mt_layer_state *layer_state; // [layers]
+    struct mt_layer_state *layer_state; // [layers], followed by
+    double *rule_memory;                // [layers, mt_selection_memory]
 
     struct mt_tensor column_sums; // f64 [k]: a by-product of counting tokens
     struct mt_ortho_work ortho;

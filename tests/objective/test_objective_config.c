@@ -45,7 +45,7 @@ static void methods_are_sound(void **state)
         assert_true(strlen(row->source) > 5);
         if (mt_objective_config_check(&ctx, &config) != MT_OK) fail_msg("%s: %s", row->name, ctx.message);
     }
-    assert_int_equal(count, 14);
+    assert_int_equal(count, 15);
     assert_null(mt_method_listed(-1));
 }
 
@@ -61,6 +61,7 @@ static void methods_have_the_published_strengths(void **state)
         {"gshard", {1e-2}},
         {"st-moe", {1e-2, 0, 0, 1e-3}},
         {"loss-free", {0}},
+        {"smebu", {0}},
         {"ernie", {1e-2, 0, 0, 1e-4, 1e-2}},
         {"simbal", {0, 0, 0, 1e-5, 0, 0.1}},
         {"paper", {1e-3, 1e-3, 1e-3}},
@@ -86,6 +87,9 @@ static void methods_have_the_published_strengths(void **state)
     assert_int_equal(config.scale, MT_SCALE_ONCE_POW10);
     assert_int_equal(config.brake, MT_BRAKE_NONE);
     assert_false(config.exclude_first);
+    config = method("smebu");
+    assert_int_equal(config.bias_rule, MT_BIAS_SMEBU);
+    assert_true(config.bias_rate == 5e-4 && config.bias_momentum == 0.5 && config.bias_clamp == 2.0);
     config = method("st-moe");
     struct mt_router_policy policy = mt_objective_policy(&config, true, 9);
     assert_true(policy.training);
@@ -148,6 +152,8 @@ static void every_key_is_there(void **state)
         "bias_rule",
         "capacity",
         "bias_rate",
+        "bias_momentum",
+        "bias_clamp",
         "capacity_min",
         "jitter",
         "drop_threshold",

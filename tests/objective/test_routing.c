@@ -295,6 +295,36 @@ static void bias_rules(void **state)
     assert_memory_equal(bias, start, sizeof bias);
 }
 
+/* Two steps; the numbers are NumPy's. */
+static void smebu_remembers(void **state)
+{
+    (void)state;
+    const struct mt_objective_config config = {
+        .bias_rule = MT_BIAS_SMEBU, .bias_rate = 0.25, .bias_momentum = 0.5, .bias_clamp = 2.0};
+    static const double loads[3][4] = {{10.0, 2.0, 4.0, 0.0}, {3.0, 5.0, 4.0, 4.0}, {0.0}};
+    static const double moved[2][4] = {{-0.14721206, 0.07236905, -0.02283022, 0.09767323},
+                                       {-0.01584139, -0.02158012, -0.01141511, 0.04883661}};
+    static const double ends[2][4] = {{0.35278794, -0.17763095, 0.97716978, 0.09767323},
+                                      {0.33694655, -0.19921107, 0.96575467, 0.14650984}};
+    float bias[4] = {0.5f, -0.25f, 1.0f, 0.0f};
+    double memory[4] = {0};
+    struct mt_selection_step step = {.experts = 4, .memory = memory, .bias = bias};
+    assert_int_equal(mt_selection_memory(&config, 4), 4);
+    for (int s = 0; s < 2; s++) {
+        step.load = loads[s];
+        mt_selection_move(&config, &step);
+        for (int j = 0; j < 4; j++) {
+            assert_float_equal(memory[j], moved[s][j], 1e-8);
+            assert_float_equal(bias[j], ends[s][j], 1e-7);
+        }
+    }
+    step.load = loads[2]; // nothing was served: nothing moves, momentum neither
+    mt_selection_move(&config, &step);
+    assert_float_equal(memory[3], moved[1][3], 1e-8);
+    mt_selection_after_step(&config, loads[0], 4, bias); // without a memory it cannot
+    assert_float_equal(bias[0], ends[1][0], 1e-7);
+}
+
 /* What is asked of the list is what its rules are. */
 static void rules_of_methods(void **state)
 {
@@ -358,6 +388,7 @@ int main(void)
         cmocka_unit_test(first_choices_are_never_dropped_at_random),
         cmocka_unit_test(first_tokens_are_left_out),
         cmocka_unit_test(bias_rules),
+        cmocka_unit_test(smebu_remembers),
         cmocka_unit_test(rules_of_methods),
         cmocka_unit_test(bias_balances),
     };

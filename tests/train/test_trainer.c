@@ -84,7 +84,7 @@ static void going_on_changes_no_bit(void **state)
         "method=loss-free evaluation.split=0.2 evaluation.every=2 lora.dropout=0.1 batch.tokens=32",
         ("method=metier evaluation.split=0.2 evaluation.every=3 lora.dropout=0.2 data.layout=packed "
          "objective.scale=running"),
-        "method=loss-free evaluation.split=0.2 evaluation.every=2 objective.bias_rate=0.01",
+        "method=smebu evaluation.split=0.2 evaluation.every=2 objective.bias_rate=0.01",
     };
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
         struct training_run run = {0};
