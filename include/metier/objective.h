@@ -66,6 +66,7 @@ enum mt_bias_rule {
     MT_BIAS_SIGN,         // b_j += rate · sign(mean load - load_j)
     MT_BIAS_PROPORTIONAL, // b_j += rate · (mean load - load_j) / mean load
     MT_BIAS_SMEBU,        // soft-clamped, with momentum (src/objective/selection/smebu.c)
+    MT_BIAS_QUANTILE,     // b_j as it would have balanced the step (src/objective/selection/quantile.c)
 };
 
 /* A method, resolved: which terms, how, how strongly, and what it does to the router. */
@@ -271,6 +272,7 @@ struct mt_layer_report {
     double max_violation_code; // the authors' code: largest |load - mean| / mean
     double load_entropy;       // in nats; ln n when balanced
     const double *load;        // [n] slots served; valid until the next finish
+    const double *measured;    // [mt_selection_measures], likewise
 };
 const struct mt_layer_report *mt_objective_layer(const struct mt_objective *objective, int layer);
 
@@ -351,6 +353,7 @@ struct mt_objective_results {
     float *slot_weight;            // [N,k]
     char *warnings;                // what mt_objective_warnings says, the task's norms being unknown
     size_t warnings_bytes;
+    double *measured; // [mt_selection_measures]
 };
 
 /* Bytes of scratch mt_objective_evaluate needs for these sizes. */

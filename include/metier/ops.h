@@ -694,7 +694,8 @@ struct mt_logit_summary_args {
     X(router_orth_backward)                                                                                  \
     X(ortho_forward)                                                                                         \
     X(ortho_backward)                                                                                        \
-    X(slot_drop)
+    X(slot_drop)                                                                                             \
+    X(balance_quantile)
 
 enum mt_op {
 #define MT_OP_ENUM(name) MT_OP_##name,

@@ -67,7 +67,7 @@ static enum mt_status check_choices(struct mt_context *ctx, const struct mt_obje
         {"axis", (unsigned)c->axis, MT_AXIS_TOKEN},
         {"brake", (unsigned)c->brake, MT_BRAKE_DECAY},
         {"scale", (unsigned)c->scale, MT_SCALE_NONE},
-        {"bias_rule", (unsigned)c->bias_rule, MT_BIAS_SMEBU},
+        {"bias_rule", (unsigned)c->bias_rule, MT_BIAS_QUANTILE},
     };
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
         if (choices[i].value <= choices[i].last) continue;
@@ -96,7 +96,8 @@ enum mt_status mt_objective_config_check(struct mt_context *ctx, const struct mt
     if (config->brake == MT_BRAKE_TARGET && !(config->brake_target > 1.0 && isfinite(config->brake_target))) {
         return mt_fail(ctx, MT_ERR_USAGE, "brake_target is %g, expected more than 1", config->brake_target);
     }
-    if (config->bias_rule != MT_BIAS_NONE && config->bias_rate == 0.0) {
+    bool has_rate = config->bias_rule != MT_BIAS_NONE && config->bias_rule != MT_BIAS_QUANTILE;
+    if (has_rate && config->bias_rate == 0.0) {
         return mt_fail(ctx, MT_ERR_USAGE, "bias_rate is 0: the bias would never move; set bias_rule=none");
     }
     if (config->router_orth_groups < 0) {
@@ -139,6 +140,7 @@ const char *mt_objective_key_idle(const struct mt_objective_config *config, cons
         {"running_decay", config->scale != MT_SCALE_RUNNING && !target,
          "neither scale is running nor brake target"},
         {"bias_rate", config->bias_rule == MT_BIAS_NONE, "bias_rule is none"},
+        {"bias_rate", config->bias_rule == MT_BIAS_QUANTILE, "bias_rule is quantile, which has no rate"},
         {"bias_momentum", config->bias_rule != MT_BIAS_SMEBU, "bias_rule is not smebu"},
         {"bias_clamp", config->bias_rule != MT_BIAS_SMEBU, "bias_rule is not smebu"},
         {"capacity_min", config->capacity_factor == 0.0, "capacity is 0"},

@@ -68,7 +68,8 @@ enum mt_status mt_objective_shape_check(struct mt_context *ctx, const struct mt_
 static void lay_out(struct mt_objective *objective, struct mt_objective_memory *memory)
 {
     size_t layers = (size_t)objective->shape.layers;
-    objective->stride = (size_t)objective->shape.experts + 1;
+    size_t measured = mt_selection_measures(&objective->config, objective->shape.experts);
+    objective->stride = (size_t)objective->shape.experts + 1 + measured;
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         objective->offset[term] = objective->stride;
         if (objective->active[term]) {
@@ -93,6 +94,10 @@ static void lay_out(struct mt_objective *objective, struct mt_objective_memory *
     }
     objective->column_sums =
         mt_carve_tensor(&memory->device, mt_tensor_2d(NULL, MT_F64, 1, objective->shape.slots));
+    if (measured > 0)
+        objective->rule_work =
+            mt_carve_tensor(&memory->device, mt_tensor_2d(NULL, objective->dtype, objective->shape.experts,
+                                                          objective->shape.tokens));
     mt_measure_place(objective, memory);
     mt_scale_place(objective, memory);
     for (int term = 0; term < MT_TERM_COUNT; term++) {

@@ -65,6 +65,12 @@ static const struct mt_method methods[] = {
         .config = {.method = "smebu", FIELDS_BUT_RATE, .bias_rule = MT_BIAS_SMEBU, .bias_rate = 5e-4},
     },
     {
+        .name = "quantile",
+        .summary = "no loss: a selection bias that would have balanced the step before, without a rate",
+        .source = "Quantile Balancing (kexue.fm/archives/11619), Megatron-LM's code",
+        .config = {.method = "quantile", COMMON_FIELDS, .bias_rule = MT_BIAS_QUANTILE},
+    },
+    {
         .name = "ernie",
         .summary = "balance over all k choices, orthogonal router rows, z-loss",
         .source = "ERNIE 4.5, released training code",

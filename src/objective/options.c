@@ -85,7 +85,7 @@ const struct mt_key_row mt_objective_rows[] = {
      .meaning = "of the running means (scale=running, brake=target)"},
     {"orth_groups", MT_KEY_INT, AT(router_orth_groups), "WHOLE NUMBER >= 1", NULL,
      .meaning = "router orthogonality within so many groups of experts", .most = 16384.0},
-    {"bias_rule", MT_KEY_CHOICE, AT(bias_rule), "none|sign|proportional|smebu", NULL,
+    {"bias_rule", MT_KEY_CHOICE, AT(bias_rule), "none|sign|proportional|smebu|quantile", NULL,
      .meaning = "how the selection bias moves after a step"},
     {"bias_rate", MT_KEY_NUMBER, AT(bias_rate), "NUMBER >= 0", NULL, .meaning = "how far it moves"},
     {"bias_momentum", MT_KEY_NUMBER, AT(bias_momentum), "NUMBER >= 0 and < 1", NULL,

@@ -119,6 +119,7 @@ static enum mt_status move_biases(struct mt_trainer *trainer)
         mt_selection_move(&settings->objective,
                           &(struct mt_selection_step){
                               .load = record->load,
+                              .measured = record->measured,
                               .experts = trainer->desc.experts,
                               .memory = mt_objective_rule_memory(trainer->tensors.objective, (int)i),
                               .bias = trainer->bias,

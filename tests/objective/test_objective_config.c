@@ -45,7 +45,7 @@ static void methods_are_sound(void **state)
         assert_true(strlen(row->source) > 5);
         if (mt_objective_config_check(&ctx, &config) != MT_OK) fail_msg("%s: %s", row->name, ctx.message);
     }
-    assert_int_equal(count, 15);
+    assert_int_equal(count, 16);
     assert_null(mt_method_listed(-1));
 }
 
@@ -62,6 +62,7 @@ static void methods_have_the_published_strengths(void **state)
         {"st-moe", {1e-2, 0, 0, 1e-3}},
         {"loss-free", {0}},
         {"smebu", {0}},
+        {"quantile", {0}},
         {"ernie", {1e-2, 0, 0, 1e-4, 1e-2}},
         {"simbal", {0, 0, 0, 1e-5, 0, 0.1}},
         {"paper", {1e-3, 1e-3, 1e-3}},
@@ -90,6 +91,7 @@ static void methods_have_the_published_strengths(void **state)
     config = method("smebu");
     assert_int_equal(config.bias_rule, MT_BIAS_SMEBU);
     assert_true(config.bias_rate == 5e-4 && config.bias_momentum == 0.5 && config.bias_clamp == 2.0);
+    assert_int_equal(method("quantile").bias_rule, MT_BIAS_QUANTILE);
     config = method("st-moe");
     struct mt_router_policy policy = mt_objective_policy(&config, true, 9);
     assert_true(policy.training);

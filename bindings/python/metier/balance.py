@@ -25,7 +25,8 @@ def move_biases(layers: Layers, blocks: list[Block]) -> None:
     for layer, block in enumerate(blocks):
         loads = layers.loads(layer)
         values = (ctypes.c_float * len(loads))(*block.bias.tolist())
-        step = SelectionStep(load=ctypes.addressof(loads), experts=len(loads), bias=ctypes.addressof(values),
-                             memory=load().mt_objective_rule_memory(layers.objective, layer))
+        step = SelectionStep(load=ctypes.addressof(loads), measured=layers.measured(layer), experts=len(loads),
+                             memory=load().mt_objective_rule_memory(layers.objective, layer),
+                             bias=ctypes.addressof(values))
         load().mt_selection_move(layers.config, ctypes.byref(step))
         block.bias.copy_(block.bias.new_tensor(list(values)))

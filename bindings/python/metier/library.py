@@ -67,7 +67,7 @@ class Step(ctypes.Structure):
 
 
 class SelectionStep(ctypes.Structure):
-    _fields_ = [("load", c_void_p), ("experts", c_int), ("memory", c_void_p), ("bias", c_void_p), ("room", Grown)]
+    _fields_ = [("load", c_void_p), ("measured", c_void_p), ("experts", c_int), ("memory", c_void_p), ("bias", c_void_p), ("room", Grown)]
 
 
 class LayerPaths(ctypes.Structure):

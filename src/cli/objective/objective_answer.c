@@ -43,6 +43,10 @@ static enum mt_status allocate_results(const struct objective_question *question
         void *memory = NULL;
         if (status == MT_OK) status = mt_allocate_array(answer->ctx, count, sizeof(double), &memory);
         answer->memory = memory;
+        count = mt_selection_measures(&question->config, arrays->experts);
+        memory = NULL;
+        if (status == MT_OK) status = mt_allocate_array(answer->ctx, count, sizeof(double), &memory);
+        results->measured = memory;
     }
     if (status != MT_OK) return status;
     block = NULL;
@@ -116,6 +120,7 @@ static void move_bias(const struct objective_question *question, const struct mt
         memcpy(answer->bias, arrays->router_bias, (size_t)arrays->experts * sizeof(float));
     }
     mt_selection_move(&question->config, &(struct mt_selection_step){.load = answer->results.load,
+                                                                     .measured = answer->results.measured,
                                                                      .experts = arrays->experts,
                                                                      .memory = answer->memory,
                                                                      .bias = answer->bias});
@@ -224,6 +229,8 @@ void cli_objective_answer_free(const struct objective_question *question,
     mt_release(answer->ctx, results->drouter_weight, experts * width * sizeof(float));
     mt_release(answer->ctx, results->expert, tokens * slots * sizeof(int32_t));
     mt_release(answer->ctx, answer->bias, experts * sizeof(float));
+    mt_release(answer->ctx, results->measured,
+               mt_selection_measures(&question->config, arrays->experts) * sizeof(double));
     mt_release(answer->ctx, answer->memory,
                mt_selection_memory(&question->config, arrays->experts) * sizeof(double));
 }

@@ -73,6 +73,29 @@ size_t mt_selection_memory(const struct mt_objective_config *config, int experts
     return numbers;
 }
 
+/* The rule of the method that measures; NULL: none does. */
+static const struct mt_selection_rule *measuring(const struct mt_objective_config *config)
+{
+    for (size_t i = 0; i < RULES; i++) {
+        if (rules[i]->measure != NULL && rules[i]->is_on(config)) return rules[i];
+    }
+    return NULL;
+}
+
+size_t mt_selection_measures(const struct mt_objective_config *config, int experts)
+{
+    const struct mt_selection_rule *rule = measuring(config);
+    return rule != NULL ? rule->measures(experts) : 0;
+}
+
+enum mt_status mt_selection_measure(struct mt_device *device, const struct mt_objective_config *config,
+                                    const struct mt_routing *record,
+                                    const struct mt_selection_numbers *numbers)
+{
+    const struct mt_selection_rule *rule = measuring(config);
+    return rule != NULL ? rule->measure(device, record, numbers) : MT_OK;
+}
+
 void mt_selection_move(const struct mt_objective_config *config, const struct mt_selection_step *step)
 {
     struct mt_selection_step own = *step;
@@ -86,6 +109,6 @@ void mt_selection_move(const struct mt_objective_config *config, const struct mt
 void mt_selection_after_step(const struct mt_objective_config *config, const double *load, int experts,
                              float *bias)
 {
-    if (mt_selection_memory(config, experts) > 0) return;
+    if (mt_selection_memory(config, experts) > 0 || mt_selection_measures(config, experts) > 0) return;
     mt_selection_move(config, &(struct mt_selection_step){.load = load, .experts = experts, .bias = bias});
 }
