@@ -65,6 +65,8 @@ enum mt_bias_rule {
     MT_BIAS_NONE,
     MT_BIAS_SIGN,         // b_j += rate · sign(mean load - load_j)
     MT_BIAS_PROPORTIONAL, // b_j += rate · (mean load - load_j) / mean load
+    MT_BIAS_SMEBU,        // soft-clamped, with momentum (src/objective/selection/smebu.c)
+    MT_BIAS_QUANTILE,     // b_j as it would have balanced the step (src/objective/selection/quantile.c)
 };
 
 /* A method, resolved: which terms, how, how strongly, and what it does to the router. */
@@ -97,6 +99,8 @@ struct mt_objective_config {
     double erc_alpha; // of L_erc: how strong others' responses may be, as a multiple of the own
     double erc_noise; // of L_erc: of the router's rows, as a share of what keeps them apart; 0: none
     bool sp_squared;  // L_sp on squared cosines
+    double bias_momentum; // of bias_rule=smebu
+    double bias_clamp;    // its κ: how soon a violation counts as the largest
 };
 
 /* A row of the methods table. */
@@ -275,15 +279,21 @@ struct mt_layer_report {
     double max_violation_code; // the authors' code: largest |load - mean| / mean
     double load_entropy;       // in nats; ln n when balanced
     const double *load;        // [n] slots served; valid until the next finish
+    const double *measured;    // [mt_selection_measures], likewise
 };
 const struct mt_layer_report *mt_objective_layer(const struct mt_objective *objective, int layer);
 
-/* What must survive a restart (scales, running means, brake), as plain numbers to save and restore. */
+/* What must survive a restart (scales, running means, brake, then what selection rules keep), as plain
+ * numbers to save and restore. */
 double *mt_objective_state(struct mt_objective *objective, size_t *count);
+
+/* Those among them that selection rules keep for a layer (mt_selection_memory), for mt_selection_move. */
+double *mt_objective_rule_memory(struct mt_objective *objective, int layer);
 
 /*
  * Loss-free balancing, on the host, after an optimizer step: bias[n] moves against the loads of that step.
- * A zero load everywhere changes nothing.
+ * A zero load everywhere changes nothing. The rules sign and proportional; of the others see
+ * mt_selection_move.
  */
 void mt_bias_update(enum mt_bias_rule rule, double rate, const double *load, int experts, float *bias);
 
@@ -352,6 +362,7 @@ struct mt_objective_results {
     float *slot_weight;            // [N,k]
     char *warnings;                // what mt_objective_warnings says, the task's norms being unknown
     size_t warnings_bytes;
+    double *measured; // [mt_selection_measures]
 };
 
 /* Bytes of scratch mt_objective_evaluate needs for these sizes. */

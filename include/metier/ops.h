@@ -699,7 +699,8 @@ struct mt_logit_summary_args {
     X(dominance_backward)                                                                                    \
     X(joint_mass_forward)                                                                                    \
     X(joint_mass_backward)                                                                                   \
-    X(slot_drop)
+    X(slot_drop)                                                                                             \
+    X(balance_quantile)
 
 enum mt_op {
 #define MT_OP_ENUM(name) MT_OP_##name,

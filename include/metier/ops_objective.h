@@ -240,6 +240,23 @@ struct mt_slot_drop_args {
     uint64_t stream;
 };
 
+/*
+ * Where experts would be chosen equally often (quantile balancing). A token's threshold is the (k+1)-th
+ * largest of its probs + bias, the first that is not chosen; margin[j,i] = probs[i,j] - threshold[i], 0 for
+ * masked tokens. With M tokens not masked, q = min(M·k / n rounded down, M - 1):
+ * sum[j] = M · the (q+1)-th largest of their margin[j,:], rows = M, both 0 without tokens. Scores and margins
+ * are rounded to the type of probs; NaN is below every number.
+ */
+struct mt_balance_quantile_args {
+    struct mt_tensor probs;  // f32 [N,n]
+    struct mt_tensor bias;   // f32 [n], optional
+    struct mt_tensor mask;   // i32 [N], optional
+    struct mt_tensor margin; // f32 [n,N], as probs
+    struct mt_tensor sum;    // f64 [n]
+    struct mt_tensor rows;   // f64 [1]
+    int slots;               // k, less than n
+};
+
 MT_PUBLIC_END
 
 #endif

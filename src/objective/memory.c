@@ -69,7 +69,8 @@ enum mt_status mt_objective_shape_check(struct mt_context *ctx, const struct mt_
 static void lay_out(struct mt_objective *objective, struct mt_objective_memory *memory)
 {
     size_t layers = (size_t)objective->shape.layers;
-    objective->stride = (size_t)objective->shape.experts + 1;
+    size_t measured = mt_selection_measures(&objective->config, objective->shape.experts);
+    objective->stride = (size_t)objective->shape.experts + 1 + measured;
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         objective->offset[term] = objective->stride;
         if (objective->active[term]) {
@@ -85,12 +86,19 @@ static void lay_out(struct mt_objective *objective, struct mt_objective_memory *
     if (mt_terms_need(&objective->config, MT_NEEDS_NEIGHBOURS))
         objective->records = mt_carve(&memory->host, layers * sizeof *objective->records);
     objective->views = mt_carve(&memory->host, layers * sizeof *objective->views);
+    size_t rules = layers * mt_selection_memory(&objective->config, objective->shape.experts);
     size_t state = sizeof *objective->state + layers * sizeof *objective->layer_state;
-    objective->state = mt_carve(&memory->host, state);
-    objective->layer_state =
-        objective->state != NULL ? (struct mt_layer_state *)(objective->state + 1) : NULL;
+    objective->state = mt_carve(&memory->host, state + rules * sizeof(double));
+    if (objective->state != NULL) {
+        objective->layer_state = (struct mt_layer_state *)(objective->state + 1);
+        objective->rule_memory = (double *)(objective->layer_state + layers);
+    }
     objective->column_sums =
         mt_carve_tensor(&memory->device, mt_tensor_2d(NULL, MT_F64, 1, objective->shape.slots));
+    if (measured > 0)
+        objective->rule_work =
+            mt_carve_tensor(&memory->device, mt_tensor_2d(NULL, objective->dtype, objective->shape.experts,
+                                                          objective->shape.tokens));
     mt_measure_place(objective, memory);
     mt_scale_place(objective, memory);
     for (int term = 0; term < MT_TERM_COUNT; term++) {

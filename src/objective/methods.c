@@ -8,9 +8,10 @@
 #include "metier/objective.h"
 
 // What every row starts from: fields that matter only once a term or a brake is switched on by a key.
-#define COMMON_FIELDS                                                                                        \
-    .running_decay = 0.9, .brake_target = 2.5, .bias_rate = 1e-3, .router_orth_groups = 1, .erc_alpha = 1.0, \
-    .erc_noise = 1.0
+#define FIELDS_BUT_RATE                                                                                      \
+    .running_decay = 0.9, .brake_target = 2.5, .router_orth_groups = 1, .bias_momentum = 0.5,                \
+    .bias_clamp = 2.0, .erc_alpha = 1.0, .erc_noise = 1.0
+#define COMMON_FIELDS FIELDS_BUT_RATE, .bias_rate = 1e-3
 
 // A form that is not named is the first of its kind, and those are the paper's equations made computable:
 // batch-level balance, pairwise over a token's experts, mean over tokens, variance over tokens, scale=once.
@@ -56,6 +57,18 @@ static const struct mt_method methods[] = {
         .summary = "no loss: a selection bias moves against the loads after every step",
         .source = "Loss-Free Balancing (2408.15664)",
         .config = {.method = "loss-free", COMMON_FIELDS, .bias_rule = MT_BIAS_SIGN},
+    },
+    {
+        .name = "smebu",
+        .summary = "loss-free, softly clamped and with momentum",
+        .source = "Arcee Trinity Large (2602.17004)",
+        .config = {.method = "smebu", FIELDS_BUT_RATE, .bias_rule = MT_BIAS_SMEBU, .bias_rate = 5e-4},
+    },
+    {
+        .name = "quantile",
+        .summary = "no loss: a selection bias that would have balanced the step before, without a rate",
+        .source = "Quantile Balancing (kexue.fm/archives/11619), Megatron-LM's code",
+        .config = {.method = "quantile", COMMON_FIELDS, .bias_rule = MT_BIAS_QUANTILE},
     },
     {
         .name = "ernie",

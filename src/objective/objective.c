@@ -10,7 +10,7 @@
 #include "objective/loads.h"
 #include "objective/objective.h"
 
-/* The layer's numbers begin with the loads [n] and the number of tokens [1]. */
+/* The layer's numbers begin with the loads [n], the number of tokens [1] and what selection rules measure. */
 static double *layer_numbers(double *numbers, const struct mt_objective *objective, int layer)
 {
     return numbers + (size_t)layer * objective->stride;
@@ -103,6 +103,13 @@ static enum mt_status count_layer(struct mt_objective *objective, int layer, con
                                                      .count = mt_tensor_2d(numbers, MT_F64, 1, experts),
                                                  });
     if (status != MT_OK) return status;
+    if (mt_tensor_present(&objective->rule_work)) {
+        const struct mt_selection_numbers measured = {
+            .numbers = numbers + experts + 1,
+            .work = mt_tensor_2d(objective->rule_work.data, objective->dtype, experts, record->tokens)};
+        status = mt_selection_measure(objective->device, &objective->config, record, &measured);
+        if (status != MT_OK) return status;
+    }
     return mt_column_stats_forward(objective->device, &(struct mt_column_stats_forward_args){
                                                           .x = record->weight,
                                                           .mask = record->mask,
@@ -145,6 +152,7 @@ static void report_loads(struct mt_objective *objective, int layer)
     struct mt_layer_report *report = &objective->layers[layer].report;
     int experts = objective->shape.experts;
     report->load = layer_numbers(objective->statistics, objective, layer);
+    report->measured = report->load + experts + 1;
     struct mt_load_figures figures;
     mt_load_judge(report->load, experts, &figures);
     report->max_violation = figures.max_violation;
@@ -158,10 +166,14 @@ void mt_objective_set_reduction(struct mt_objective *objective,
     objective->reduction = reduction != NULL ? *reduction : (struct mt_objective_reduction){0};
 }
 
-/* The parts of a layer's numbers that are sums over tokens: loads and tokens first, then each term's. */
+/* The parts of a layer's numbers that are sums over tokens: those at the beginning, then each term's. */
 static struct mt_term_range additive_range(const struct mt_objective *objective, int part)
 {
-    if (part == 0) return (struct mt_term_range){.count = (size_t)objective->shape.experts + 1};
+    if (part == 0) {
+        size_t experts = (size_t)objective->shape.experts;
+        size_t measured = mt_selection_measures(&objective->config, objective->shape.experts);
+        return (struct mt_term_range){.count = experts + 1 + measured};
+    }
     enum mt_term term = (enum mt_term)(part - 1);
     if (!objective->active[term]) return (struct mt_term_range){0};
     const struct mt_term_kind *kind = mt_term_kind(term);
@@ -372,6 +384,13 @@ const struct mt_layer_report *mt_objective_layer(const struct mt_objective *obje
 double *mt_objective_state(struct mt_objective *objective, size_t *count)
 {
     size_t layers = (size_t)objective->shape.layers;
-    *count = (sizeof *objective->state + layers * sizeof *objective->layer_state) / sizeof(double);
+    *count = (sizeof *objective->state + layers * sizeof *objective->layer_state) / sizeof(double) +
+             layers * mt_selection_memory(&objective->config, objective->shape.experts);
     return (double *)(void *)objective->state;
+}
+
+double *mt_objective_rule_memory(struct mt_objective *objective, int layer)
+{
+    size_t numbers = mt_selection_memory(&objective->config, objective->shape.experts);
+    return objective->rule_memory + (size_t)layer * numbers;
 }

@@ -174,9 +174,9 @@ struct mt_objective {
     struct mt_objective_shape shape;
     enum mt_dtype dtype; // of scores and of what is made of them: f32; f64 for finite differences
 
-    bool active[MT_TERM_COUNT];              // evaluated: by its own coefficient, or because scales need it
-    size_t offset[MT_TERM_COUNT];            // of a term's numbers among a layer's
-    size_t stride;                           // numbers per layer: loads [n], tokens [1], then the terms'
+    bool active[MT_TERM_COUNT];   // evaluated: by its own coefficient, or because scales need it
+    size_t offset[MT_TERM_COUNT]; // of a term's numbers among a layer's
+    size_t stride; // numbers per layer: loads [n], tokens [1], what selection rules measure, then the terms'
     double *statistics;                      // host, [layers,stride]
     double *gradient;                        // host, [layers,stride]
     double *device_statistics;               // device, [layers,stride]
@@ -189,8 +189,10 @@ struct mt_objective {
     struct mt_routing *records; // [layers], as forward was given them; NULL: no term looks at neighbours
     struct mt_term_view *views; // [layers]
     struct mt_objective_state *state;   // followed by
-    struct mt_layer_state *layer_state; // [layers]
+    struct mt_layer_state *layer_state; // [layers], followed by
+    double *rule_memory;                // [layers, mt_selection_memory]
 
+    struct mt_tensor rule_work;   // [n,N]: for selection rules that measure; absent if none does
     struct mt_tensor column_sums; // f64 [k]: a by-product of counting tokens
     struct mt_tensor sp_loss;     // [N], of one layer at a time
     struct mt_tensor sp_coupling; // [N,k,k], for measuring

@@ -116,7 +116,14 @@ static enum mt_status move_biases(struct mt_trainer *trainer)
         enum mt_status status =
             mt_device_download(trainer->device, trainer->bias, layer->correction.data, bytes);
         if (status != MT_OK) return status;
-        mt_selection_after_step(&settings->objective, record->load, trainer->desc.experts, trainer->bias);
+        mt_selection_move(&settings->objective,
+                          &(struct mt_selection_step){
+                              .load = record->load,
+                              .measured = record->measured,
+                              .experts = trainer->desc.experts,
+                              .memory = mt_objective_rule_memory(trainer->tensors.objective, (int)i),
+                              .bias = trainer->bias,
+                          });
         status = mt_device_upload(trainer->device, layer->correction.data, trainer->bias, bytes);
         if (status != MT_OK) return status;
     }

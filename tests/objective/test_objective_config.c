@@ -61,6 +61,8 @@ static void methods_have_the_published_strengths(void **state)
         {"gshard", {1e-2}},
         {"st-moe", {1e-2, 0, 0, 1e-3}},
         {"loss-free", {0}},
+        {"smebu", {0}},
+        {"quantile", {0}},
         {"ernie", {1e-2, 0, 0, 1e-4, 1e-2}},
         {"simbal", {0, 0, 0, 1e-5, 0, 0.1}},
         {"erc", {1e-2, 0, 0, 0, 0, 0, 1.0}},
@@ -91,6 +93,10 @@ static void methods_have_the_published_strengths(void **state)
     config = method("erc");
     assert_true(config.erc_alpha == 1.0);
     assert_true(config.erc_noise == 1.0);
+    config = method("smebu");
+    assert_int_equal(config.bias_rule, MT_BIAS_SMEBU);
+    assert_true(config.bias_rate == 5e-4 && config.bias_momentum == 0.5 && config.bias_clamp == 2.0);
+    assert_int_equal(method("quantile").bias_rule, MT_BIAS_QUANTILE);
     config = method("st-moe");
     struct mt_router_policy policy = mt_objective_policy(&config, true, 9);
     assert_true(policy.training);
@@ -159,6 +165,8 @@ static void every_key_is_there(void **state)
         "bias_rule",
         "capacity",
         "bias_rate",
+        "bias_momentum",
+        "bias_clamp",
         "capacity_min",
         "jitter",
         "drop_threshold",

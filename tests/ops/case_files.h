@@ -37,6 +37,7 @@
     X(stats)           \
     X(router_zloss)    \
     X(slot_drop)       \
+    X(balance_quantile) \
     X(router_orth)     \
     X(ortho)           \
     X(model_terms)     \

@@ -323,7 +323,10 @@ static void print_objective(struct mt_context *ctx, const struct mt_train_settin
     }
     if (!any) printf("  no term besides L_h\n");
     if (!settings->task_only && mt_selection_has_bias(&settings->objective)) {
-        printf("  each router's bias moves by %g a step\n", settings->objective.bias_rate);
+        if (settings->objective.bias_rule == MT_BIAS_QUANTILE)
+            printf("  each router's bias becomes what would have balanced the step before\n");
+        else
+            printf("  each router's bias moves by %g a step\n", settings->objective.bias_rate);
     }
     if (outline->bias_file != NULL)
         printf("  the routers' biases are written as %s, which only metier reads\n", outline->bias_file);
