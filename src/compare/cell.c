@@ -289,6 +289,7 @@ static enum mt_status identify(const struct mt_cell_job *job, const struct mt_ce
         int length = snprintf(number, sizeof number, " %" PRId64, numbers[i]);
         mt_digest_add(digest, number, (size_t)length);
     }
+    if (!cell->base && settings->agreement) mt_digest_add(digest, " agreement", 10);
     for (size_t d = 0; !cell->base && d < settings->domains; d++) {
         const struct mt_compare_domain *domain = &settings->domain[d];
         const char *const texts[] = {domain->name, domain->train, domain->recipe, domain->test};

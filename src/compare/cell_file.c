@@ -267,7 +267,8 @@ static enum mt_status read_figures(const struct mt_json_node *root, double *figu
     for (int i = 0; i < MT_COMPARE_FIGURES && status == MT_OK; i++) {
         const char *name = mt_compare_figure_row((enum mt_compare_figure)i)->name;
         figure[i] = (double)NAN;
-        if (i == MT_COMPARE_MEMORY && !mt_json_member(&figures, name, &child)) continue;
+        bool newer = i == MT_COMPARE_MEMORY || i == MT_COMPARE_SAME_EXPERTS || i == MT_COMPARE_SAME_SLOTS;
+        if (newer && !mt_json_member(&figures, name, &child)) continue;
         status = read_member(&figures, name, &figure[i]);
     }
     return status;

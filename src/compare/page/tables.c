@@ -184,35 +184,41 @@ void mt_page_compare_answers(const struct mt_compare_view *view)
 // ------------------------------------------------------------------ balance and geometry
 
 static const size_t geometry[] = {
-    MT_COMPARE_LOSS,     MT_COMPARE_LOSS_OTHERS, MT_COMPARE_MAXVIO,      MT_COMPARE_ENTROPY,
-    MT_COMPARE_OVERLAP,  MT_COMPARE_SILHOUETTE,  MT_COMPARE_OVERLAP_OUT, MT_COMPARE_SILHOUETTE_OUT,
-    MT_COMPARE_RV_TOKEN, MT_COMPARE_RV_EXPERT,   MT_COMPARE_ABS_COS,     MT_COMPARE_INFORMATION,
+    MT_COMPARE_LOSS,         MT_COMPARE_LOSS_OTHERS, MT_COMPARE_MAXVIO,      MT_COMPARE_ENTROPY,
+    MT_COMPARE_OVERLAP,      MT_COMPARE_SILHOUETTE,  MT_COMPARE_OVERLAP_OUT, MT_COMPARE_SILHOUETTE_OUT,
+    MT_COMPARE_RV_TOKEN,     MT_COMPARE_RV_EXPERT,   MT_COMPARE_ABS_COS,     MT_COMPARE_INFORMATION,
+    MT_COMPARE_SAME_EXPERTS, MT_COMPARE_SAME_SLOTS, // where they are measured
 };
 
-enum { GEOMETRY = sizeof geometry / sizeof geometry[0] };
+static int geometry_columns(const struct mt_compare_view *view)
+{
+    int all = sizeof geometry / sizeof geometry[0];
+    return view->comparison->settings->agreement ? all : all - 2;
+}
 
 static void add_geometry(const struct mt_compare_view *view, const char *what, const char *meaning,
                          bool differences)
 {
     const struct mt_comparison *comparison = view->comparison;
     struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
+    int count = geometry_columns(view);
     char title[MT_COMPARE_TITLE_BYTES];
     char formula[3072];
-    mt_view_formulas(formula, sizeof formula, view, geometry, GEOMETRY);
+    mt_view_formulas(formula, sizeof formula, view, geometry, (size_t)count);
     struct mt_figure *table =
         mt_page_figure(view->page, &(struct mt_figure_head){.kind = MT_FIGURE_TABLE,
                                                             .title = mt_view_title(title, view, what),
                                                             .meaning = meaning,
                                                             .formula = differences ? PAIRED : formula});
     mt_figure_column(table, MT_COLUMN_LABEL, "method");
-    for (int i = 0; i < GEOMETRY; i++) {
+    for (int i = 0; i < count; i++) {
         const struct mt_compare_figure_row *row = mt_compare_column_row(comparison, geometry[i]);
         mt_figure_measure_column(table, row->title, row->decimals, differences);
     }
     for (size_t m = 0; m < view->methods; m++) {
         if (differences && m == view->reference) continue;
         mt_figure_text(table, comparison->settings->method[m].name);
-        for (int i = 0; i < GEOMETRY; i++) {
+        for (int i = 0; i < count; i++) {
             const struct mt_compare_figure_row *row = mt_compare_column_row(comparison, geometry[i]);
             mt_compare_summarize(comparison, view->model, geometry[i], MT_ALL_DOMAINS, summary);
             if (differences)
@@ -221,7 +227,7 @@ static void add_geometry(const struct mt_compare_view *view, const char *what, c
                 put_mean(table, row, &summary[m].moments);
         }
     }
-    for (int i = 0; i < GEOMETRY && !differences; i++)
+    for (int i = 0; i < count && !differences; i++)
         mt_figure_rank(table, i + 1, mt_compare_column_row(comparison, geometry[i])->better, 0);
 }
 
