@@ -310,6 +310,7 @@ static enum mt_status identify(const struct mt_cell_job *job, const struct mt_ce
     }
     if (!cell->base) add_probes(digest, " prune", &settings->prune);
     if (!cell->base) add_probes(digest, " at", &settings->at);
+    if (!cell->base && settings->agreement) mt_digest_add(digest, " agreement", 10);
     for (size_t d = 0; !cell->base && d < settings->domains; d++) {
         const struct mt_compare_domain *domain = &settings->domain[d];
         const char *const texts[] = {domain->name, domain->train, domain->recipe, domain->test};

@@ -2,16 +2,21 @@
 #include "compare/measure.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "analysis/affinity.h"
+#include "analysis/drift.h"
 #include "analysis/pca.h"
 #include "analysis/run/weights.h"
 #include "compare/answers.h"
+#include "model/adapters/adapter.h"
 #include "model/collect.h"
+#include "train/data/corpus.h"
 
 #define BATCH_TOKENS  2048  // of MaxVio over batches: about what a training step has
 #define PATH_TOKENS   65536 // that are followed through the layers
-#define SHOWN_EXPERTS 6     // of the picture of tokens
+#define PATH_BYTES    4096
+#define SHOWN_EXPERTS 6 // of the picture of tokens
 
 struct measuring {
     const struct mt_cell_job *job;
@@ -20,6 +25,7 @@ struct measuring {
     struct mt_model *model;
     struct mt_device *device;
     struct mt_collector_options options; // but for vectors and stream
+    bool choices_only;                   // no vectors are kept
     struct mt_answering answering;
     struct mt_collector *collector[MT_COMPARE_MOST_DOMAINS];
     struct mt_figures figures[MT_COMPARE_MOST_DOMAINS];
@@ -31,10 +37,10 @@ static enum mt_status make_collector(struct measuring *m, size_t domain)
 {
     int64_t sample = m->job->settings->sample;
     struct mt_collector_options options = m->options;
-    if (domain == m->cell->domain) {
+    if (domain == m->cell->domain) options.choices = PATH_TOKENS;
+    if (domain == m->cell->domain && !m->choices_only) {
         options.inputs = sample;
         options.outputs = (sample + options.slots - 1) / options.slots;
-        options.choices = PATH_TOKENS;
     } else {
         options.width = 0;
     }
@@ -201,6 +207,72 @@ static enum mt_status draw_tokens(struct measuring *m, struct mt_cell_result *re
     return MT_OK;
 }
 
+// ------------------------------------------------------------------ beside weights as stored
+
+/* The model as it was trained, but for its codes: the run's adapter on weights as they are stored. */
+static enum mt_status open_stored(const struct measuring *m, struct mt_model **model)
+{
+    const struct mt_train_settings *training = m->training;
+    int64_t tokens = m->answering.batch_tokens;
+    struct mt_adapter adapter = {0};
+    char path[PATH_BYTES];
+    struct mt_model_options options = {.tokens = tokens,
+                                       .sequences = mt_corpus_most_sequences(training, tokens),
+                                       .positions = training->max_length,
+                                       .activations = mt_model_activations(m->model)};
+    (void)snprintf(path, sizeof path, "%s/adapter", training->out);
+    enum mt_status status = mt_adapter_open_for(m->job->ctx, path, training->model, &adapter);
+    if (status == MT_OK) {
+        mt_adapter_select(&adapter, &options.selection);
+        options.selection.quantise = (struct mt_quantise_options){0};
+        status = mt_model_open(m->device, training->model, &options, model);
+    }
+    if (status == MT_OK) status = mt_adapter_apply(&adapter, mt_model_params(*model));
+    mt_adapter_close(&adapter);
+    return status;
+}
+
+/* Means over layers of how many tokens, and slots, have the same experts. */
+static void compare_choices(const struct measuring *m, const struct measuring *stored, double *figure)
+{
+    size_t own = m->cell->domain;
+    double sets = 0.0;
+    double slots = 0.0;
+    for (int layer = 0; layer < m->options.layers; layer++) {
+        struct mt_drift_figures drift;
+        int64_t count = 0;
+        const uint16_t *now = mt_collector_choices(m->collector[own], layer, &count);
+        const uint16_t *then = mt_collector_choices(stored->collector[own], layer, &count);
+        mt_drift_choices(now, then, count, m->options.slots, &drift);
+        sets += drift.sets_changed;
+        slots += drift.slots_changed;
+    }
+    figure[MT_COMPARE_SAME_EXPERTS] = 1.0 - sets / m->options.layers;
+    figure[MT_COMPARE_SAME_SLOTS] = 1.0 - slots / m->options.layers;
+}
+
+static enum mt_status measure_agreement(const struct measuring *m, struct mt_cell_result *result)
+{
+    size_t own = m->cell->domain;
+    struct mt_cell_result unread;
+    struct measuring stored = *m;
+    bool quantised = m->training->quantise_format != 0 && m->training->train == MT_TRAIN_LORA;
+    result->figure[MT_COMPARE_SAME_EXPERTS] = result->figure[MT_COMPARE_SAME_SLOTS] = (double)NAN;
+    if (!m->job->settings->agreement || !quantised) return MT_OK;
+    stored.choices_only = true;
+    stored.model = NULL;
+    stored.collector[own] = NULL;
+    stored.answering = (struct mt_answering){0};
+    enum mt_status status = open_stored(m, &stored.model);
+    if (status == MT_OK) status = mt_answering_open(m->job, m->training, stored.model, &stored.answering);
+    if (status == MT_OK) status = run_domain(&stored, own, &unread);
+    if (status == MT_OK) compare_choices(m, &stored, result->figure);
+    mt_answering_close(&stored.answering);
+    mt_collector_destroy(stored.collector[own]);
+    mt_model_close(stored.model);
+    return status;
+}
+
 // ------------------------------------------------------------------ all of it
 
 static enum mt_status prepare(struct measuring *m)
@@ -226,6 +298,7 @@ enum mt_status mt_cell_measure(const struct mt_cell_job *job, const struct mt_ce
     for (size_t d = 0; d < job->settings->domains && status == MT_OK; d++) status = run_domain(&m, d, result);
     if (status == MT_OK) status = take_figures(&m, result);
     if (status == MT_OK) status = draw_tokens(&m, result);
+    if (status == MT_OK) status = measure_agreement(&m, result);
     for (size_t d = 0; d < job->settings->domains; d++) {
         mt_figures_free(&m.figures[d]);
         mt_collector_destroy(m.collector[d]);

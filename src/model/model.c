@@ -379,6 +379,11 @@ void mt_model_close(struct mt_model *model)
 
 // ------------------------------------------------------------------ questions
 
+enum mt_dtype mt_model_activations(const struct mt_model *model)
+{
+    return model->options.activations;
+}
+
 const struct mt_model_desc *mt_model_description(const struct mt_model *model)
 {
     return &model->desc;

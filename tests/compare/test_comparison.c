@@ -18,6 +18,7 @@ struct bench {
     struct mt_compare_settings settings;
     struct mt_comparison_options options;
     struct mt_comparison comparison;
+    const char *word; // over the text; NULL: none
     bool interrupted;
     int signal;
 };
@@ -43,8 +44,9 @@ static enum mt_status bench_open(struct bench *bench, const struct workplace *pl
     mt_arena_init(&bench->arena, &bench->ctx, 4096);
     bench->comparison = (struct mt_comparison){0};
     bench->options.templates = templates();
-    enum mt_status status = mt_compare_settings_parse(&bench->ctx, "bench", text, (size_t)length, NULL, 0,
-                                                      &bench->arena, &bench->settings);
+    enum mt_status status =
+        mt_compare_settings_parse(&bench->ctx, "bench", text, (size_t)length, &bench->word,
+                                  bench->word != NULL ? 1 : 0, &bench->arena, &bench->settings);
     if (status != MT_OK) return status;
     return mt_comparison_open(&bench->ctx, &bench->settings, &bench->options, &bench->comparison);
 }
@@ -199,6 +201,33 @@ static void probes_are_of_the_same_cell(void **state)
     bench_close(&bench);
 }
 
+/* Of quantised cells it is measured which tokens keep their experts, where that is asked for. */
+static void agreement_is_measured(void **state)
+{
+    const struct workplace *place = *state;
+    static struct bench bench;
+    bench = (struct bench){.word = "analysis.agreement=true"};
+    run(&bench, place, "agreement",
+        "[aux, {name: fp8, method: aux, quantize.format: fp8}, {name: nf4, method: aux, quantize.format: "
+        "nf4}]");
+    assert_int_equal(bench.comparison.cells, 6);
+    for (size_t i = 0; i < bench.comparison.cells; i++) {
+        const struct mt_cell *cell = &bench.comparison.cell[i];
+        double sets = cell->result.figure[MT_COMPARE_SAME_EXPERTS];
+        double slots = cell->result.figure[MT_COMPARE_SAME_SLOTS];
+        assert_true(cell->result.known);
+        if (cell->method == 0) {
+            assert_true(isnan(sets) && isnan(slots));
+            continue;
+        }
+        // Of a token that does not keep its set at least one slot is another's, and not all need be.
+        assert_true(sets > 0.5 && slots >= sets && slots <= 1.0);
+        assert_true(cell->method == 1 || (sets < 1.0 && slots < 1.0));
+    }
+    bench_close(&bench);
+    assert_int_equal(bench.ctx.live_bytes, 0);
+}
+
 static void other_settings_are_noticed(void **state)
 {
     const struct workplace *place = *state;
@@ -301,13 +330,10 @@ static int clean(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cells_are_trained_and_measured),
-        cmocka_unit_test(going_on_changes_no_byte),
-        cmocka_unit_test(probes_are_of_the_same_cell),
-        cmocka_unit_test(other_settings_are_noticed),
-        cmocka_unit_test(other_files_are_noticed),
-        cmocka_unit_test(a_cell_that_fails_stops_no_other),
-        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(cells_are_trained_and_measured),   cmocka_unit_test(going_on_changes_no_byte),
+        cmocka_unit_test(probes_are_of_the_same_cell),      cmocka_unit_test(agreement_is_measured),
+        cmocka_unit_test(other_settings_are_noticed),       cmocka_unit_test(other_files_are_noticed),
+        cmocka_unit_test(a_cell_that_fails_stops_no_other), cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, workplace_open, clean);
 }

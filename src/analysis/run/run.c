@@ -110,9 +110,11 @@ static int64_t group_tokens(const struct mt_analysis *run)
     return few_groups > LEAST_TOKENS ? few_groups : LEAST_TOKENS;
 }
 
-static enum mt_status open_model(struct mt_analysis *run, const char *directory,
-                                 const char *adapter_directory, struct mt_model **model)
+static enum mt_status open_model(struct mt_analysis *run, const struct mt_analysis_side *side,
+                                 const char *directory, const char *adapter_directory,
+                                 struct mt_model **model)
 {
+    bool otherwise = side == &run->base && run->settings->against != NULL;
     struct mt_adapter adapter = {0};
     struct mt_model_options options = {
         .tokens = batch_tokens(run), .sequences = batch_tokens(run) / 2, .positions = run->settings->length};
@@ -122,7 +124,7 @@ static enum mt_status open_model(struct mt_analysis *run, const char *directory,
         if (status == MT_OK) mt_adapter_select(&adapter, &options.selection);
         if (run->settings->quantise == NULL) run->quantise = adapter.quantise;
     }
-    options.selection.quantise = run->quantise;
+    options.selection.quantise = otherwise ? run->against : run->quantise;
     if (status == MT_OK) status = mt_model_open(run->device, directory, &options, model);
     if (status == MT_OK && adapter_directory != NULL)
         status = mt_adapter_apply(&adapter, mt_model_params(*model));
@@ -369,7 +371,7 @@ static enum mt_status run_side(struct mt_analysis *run, const char *directory, c
                                bool vectors, struct mt_analysis_side *side)
 {
     struct mt_model *model = NULL;
-    enum mt_status status = open_model(run, directory, adapter, &model);
+    enum mt_status status = open_model(run, side, directory, adapter, &model);
     if (status == MT_OK) status = learn_shape(run, model, directory);
     if (status == MT_OK && run->with_base) status = read_routers(run, model, side);
     if (status == MT_OK && vectors) status = look_at_weights(run, model, side);
@@ -424,31 +426,40 @@ static enum mt_status finish_sides(struct mt_analysis *run)
     return mt_comm_agree(run->comm, run->ctx, status);
 }
 
+static enum mt_status parse_formats(struct mt_analysis *run)
+{
+    const struct mt_analysis_settings *settings = run->settings;
+    enum mt_status status = MT_OK;
+    if (settings->quantise != NULL) status = mt_quantise_parse(run->ctx, settings->quantise, &run->quantise);
+    if (status == MT_OK && settings->against != NULL)
+        status = mt_quantise_parse(run->ctx, settings->against, &run->against);
+    return status;
+}
+
 enum mt_status mt_analysis_run(struct mt_analysis *run, struct mt_device *device, struct mt_comm *comm)
 {
     const struct mt_analysis_settings *settings = run->settings;
     const char *base = settings->base != NULL ? settings->base : settings->model;
+    const char *base_adapter = settings->against != NULL ? settings->adapter : NULL;
     void *memory = NULL;
     run->device = device;
     run->comm = comm;
-    run->with_base = settings->base != NULL || settings->adapter != NULL;
-    if (settings->quantise != NULL) {
-        enum mt_status status = mt_quantise_parse(run->ctx, settings->quantise, &run->quantise);
-        if (status != MT_OK) return status;
-    }
+    run->with_base = settings->base != NULL || settings->adapter != NULL || settings->against != NULL;
+    enum mt_status status = parse_formats(run);
+    if (status != MT_OK) return status;
     run->passes_left = (int64_t)run->domains * (run->with_base ? 2 : 1);
     mt_progress_start(&run->progress, &(struct mt_progress_options){
                                           .stream = mt_comm_rank(comm) == 0 ? settings->terminal : NULL,
                                           .label = "analysing",
                                           .unit = "tok",
                                           .total = settings->tokens * run->passes_left});
-    enum mt_status status =
+    status =
         mt_arena_allocate(&run->arena, 2 * (size_t)batch_tokens(run) * sizeof *run->token_names, &memory);
     run->token_names = memory;
     status = mt_comm_agree(run->comm, run->ctx, status);
     if (status == MT_OK) status = run_side(run, settings->model, settings->adapter, true, &run->model);
     status = mt_comm_agree(run->comm, run->ctx, status);
-    if (status == MT_OK && run->with_base) status = run_side(run, base, NULL, false, &run->base);
+    if (status == MT_OK && run->with_base) status = run_side(run, base, base_adapter, false, &run->base);
     mt_progress_finish(&run->progress);
     status = mt_comm_agree(run->comm, run->ctx, status);
     return status == MT_OK ? finish_sides(run) : status;

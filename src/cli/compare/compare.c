@@ -101,21 +101,22 @@ static enum mt_status print_tasks(const struct mt_comparison *comparison, size_t
 static enum mt_status print_figures(const struct mt_comparison *comparison, size_t model)
 {
     static const enum mt_compare_figure shown[] = {
-        MT_COMPARE_ACCURACY, MT_COMPARE_ACCURACY_OTHERS, MT_COMPARE_LOSS,
-        MT_COMPARE_MAXVIO,   MT_COMPARE_OVERLAP,         MT_COMPARE_SILHOUETTE,
-        MT_COMPARE_RV_TOKEN, MT_COMPARE_ABS_COS,         MT_COMPARE_SECONDS};
-    enum { SHOWN = sizeof shown / sizeof shown[0] };
+        MT_COMPARE_ACCURACY, MT_COMPARE_ACCURACY_OTHERS, MT_COMPARE_LOSS,      MT_COMPARE_MAXVIO,
+        MT_COMPARE_OVERLAP,  MT_COMPARE_SILHOUETTE,      MT_COMPARE_RV_TOKEN,  MT_COMPARE_ABS_COS,
+        MT_COMPARE_SECONDS,  MT_COMPARE_SAME_EXPERTS,    MT_COMPARE_SAME_SLOTS};
+    enum { SHOWN = sizeof shown / sizeof shown[0], AGREEMENT = 2 };
     const struct mt_compare_settings *settings = comparison->settings;
     struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
     struct cli_column columns[SHOWN + 1] = {{"method", false}};
     char text[SHOWN][MT_COMPARE_TEXT_BYTES];
     struct cli_table table;
-    for (int i = 0; i < SHOWN; i++)
+    int count = settings->agreement ? SHOWN : SHOWN - AGREEMENT;
+    for (int i = 0; i < count; i++)
         columns[i + 1] = (struct cli_column){mt_compare_figure_row(shown[i])->title, true};
-    cli_table_init(&table, comparison->ctx, columns, SHOWN + 1);
+    cli_table_init(&table, comparison->ctx, columns, count + 1);
     for (size_t m = 0; m < settings->methods; m++) {
         const char *cells[SHOWN + 1] = {settings->method[m].name};
-        for (int i = 0; i < SHOWN; i++) {
+        for (int i = 0; i < count; i++) {
             mt_compare_summarize(comparison, model, shown[i], MT_ALL_DOMAINS, summary);
             cells[i + 1] =
                 mt_compare_mean_text(text[i], mt_compare_figure_row(shown[i]), &summary[m].moments);

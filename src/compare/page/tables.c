@@ -203,6 +203,10 @@ static const struct figure_list lists[] = {
       MT_COMPARE_PATH_INFORMATION, MT_COMPARE_ROUTER_COS, MT_COMPARE_ROUTER_ABS_COS, MT_COMPARE_ERC_DIAGONAL,
       MT_COMPARE_ERC_DOMINANCE},
      9},
+    {"Routing beside weights as stored",
+     "Differences in routing beside weights as stored",
+     {MT_COMPARE_SAME_EXPERTS, MT_COMPARE_SAME_SLOTS},
+     2},
 };
 
 static void add_figures(const struct mt_compare_view *view, const struct figure_list *list,
@@ -245,7 +249,9 @@ void mt_page_compare_geometry(const struct mt_compare_view *view)
     char meaning[256];
     (void)snprintf(meaning, sizeof meaning, "Mean ± standard error of paired differences to %.80s.",
                    view->comparison->settings->reference);
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+    size_t count = sizeof lists / sizeof lists[0];
+    if (!view->comparison->settings->agreement) count--; // nothing was measured for the last
+    for (size_t i = 0; i < count; i++) {
         add_figures(view, &lists[i],
                     "Mean ± standard deviation over seeds, of held-out problems of the domain trained on.",
                     false);

@@ -135,6 +135,7 @@ struct mt_compare_settings {
     int64_t difficulty;                    // problems.difficulty
     int64_t sample;                        // analysis.sample
     int64_t neighbours;                    // analysis.neighbours
+    bool agreement;                        // analysis.agreement
     const char *device;                    // device
     int64_t threads;                       // threads
     enum mt_compare_ranks ranks;           // ranks

@@ -322,6 +322,9 @@ static const struct mt_key_row rows[] = {
      .meaning = "vectors kept per layer, for overlap, silhouette, PCA", .most = 1 << 20},
     {"analysis.neighbours", MT_KEY_WHOLE, AT(neighbours), "WHOLE NUMBER >= 1", "10",
      .meaning = "of the overlap", .most = 4096},
+    {"analysis.agreement", MT_KEY_FLAG, AT(agreement), "true|false", "false",
+     .meaning = "beside quantised cells: tokens that choose the experts they do with weights as stored, "
+                "which takes their memory"},
     {"grid.method", MT_KEY_OWN, 0, "NAME", "none",
      .meaning = "a method whose coefficients are varied, for the sensitivity grid", .set = set_grid_method},
     {"grid.alpha", MT_KEY_EACH, AT(grid.alpha), "NUMBERS", "as the method has it",
