@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/shared/page_files.h"
-#include "compare/board.h"
+#include "compare/board/board.h"
 #include "report/report.h"
 
 #define MOST_RUNS 16
@@ -151,7 +151,8 @@ const struct cli_verb cli_verb_report = {
                 "  metier report runs/first runs/wide runs/metier --out compared.html --title 'Three runs'\n"
                 "  metier report runs/first --markdown first.md --png pictures --data numbers\n"
                 "  metier report runs/first --latex tables.tex --csv tables --svg figures\n"
-                "  metier report build/small/compare.json build/large/compare.json --out board.html\n"
+                "  metier report build/demo/compare.json --out board.html     # a leaderboard: more files, "
+                "more rows\n"
                 "  metier report eval-moe runs/base --out base.html",
     .run = run_verb,
 };

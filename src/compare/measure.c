@@ -6,7 +6,7 @@
 #include "analysis/affinity.h"
 #include "analysis/pca.h"
 #include "analysis/run/weights.h"
-#include "compare/answers.h"
+#include "compare/asking/answers.h"
 #include "model/collect.h"
 
 #define BATCH_TOKENS  2048  // of MaxVio over batches: about what a training step has

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compare/board.h"
+#include "compare/board/board.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/workplace.h"

@@ -1,5 +1,5 @@
 /* A leaderboard's page. */
-#include "compare/board.h"
+#include "compare/board/board.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/amount.h"
-#include "compare/board_cells.h"
+#include "compare/board/cells.h"
 #include "compare/stats.h"
 #include "report/output.h"
 
@@ -295,8 +295,11 @@ static bool find_file(const char *path, char file[PATH_BYTES])
 
 bool mt_board_is_comparison(const char *path)
 {
+    static const char ending[] = ".json";
     char file[PATH_BYTES];
-    return find_file(path, file);
+    size_t length = strlen(path);
+    bool named = length > strlen(ending) && same(path + length - strlen(ending), ending);
+    return named || find_file(path, file);
 }
 
 /* The folder a file lies in, by its name, or the whole path of a file that lies nowhere in particular. */

@@ -1,5 +1,5 @@
 /* Reading compare.json, with suspicion. */
-#include "compare/board_cells.h"
+#include "compare/board/cells.h"
 
 #include <math.h>
 #include <stdio.h>
