@@ -8,7 +8,7 @@
 #include "analysis/drift.h"
 #include "analysis/pca.h"
 #include "analysis/run/weights.h"
-#include "compare/answers.h"
+#include "compare/asking/answers.h"
 #include "model/adapters/adapter.h"
 #include "model/collect.h"
 #include "train/data/corpus.h"

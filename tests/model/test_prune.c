@@ -94,7 +94,8 @@ static void check_model(const struct workplace *place, const struct mt_arch *arc
     assert_true(pruned.loss != whole.loss);
     assert_int_equal(mt_pruning_end(&pruning), MT_OK);
     pass(&run, &batch, &again);
-    assert_true(again.loss == whole.loss && memcmp(again.probs, whole.probs, sizeof whole.probs) == 0);
+    assert_true(again.loss == whole.loss);
+    assert_memory_equal(again.probs, whole.probs, sizeof whole.probs);
     // Too many.
     for (int j = 0; j <= gone; j++) flags[j] = true;
     for (int j = gone + 1; j < desc->experts; j++) flags[j] = false;

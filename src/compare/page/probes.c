@@ -92,9 +92,9 @@ void mt_page_compare_pruned(const struct mt_compare_view *view)
                                  "The same less the cell's own accuracy with all experts, in points of 100.",
                                  NULL,
                                  NULL};
-    add_table(view, &change);
     add_table(view, &answers);
     add_curves(view, &answers);
+    add_table(view, &change);
 }
 
 void mt_page_compare_steps(const struct mt_compare_view *view)

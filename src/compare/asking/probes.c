@@ -1,9 +1,9 @@
 /* Problems asked on the way, and with experts taken away. */
-#include "compare/probes.h"
+#include "compare/asking/probes.h"
 
 #include <string.h>
 
-#include "compare/answers.h"
+#include "compare/asking/answers.h"
 #include "model/collect.h"
 #include "model/prune.h"
 

@@ -1,5 +1,5 @@
 /* One pass over problems: accuracy and loss. */
-#include "compare/answers.h"
+#include "compare/asking/answers.h"
 
 #include <math.h>
 
