@@ -36,6 +36,7 @@ enum mt_aux_form {
     MT_AUX_HF,       // n Σ f_j P_j, f_j = c_j / N, pooled over all layers: k at balance (transformers)
     MT_AUX_ERNIE,    // the same, one layer at a time
     MT_AUX_LITERAL,  // Σ f_j p_j, f_j = c_j / N, p_j = Σ_i s_ij: the paper's equation as printed
+    MT_AUX_GLOBAL,   // as batch, f_j counted over the whole step (Qwen)
 };
 
 enum mt_ortho_grouping {
@@ -275,6 +276,17 @@ struct mt_layer_report {
     const double *measured;    // [mt_selection_measures], likewise
 };
 const struct mt_layer_report *mt_objective_layer(const struct mt_objective *objective, int layer);
+
+/*
+ * aux=global: a step of several micro-batches is run through forward twice. Between begin and end a finish
+ * counts and does nothing else; after it, each finish has the counts of all of them, until the next begin.
+ * Without, or where nothing was counted, a micro-batch is the step. Between processes without a reduction the
+ * caller adds the counts up.
+ */
+bool mt_objective_counts_steps(const struct mt_objective_config *config); // whether a method asks for it
+void mt_objective_count_begin(struct mt_objective *objective);
+void mt_objective_count_end(struct mt_objective *objective);
+double *mt_objective_counts(struct mt_objective *objective, size_t *count);
 
 /* What must survive a restart (scales, running means, brake, then what selection rules keep), as plain
  * numbers to save and restore. */

@@ -29,6 +29,15 @@ static const struct mt_method methods[] = {
         .config = {.method = "aux", COMMON_FIELDS, .coefficient = {[MT_TERM_AUX] = 1e-3}},
     },
     {
+        .name = "global-batch",
+        .summary = "load balance over the whole step, all micro-batches and ranks together",
+        .source = "Qwen (2501.11873); router_aux_loss_coef of the released configs",
+        .config = {.method = "global-batch",
+                   COMMON_FIELDS,
+                   .coefficient = {[MT_TERM_AUX] = 1e-3},
+                   .aux = MT_AUX_GLOBAL},
+    },
+    {
         .name = "gshard",
         .summary = "balance of first choices, random drop of later ones, capacity",
         .source = "GShard (2006.16668), in the scale of Mesh TensorFlow",

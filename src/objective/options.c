@@ -55,7 +55,7 @@ const struct mt_key_row mt_objective_rows[] = {
      .meaning = "sets gamma, as a multiple of alpha as it stands (of 1e-3 if that is 0)", .instead = "gamma",
      .set = set_multiple},
     MT_OTHER_TERMS(COEFFICIENT_ROW) // after c_o and c_v, which set some of them
-    {"aux", MT_KEY_CHOICE, AT(aux), "batch|sequence|switch|hf|ernie|literal", NULL,
+    {"aux", MT_KEY_CHOICE, AT(aux), "batch|sequence|switch|hf|ernie|literal|global", NULL,
      .meaning = "form of L_aux"},
     {"grouping", MT_KEY_CHOICE, AT(grouping), "token|expert-concat", NULL,
      .meaning = "L_o compares a token's experts, or neighbours in expert order (the authors' code)"},

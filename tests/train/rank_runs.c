@@ -158,7 +158,8 @@ static void compare_method(struct bench *bench, size_t at, const struct mt_metho
     // Quantiles are of a micro-batch, and a step's the mean of them.
     bool quantiles = method->config.bias_rule == MT_BIAS_QUANTILE;
     if (!groups && !quantiles) compare(bench, what, alone, together, 1e-5);
-    static const char *const with_noise[] = {"metier", "loss-free", "smebu", "quantile", "gshard", "simbal"};
+    static const char *const with_noise[] = {"metier",       "loss-free", "smebu", "quantile",
+                                             "global-batch", "gshard",    "simbal"};
     bool local = every;
     for (size_t i = 0; i < sizeof with_noise / sizeof with_noise[0]; i++)
         local = local || strcmp(method->name, with_noise[i]) == 0;
