@@ -99,6 +99,7 @@ struct mt_objective_config {
     uint64_t seed;
     double bias_momentum; // of bias_rule=smebu
     double bias_clamp;    // its κ: how soon a violation counts as the largest
+    bool dense_router;    // DenseMixer: the scores of experts that were not chosen have a gradient, too
 };
 
 /* A row of the methods table. */
@@ -184,6 +185,7 @@ enum mt_term_needs {
     MT_NEEDS_SEQUENCES = 16,    // which tokens are of one sequence
     MT_NEEDS_NEIGHBOURS = 32,  // records of the MoE layers before and after: logits, scores, choices, weights
     MT_NEEDS_ALL_OUTPUTS = 64, // the outputs of all experts on all tokens: n/k times the experts' work
+    MT_NEEDS_DENSE_BACKWARD = 128, // the same in backward alone, one expert at a time: dense_router
 };
 int mt_objective_needs(const struct mt_objective_config *config);
 

@@ -126,10 +126,10 @@ static enum mt_status make_objective(struct mt_model *model, const struct mt_obj
         enum mt_status status = check_live(model, layers);
         if (status != MT_OK) return status;
     }
-    bool dense = (mt_objective_needs(&model->method) & MT_NEEDS_ALL_OUTPUTS) != 0;
+    bool dense = (mt_objective_needs(&model->method) & (MT_NEEDS_ALL_OUTPUTS | MT_NEEDS_DENSE_BACKWARD)) != 0;
     if (dense && model->options.expert_ranks != NULL)
         return mt_fail(model->ctx, MT_ERR_UNSUPPORTED,
-                       "a term needs the outputs of all experts, and they are spread over ranks");
+                       "the method needs the outputs of all experts, and they are spread over ranks");
     struct mt_objective_shape shape = {.layers = layers,
                                        .tokens = model->options.tokens,
                                        .experts = model->desc.experts,

@@ -80,6 +80,12 @@ static const struct mt_method methods[] = {
         .config = {.method = "quantile", COMMON_FIELDS, .bias_rule = MT_BIAS_QUANTILE},
     },
     {
+        .name = "densemixer",
+        .summary = "no loss: in backward the router hears of the experts that were not chosen, too",
+        .source = "DenseMixer, released code (yaof20/DenseMixer)",
+        .config = {.method = "densemixer", COMMON_FIELDS, .dense_router = true},
+    },
+    {
         .name = "ernie",
         .summary = "balance over all k choices, orthogonal router rows, z-loss",
         .source = "ERNIE 4.5, released training code",

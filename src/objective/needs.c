@@ -18,5 +18,6 @@ bool mt_terms_need(const struct mt_objective_config *config, enum mt_term_needs 
 
 int mt_objective_needs(const struct mt_objective_config *config)
 {
-    return terms_needs(config) | (mt_scale_needs_router(config) ? MT_NEEDS_ROUTER_WEIGHT : 0);
+    return terms_needs(config) | (mt_scale_needs_router(config) ? MT_NEEDS_ROUTER_WEIGHT : 0) |
+           (config->dense_router ? MT_NEEDS_DENSE_BACKWARD : 0);
 }

@@ -100,6 +100,8 @@ const struct mt_key_row mt_objective_rows[] = {
      .meaning = "later choices whose share of the weight is below are dropped at random; 0: none"},
     {"jitter", MT_KEY_NUMBER, AT(jitter), "NUMBER >= 0 and < 1", NULL,
      .meaning = "noise on the router's input in training"},
+    {"dense_router", MT_KEY_FLAG, AT(dense_router), "false|true", NULL,
+     .meaning = "the router hears of experts that were not chosen, too (DenseMixer): dear"},
     {"allow_indirect", MT_KEY_FLAG, AT(allow_indirect), "false|true", NULL,
      .meaning = "accept terms that reach trainable weights through lower layers only"},
     {"seed", MT_KEY_SEED, AT(seed), "WHOLE NUMBER >= 0", "seed", .meaning = "of random drops"},

@@ -144,6 +144,7 @@ static void compare_method(struct bench *bench, size_t at, const struct mt_metho
     int ranks = mt_comm_size(bench->comm);
     const char *name = model->name;
     if (!training_bench_takes(model, method)) return;
+    if (sharing > 1 && method->config.dense_router) return; // refused
     // Two examples of at most 24 tokens fit a micro-batch: a step is one round.
     (void)snprintf(what, sizeof what, "%s, %s, global, experts over %d", name, method->name, sharing);
     (void)snprintf(alone, sizeof alone, COMMON " method=%s noise=false batch.examples=%d batch.tokens=%d",
