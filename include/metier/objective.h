@@ -36,6 +36,7 @@ enum mt_aux_form {
     MT_AUX_HF,       // n Σ f_j P_j, f_j = c_j / N, pooled over all layers: k at balance (transformers)
     MT_AUX_ERNIE,    // the same, one layer at a time
     MT_AUX_LITERAL,  // Σ f_j p_j, f_j = c_j / N, p_j = Σ_i s_ij: the paper's equation as printed
+    MT_AUX_GLOBAL,   // as batch, f_j counted over the whole step (Qwen)
 };
 
 enum mt_ortho_grouping {
@@ -96,11 +97,12 @@ struct mt_objective_config {
     double jitter;         // of the router's input; 0: none
     bool allow_indirect;   // liveness: be content with a path through lower layers
     uint64_t seed;
-    double erc_alpha; // of L_erc: how strong others' responses may be, as a multiple of the own
-    double erc_noise; // of L_erc: of the router's rows, as a share of what keeps them apart; 0: none
-    bool sp_squared;  // L_sp on squared cosines
+    double erc_alpha;     // of L_erc: how strong others' responses may be, as a multiple of the own
+    double erc_noise;     // of L_erc: of the router's rows, as a share of what keeps them apart; 0: none
+    bool sp_squared;      // L_sp on squared cosines
     double bias_momentum; // of bias_rule=smebu
     double bias_clamp;    // its κ: how soon a violation counts as the largest
+    bool dense_router;    // DenseMixer: the scores of experts that were not chosen have a gradient, too
 };
 
 /* A row of the methods table. */
@@ -190,6 +192,7 @@ enum mt_term_needs {
     MT_NEEDS_ALL_OUTPUTS = 64, // the outputs of all experts on all tokens: n/k times the experts' work
     MT_NEEDS_INNER_GRAM = 128, // Gram matrices of the tokens' SwiGLU activations
     MT_NEEDS_PROXIES = 256,    // what all experts' gate projections make of the router's rows
+    MT_NEEDS_DENSE_BACKWARD = 512, // the same in backward alone, one expert at a time: dense_router
 };
 int mt_objective_needs(const struct mt_objective_config *config);
 
@@ -282,6 +285,17 @@ struct mt_layer_report {
     const double *measured;    // [mt_selection_measures], likewise
 };
 const struct mt_layer_report *mt_objective_layer(const struct mt_objective *objective, int layer);
+
+/*
+ * aux=global: a step of several micro-batches is run through forward twice. Between begin and end a finish
+ * counts and does nothing else; after it, each finish has the counts of all of them, until the next begin.
+ * Without, or where nothing was counted, a micro-batch is the step. Between processes without a reduction the
+ * caller adds the counts up.
+ */
+bool mt_objective_counts_steps(const struct mt_objective_config *config); // whether a method asks for it
+void mt_objective_count_begin(struct mt_objective *objective);
+void mt_objective_count_end(struct mt_objective *objective);
+double *mt_objective_counts(struct mt_objective *objective, size_t *count);
 
 /* What must survive a restart (scales, running means, brake, then what selection rules keep), as plain
  * numbers to save and restore. */

@@ -700,7 +700,8 @@ struct mt_logit_summary_args {
     X(joint_mass_forward)                                                                                    \
     X(joint_mass_backward)                                                                                   \
     X(slot_drop)                                                                                             \
-    X(balance_quantile)
+    X(balance_quantile)                                                                                      \
+    X(unchosen_backward)
 
 enum mt_op {
 #define MT_OP_ENUM(name) MT_OP_##name,

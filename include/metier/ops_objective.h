@@ -257,6 +257,23 @@ struct mt_balance_quantile_args {
     int slots;               // k, less than n
 };
 
+/*
+ * DenseMixer: what an expert j that was not chosen would have changed. Where j is not among expert[i,:],
+ * dprobs[i,j] += scale / D_i · <dy[i], outputs[i]>, D_i = Σ_s probs[i, expert[i,s]] + epsilon with normalise,
+ * a constant, else 1. Everything else of dprobs stays.
+ */
+struct mt_unchosen_backward_args {
+    struct mt_tensor dy;      // [N,d]
+    struct mt_tensor outputs; // [N,d]: what expert j makes of every token
+    struct mt_tensor probs;   // f32 [N,n]
+    struct mt_tensor expert;  // i32 [N,k], each in [-1, n)
+    struct mt_tensor dprobs;  // f32 [N,n]
+    int number;               // j
+    bool normalise;
+    float epsilon;
+    float scale; // 0 is refused
+};
+
 MT_PUBLIC_END
 
 #endif

@@ -40,7 +40,7 @@ struct mt_lm {
     bool logits_ready;   // no backward followed
     double *loads; // [moe_count,n + mt_selection_measures]: slots served in this step, and what the rules
                    // that move biases measured; NULL: none do
-    float *bias; // [n]
+    float *bias;   // [n]
     struct mt_lm_texts texts;
 };
 

@@ -126,12 +126,11 @@ static enum mt_status make_objective(struct mt_model *model, const struct mt_obj
         enum mt_status status = check_live(model, layers);
         if (status != MT_OK) return status;
     }
-    int of_all = MT_NEEDS_ALL_OUTPUTS | MT_NEEDS_INNER_GRAM | MT_NEEDS_PROXIES;
+    int of_all = MT_NEEDS_ALL_OUTPUTS | MT_NEEDS_INNER_GRAM | MT_NEEDS_PROXIES | MT_NEEDS_DENSE_BACKWARD;
     if ((mt_objective_needs(&model->method) & of_all) != 0 && model->options.expert_ranks != NULL)
-        return mt_fail(
-            model->ctx, MT_ERR_UNSUPPORTED,
-            "method %s has a term that needs all experts on one rank, and they are spread over ranks",
-            model->method.method);
+        return mt_fail(model->ctx, MT_ERR_UNSUPPORTED,
+                       "method %s needs all experts on one rank, and they are spread over ranks",
+                       model->method.method);
     if ((mt_objective_needs(&model->method) & MT_NEEDS_PROXIES) != 0) {
         enum mt_status status = mt_proxies_places(model->device, &model->desc, &model->proxy_places);
         if (status != MT_OK) return status;

@@ -66,7 +66,7 @@ static enum mt_status check_choices(struct mt_context *ctx, const struct mt_obje
         unsigned value;
         unsigned last;
     } choices[] = {
-        {"aux", (unsigned)c->aux, MT_AUX_LITERAL},
+        {"aux", (unsigned)c->aux, MT_AUX_GLOBAL},
         {"grouping", (unsigned)c->grouping, MT_GROUPING_EXPERT_CONCAT},
         {"form", (unsigned)c->form, MT_ORTHO_COSINE},
         {"axis", (unsigned)c->axis, MT_AXIS_TOKEN},

@@ -38,6 +38,9 @@ enum mt_status mt_layers_create(struct mt_device *device, const struct mt_layers
     if (status != MT_OK) return status;
     status = mt_terms_check_alone(ctx, &config, "layers of somebody else's model do");
     if (status != MT_OK) return status;
+    if (config.dense_router)
+        return mt_fail(ctx, MT_ERR_UNSUPPORTED, "method %s needs more of a model than layers give it",
+                       config.method);
     status = mt_allocate_array(ctx, 1, sizeof **layers, &memory);
     if (status != MT_OK) return status;
     struct mt_layers *made = memory;

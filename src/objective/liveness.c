@@ -110,6 +110,15 @@ enum mt_status mt_objective_check_live(struct mt_context *ctx, const struct mt_o
                                        const struct mt_layer_paths *paths, int layers, const char *prefix)
 {
     struct reach reach = reach_of(paths, layers);
+    if (config->dense_router && router->kind == MT_ROUTER_SPARSEMIXER)
+        return mt_fail(ctx, MT_ERR_UNSUPPORTED,
+                       "%sdense_router: SparseMixer has a gradient of its own; take another method", prefix);
+    if (config->dense_router && !reach.router && !(config->allow_indirect && reach.below))
+        return mt_fail(
+            ctx, MT_ERR_USAGE,
+            "%sdense_router is for the router's gradient, but the router is frozen in every layer: "
+            "put router among the targets, or set %sdense_router=false",
+            prefix, prefix);
     for (int index = 0; index < MT_TERM_COUNT; index++) {
         enum mt_term term = (enum mt_term)index;
         const struct mt_term_kind *kind = mt_term_kind(term);

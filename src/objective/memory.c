@@ -85,6 +85,9 @@ static void lay_out(struct mt_objective *objective, struct mt_objective_memory *
     objective->layers = mt_carve(&memory->host, layers * sizeof *objective->layers);
     if (mt_terms_need(&objective->config, MT_NEEDS_NEIGHBOURS))
         objective->records = mt_carve(&memory->host, layers * sizeof *objective->records);
+    if (mt_objective_counts_steps(&objective->config))
+        objective->counts =
+            mt_carve(&memory->host, layers * ((size_t)objective->shape.experts + 1) * sizeof(double));
     objective->views = mt_carve(&memory->host, layers * sizeof *objective->views);
     size_t rules = layers * mt_selection_memory(&objective->config, objective->shape.experts);
     size_t state = sizeof *objective->state + layers * sizeof *objective->layer_state;

@@ -29,6 +29,15 @@ static const struct mt_method methods[] = {
         .config = {.method = "aux", COMMON_FIELDS, .coefficient = {[MT_TERM_AUX] = 1e-3}},
     },
     {
+        .name = "global-batch",
+        .summary = "load balance over the whole step, all micro-batches and ranks together",
+        .source = "Qwen (2501.11873); router_aux_loss_coef of the released configs",
+        .config = {.method = "global-batch",
+                   COMMON_FIELDS,
+                   .coefficient = {[MT_TERM_AUX] = 1e-3},
+                   .aux = MT_AUX_GLOBAL},
+    },
+    {
         .name = "gshard",
         .summary = "balance of first choices, random drop of later ones, capacity",
         .source = "GShard (2006.16668), in the scale of Mesh TensorFlow",
@@ -69,6 +78,12 @@ static const struct mt_method methods[] = {
         .summary = "no loss: a selection bias that would have balanced the step before, without a rate",
         .source = "Quantile Balancing (kexue.fm/archives/11619), Megatron-LM's code",
         .config = {.method = "quantile", COMMON_FIELDS, .bias_rule = MT_BIAS_QUANTILE},
+    },
+    {
+        .name = "densemixer",
+        .summary = "no loss: in backward the router hears of the experts that were not chosen, too",
+        .source = "DenseMixer, released code (yaof20/DenseMixer)",
+        .config = {.method = "densemixer", COMMON_FIELDS, .dense_router = true},
     },
     {
         .name = "ernie",

@@ -287,6 +287,12 @@ enum mt_status mt_objective_finish(struct mt_objective *objective, const struct 
         mt_device_download(objective->device, objective->statistics, objective->device_statistics, bytes);
     if (status == MT_OK) status = complete_statistics(objective);
     if (status != MT_OK) return status;
+    if (objective->counting) {
+        *total = 0.0;
+        for (int layer = 0; layer < layers; layer++)
+            mt_aux_count(objective, layer, layer_numbers(objective->statistics, objective, layer));
+        return MT_OK;
+    }
     memset(objective->gradient, 0, bytes);
     bool has_tokens = false;
     for (int layer = 0; layer < layers; layer++) {
@@ -379,6 +385,26 @@ const struct mt_layer_report *mt_objective_layer(const struct mt_objective *obje
 {
     if (layer < 0 || layer >= objective->shape.layers) return NULL;
     return &objective->layers[layer].report;
+}
+
+void mt_objective_count_begin(struct mt_objective *objective)
+{
+    size_t count = 0;
+    double *counts = mt_objective_counts(objective, &count);
+    if (count > 0) memset(counts, 0, count * sizeof *counts);
+    objective->counting = count > 0;
+}
+
+void mt_objective_count_end(struct mt_objective *objective)
+{
+    objective->counting = false;
+}
+
+double *mt_objective_counts(struct mt_objective *objective, size_t *count)
+{
+    size_t layers = (size_t)objective->shape.layers;
+    *count = objective->counts != NULL ? layers * ((size_t)objective->shape.experts + 1) : 0;
+    return objective->counts;
 }
 
 double *mt_objective_state(struct mt_objective *objective, size_t *count)

@@ -192,6 +192,9 @@ struct mt_objective {
     struct mt_layer_state *layer_state; // [layers], followed by
     double *rule_memory;                // [layers, mt_selection_memory]
 
+    double *counts; // [layers,n + 1]: slots and tokens of a whole step; NULL: no term asks for them
+    bool counting;  // a finish adds to them
+
     struct mt_tensor rule_work;   // [n,N]: for selection rules that measure; absent if none does
     struct mt_tensor column_sums; // f64 [k]: a by-product of counting tokens
     struct mt_tensor sp_loss;     // [N], of one layer at a time
@@ -238,6 +241,9 @@ enum mt_status mt_objective_add_gradients(struct mt_objective *objective, int la
                                           const struct mt_routing *record,
                                           struct mt_routing_gradient *gradient,
                                           const struct mt_tensor *drows);
+
+/* aux=global: adds the slots and tokens of a layer's numbers to those of the step (terms/aux.c). */
+void mt_aux_count(struct mt_objective *objective, int layer, const double *numbers);
 
 /* A term's part of a layer. */
 struct mt_term_call mt_objective_call(struct mt_objective *objective, int layer, enum mt_term term,

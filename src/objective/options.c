@@ -55,7 +55,7 @@ const struct mt_key_row mt_objective_rows[] = {
      .meaning = "sets gamma, as a multiple of alpha as it stands (of 1e-3 if that is 0)", .instead = "gamma",
      .set = set_multiple},
     MT_OTHER_TERMS(COEFFICIENT_ROW) // after c_o and c_v, which set some of them
-    {"aux", MT_KEY_CHOICE, AT(aux), "batch|sequence|switch|hf|ernie|literal", NULL,
+    {"aux", MT_KEY_CHOICE, AT(aux), "batch|sequence|switch|hf|ernie|literal|global", NULL,
      .meaning = "form of L_aux"},
     {"grouping", MT_KEY_CHOICE, AT(grouping), "token|expert-concat", NULL,
      .meaning = "L_o compares a token's experts, or neighbours in expert order (the authors' code)"},
@@ -100,6 +100,8 @@ const struct mt_key_row mt_objective_rows[] = {
      .meaning = "later choices whose share of the weight is below are dropped at random; 0: none"},
     {"jitter", MT_KEY_NUMBER, AT(jitter), "NUMBER >= 0 and < 1", NULL,
      .meaning = "noise on the router's input in training"},
+    {"dense_router", MT_KEY_FLAG, AT(dense_router), "false|true", NULL,
+     .meaning = "the router hears of experts that were not chosen, too (DenseMixer): dear"},
     {"allow_indirect", MT_KEY_FLAG, AT(allow_indirect), "false|true", NULL,
      .meaning = "accept terms that reach trainable weights through lower layers only"},
     {"erc_alpha", MT_KEY_NUMBER, AT(erc_alpha), "NUMBER >= 0", NULL,

@@ -45,7 +45,7 @@ static void methods_are_sound(void **state)
         assert_true(strlen(row->source) > 5);
         if (mt_objective_config_check(&ctx, &config) != MT_OK) fail_msg("%s: %s", row->name, ctx.message);
     }
-    assert_int_equal(count, 16);
+    assert_int_equal(count, 18);
     assert_null(mt_method_listed(-1));
 }
 
@@ -58,11 +58,13 @@ static void methods_have_the_published_strengths(void **state)
     } published[] = {
         {"none", {0}},
         {"aux", {1e-3}},
+        {"global-batch", {1e-3}},
         {"gshard", {1e-2}},
         {"st-moe", {1e-2, 0, 0, 1e-3}},
         {"loss-free", {0}},
         {"smebu", {0}},
         {"quantile", {0}},
+        {"densemixer", {0}},
         {"ernie", {1e-2, 0, 0, 1e-4, 1e-2}},
         {"simbal", {0, 0, 0, 1e-5, 0, 0.1}},
         {"erc", {1e-2, 0, 0, 0, 0, 0, 1.0}},
@@ -97,6 +99,8 @@ static void methods_have_the_published_strengths(void **state)
     assert_int_equal(config.bias_rule, MT_BIAS_SMEBU);
     assert_true(config.bias_rate == 5e-4 && config.bias_momentum == 0.5 && config.bias_clamp == 2.0);
     assert_int_equal(method("quantile").bias_rule, MT_BIAS_QUANTILE);
+    assert_int_equal(method("global-batch").aux, MT_AUX_GLOBAL);
+    assert_true(method("densemixer").dense_router);
     config = method("st-moe");
     struct mt_router_policy policy = mt_objective_policy(&config, true, 9);
     assert_true(policy.training);
@@ -172,6 +176,7 @@ static void every_key_is_there(void **state)
         "drop_threshold",
         "seed",
         "allow_indirect",
+        "dense_router",
     };
     struct mt_objective_key key;
     int count = 0;

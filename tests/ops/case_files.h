@@ -38,6 +38,7 @@
     X(router_zloss)    \
     X(slot_drop)       \
     X(balance_quantile) \
+    X(unchosen)        \
     X(router_orth)     \
     X(ortho)           \
     X(model_terms)     \

@@ -354,9 +354,10 @@ TRAINING_KEYS = [  # with slots that find no room; sampling and noise off, so th
 
 
 def check_methods(table, name, program, model, tensors, sequences):
-    # SparseMixer has no bias to move.
+    router = model.router()
+    name_of_router = "groups" if router.groups > 0 else router.kind
     known = [*objective.METHODS, *objective.MODEL_METHODS]
-    methods = [method for method in known if model.kind != "phimoe" or method != "loss-free"]
+    methods = [method for method in known if not objective.refused(method, name_of_router)]
     cases = [(method, {}, False) for method in methods]
     cases += [(method, keys, False) for method, keys in METHOD_KEYS]
     cases += [("metier", {"c_o": 300.0}, True), ("simbal", {}, True), ("paper-code", {"beta": 10.0}, True),

@@ -38,9 +38,13 @@ PAPER = row(alpha=1e-3, beta=1e-3, gamma=1e-3)
 METHODS = {
     "none": OFF,
     "aux": row(alpha=1e-3),
+    "global-batch": row(alpha=1e-3, aux="global"),  # one batch is the step
     "gshard": row(alpha=1e-2, aux="switch", drop_threshold=0.2, capacity=1.0),
     "st-moe": row(alpha=1e-2, aux="switch", zeta=1e-3, drop_threshold=0.2, capacity=1.25, capacity_min=4),
     "loss-free": OFF,
+    "smebu": OFF,
+    "quantile": OFF,
+    "densemixer": OFF,
     "ernie": row(alpha=1e-2, aux="ernie", lambda_orth=1e-2, zeta=1e-4),
     "simbal": row(lambda_simbal=0.1, zeta=1e-5),
     "paper": PAPER,
@@ -57,6 +61,13 @@ MODEL_METHODS = {
     "erc": row(alpha=1e-2, lambda_erc=1.0),
     "intra-cross": row(alpha=1e-2, lambda_sp=2e-3, lambda_cp=1e-3),
 }
+
+
+def refused(method, router_name):
+    """Whether a method cannot work with such a router, or asks for more than layers by themselves give."""
+    if method == "quantile" and "group" in router_name:
+        return True
+    return method == "densemixer" or (method in ("loss-free", "smebu", "quantile") and router_name == "sparsemixer")
 
 
 @dataclass
@@ -265,7 +276,7 @@ def aux_loss(form, routing, router, mask, sequence):
     tokens = int(mask.sum())
     if tokens == 0:
         return scores.sum() * 0.0
-    if form == "batch":
+    if form in ("batch", "global"):
         return deepseek_balance(scores[mask], routing.greedy[mask])
     if form == "sequence":
         parts = []

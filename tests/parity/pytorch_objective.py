@@ -78,7 +78,7 @@ def compare_objective(failures, device="cpu", cases_each=1, seed_base=1, only=""
             continue
         settings = reference.settings_of(method, keys)
         for router_name in cases.ROUTERS:
-            if method == "loss-free" and router_name == "sparsemixer":  # refused: it chooses without a bias
+            if reference.refused(method, router_name):
                 continue
             for turn in range(cases_each):
                 seed = seed_base * 100000 + index * 1000 + turn * 31

@@ -144,6 +144,7 @@ static void compare_method(struct bench *bench, size_t at, const struct mt_metho
     int ranks = mt_comm_size(bench->comm);
     const char *name = model->name;
     if (!training_bench_takes(model, method)) return;
+    if (sharing > 1 && method->config.dense_router) return; // refused
     // Two examples of at most 24 tokens fit a micro-batch: a step is one round.
     (void)snprintf(what, sizeof what, "%s, %s, global, experts over %d", name, method->name, sharing);
     (void)snprintf(alone, sizeof alone, COMMON " method=%s noise=false batch.examples=%d batch.tokens=%d",
@@ -158,7 +159,8 @@ static void compare_method(struct bench *bench, size_t at, const struct mt_metho
     // Quantiles are of a micro-batch, and a step's the mean of them.
     bool quantiles = method->config.bias_rule == MT_BIAS_QUANTILE;
     if (!groups && !quantiles) compare(bench, what, alone, together, 1e-5);
-    static const char *const with_noise[] = {"metier", "loss-free", "smebu", "quantile", "gshard", "simbal"};
+    static const char *const with_noise[] = {"metier",       "loss-free", "smebu", "quantile",
+                                             "global-batch", "gshard",    "simbal"};
     bool local = every;
     for (size_t i = 0; i < sizeof with_noise / sizeof with_noise[0]; i++)
         local = local || strcmp(method->name, with_noise[i]) == 0;

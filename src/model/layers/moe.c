@@ -117,6 +117,8 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
         mt_shared_experts_plan(&moe->shared, pass, params, backward, &drawn, planners->shared,
                                planners->work);
     }
+    if (backward && needs(pass, MT_NEEDS_DENSE_BACKWARD))
+        mt_dense_router_plan(&moe->dense_router, pass, params, planners->work);
     if (backward) plan_backward(moe, pass, planners->work);
 }
 
@@ -286,6 +288,11 @@ static enum mt_status routed_backward(const struct mt_pass *pass, const struct m
     if (status == MT_OK) status = fill_zero(pass, &moe->dprobs);
     if (status == MT_OK) status = fill_zero(pass, &moe->dlogits);
     if (status != MT_OK) return status;
+    if (pass->objective != NULL && mt_tensor_present(&moe->dense_router.outputs)) {
+        status = mt_dense_router_backward(pass, params, &moe->dense_router, &moe->record, x, shared->dy,
+                                          &moe->dprobs);
+        if (status != MT_OK) return status;
+    }
     bool all_outputs = pass->objective != NULL && mt_tensor_present(&moe->record.all_outputs);
     if (all_outputs) {
         status = mt_all_outputs_forward(pass, params, &moe->all_outputs, x); // once more, for the terms
