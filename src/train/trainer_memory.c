@@ -108,7 +108,9 @@ static void advise(const struct mt_trainer *trainer, const struct mt_fit_sizes *
     if (!begun && s->train == MT_TRAIN_FULL) add(text, "train: lora");
     if (!begun && s->adapter == NULL) add(text, "fewer targets");
     const struct mt_quantise_options *quantise = &trainer->selection.quantise;
-    if (!begun && !quantise->on) add(text, "quantize.format");
+    const struct mt_hf_config *config = trainer->desc.config;
+    bool published = config != NULL && config->quant.method != MT_HF_QUANT_NONE;
+    if (!begun && !quantise->on && !published) add(text, "quantize.format");
     if (!begun && quantise->on && quantise->format != MT_QUANTISED_NF4) add(text, "quantize.format: nf4");
     if (!begun && quantise->on && !quantise->part[MT_PART_ATTENTION]) add(text, "more quantize.parts");
     add(text, trainer->memory.bound.given ? "a higher memory.limit" : "a device with more memory");
