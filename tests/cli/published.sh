@@ -72,6 +72,7 @@ END
     expect 0 "trained on sums" compare "$place/compare.yaml" --quiet
     expect 0 "$format" plan "$model" --ranks 2
     expect 0 "" train "$config" model="$model" out="$place/dry" --dry-run
+    expect 1 "fewer targets, a higher" train "$config" model="$model" out="$place/no" memory.limit=1MB
     expect 0 "" train "$config" model="$model" out="$place/$format-on" --quiet
     expect 0 "" train "$config" model="$model" out="$place/$format-threads" recompute=full --threads 3 --quiet
     same $format-on/$weights $format-threads/$weights
