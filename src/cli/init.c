@@ -16,6 +16,7 @@ struct settings {
     double noise;
     const char *out;
     const char *dtype;
+    const char *quantise;
     int64_t seed;
     double deviation;
     int64_t threads;
@@ -84,6 +85,8 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
     };
     struct mt_model_init_result result;
     enum mt_status status = read_dtype(ctx, settings->dtype, &options.dtype);
+    if (status == MT_OK && settings->quantise != NULL)
+        status = mt_quantise_parse(ctx, settings->quantise, &options.quantise);
     if (status == MT_OK) status = mt_model_init(ctx, &options, &result);
     if (status != MT_OK) return status;
     printf("%s: %" PRId64 " parameters, %" PRIu64 " bytes, %s\n", settings->out, result.parameters,
@@ -105,6 +108,8 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--seed", CLI_INTEGER, &settings.seed, "N", "of the random numbers (0)"},
         {"--dtype", CLI_TEXT, &settings.dtype, "TYPE",
          "f32, bf16 or f16 (as the config says, and f32 where it does not)"},
+        {"--quantize", CLI_TEXT, &settings.quantise, "HOW",
+         "written in codes, as folders are published: fp8, nf4 or mxfp4, then parts, with commas"},
         {"--std", CLI_REAL, &settings.deviation, "X",
          "standard deviation (the config's initializer_range, 0.02 where it has none)"},
         {"--threads", CLI_THREADS, &settings.threads, "N", "0: as many as the machine has"},
@@ -124,6 +129,7 @@ const struct cli_verb cli_verb_init = {
     .details =
         "Writes a copy of the config and weights under the names the architecture has on disk: normal\n"
         "with mean 0, norms 1, biases 0. The same config, seed, type and deviation give the same bytes.\n"
+        "With --quantize the codes are those that the folder's floats would be quantised to.\n"
         "A folder that already has weights is refused.\n"
         "With --upcycle everything is the model's, but for its routed experts: in each layer they are\n"
         "copies of one, as where a dense model is upcycled. Routers stay.",
