@@ -31,6 +31,10 @@ function(metier_add_cpu_levels target)
         endforeach()
         metier_add_cpu_level(${target} amx -march=x86-64-v4 -mprefer-vector-width=512 -mamx-tile -mamx-bf16
             -DMT_CPU_TILE_UNIT)
+    elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+        # gcc, left to order instructions before it hands out registers, asks for more than the 32 there are.
+        set(in_order $<$<C_COMPILER_ID:GNU>:-fno-schedule-insns>)
+        metier_add_cpu_level(${target} neon -march=armv8-a ${in_order})
     else()
         metier_add_cpu_level(${target} base)
     endif()

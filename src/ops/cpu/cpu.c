@@ -14,6 +14,8 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 #include "ops/ref/ref.h"
@@ -26,17 +28,17 @@ struct cpu_level {
     const struct mt_op_impl *(*below)(void); // for what it lacks or does not take, before ref; NULL: none
 };
 
+static bool always(void)
+{
+    return true;
+}
+
 #if defined(__x86_64__)
 
 const struct mt_op_impl *mt_cpu_v1_table(void);
 const struct mt_op_impl *mt_cpu_v3_table(void);
 const struct mt_op_impl *mt_cpu_v4_table(void);
 const struct mt_op_impl *mt_cpu_amx_table(void);
-
-static bool always(void)
-{
-    return true;
-}
 
 static bool has_v3(void)
 {
@@ -80,14 +82,18 @@ static const struct cpu_level levels[] = {
     {"v1", "x86-64 (SSE2)", always, mt_cpu_v1_table, NULL},
 };
 
+#elif defined(__aarch64__)
+
+const struct mt_op_impl *mt_cpu_neon_table(void);
+
+// Best first.
+static const struct cpu_level levels[] = {
+    {"neon", "aarch64 (NEON)", always, mt_cpu_neon_table, NULL},
+};
+
 #else
 
 const struct mt_op_impl *mt_cpu_base_table(void);
-
-static bool always(void)
-{
-    return true;
-}
 
 static const struct cpu_level levels[] = {
     {"base", "portable", always, mt_cpu_base_table, NULL},
