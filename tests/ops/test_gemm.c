@@ -32,7 +32,7 @@ static struct mt_device *new_device(struct mt_context *ctx, const char *name, co
 
 // ------------------------------------------------------------------ every tile edge
 
-static const char *const levels[] = {"v1", "v3", "v4", "amx", "neon", "base"};
+static const char *const levels[] = {"v1", "v3", "v4", "amx", "neon", "bf16", "base"};
 
 /* Integers from -4 to 4, exact in every type, products and sums exact in f32. */
 static double small_integer(int64_t i, int64_t seed)

@@ -85,9 +85,28 @@ static const struct cpu_level levels[] = {
 #elif defined(__aarch64__)
 
 const struct mt_op_impl *mt_cpu_neon_table(void);
+const struct mt_op_impl *mt_cpu_bf16_table(void);
+
+/* One of the extensions the kernel reports, as <asm/hwcap.h> numbers them. */
+static bool has_extension(unsigned long kind, int bit)
+{
+#if defined(__linux__)
+    return (getauxval(kind) >> bit & 1) != 0;
+#else
+    (void)kind;
+    (void)bit;
+    return false;
+#endif
+}
+
+static bool has_bf16(void)
+{
+    return has_extension(26, 14); // AT_HWCAP2, HWCAP2_BF16
+}
 
 // Best first.
 static const struct cpu_level levels[] = {
+    {"bf16", "aarch64 (NEON, BF16)", has_bf16, mt_cpu_bf16_table, mt_cpu_neon_table},
     {"neon", "aarch64 (NEON)", always, mt_cpu_neon_table, NULL},
 };
 

@@ -22,6 +22,7 @@
 #define MT_CPU_JOIN_(level, name) mt_cpu_##level##_##name
 #define MT_CPU_JOIN(level, name)  MT_CPU_JOIN_(level, name)
 #define MT_CPU(name)              MT_CPU_JOIN(MT_CPU_LEVEL, name)
+#define MT_CPU_BELOW(name)        MT_CPU_JOIN(MT_CPU_LEVEL_BELOW, name) // of the level below, where there is one
 
 /* The level's table; zeroed entries stay with the level below, or ref. */
 const struct mt_op_impl *MT_CPU(table)(void);

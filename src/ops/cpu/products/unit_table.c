@@ -1,4 +1,5 @@
-/* What the tile unit makes faster: products with weights. The rest of the level is v4's. */
+/* What a unit for bf16 makes faster: products with weights. The rest of the level is that of the one below.
+ */
 #include "ops/cpu/level.h"
 
 const struct mt_op_impl *MT_CPU(table)(void)
