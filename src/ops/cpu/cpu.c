@@ -85,6 +85,7 @@ static const struct cpu_level levels[] = {
 #elif defined(__aarch64__)
 
 const struct mt_op_impl *mt_cpu_neon_table(void);
+const struct mt_op_impl *mt_cpu_sve_table(void);
 const struct mt_op_impl *mt_cpu_bf16_table(void);
 
 /* One of the extensions the kernel reports, as <asm/hwcap.h> numbers them. */
@@ -99,6 +100,11 @@ static bool has_extension(unsigned long kind, int bit)
 #endif
 }
 
+static bool has_sve(void)
+{
+    return has_extension(16, 22); // AT_HWCAP, HWCAP_SVE
+}
+
 static bool has_bf16(void)
 {
     return has_extension(26, 14); // AT_HWCAP2, HWCAP2_BF16
@@ -107,6 +113,7 @@ static bool has_bf16(void)
 // Best first.
 static const struct cpu_level levels[] = {
     {"bf16", "aarch64 (NEON, BF16)", has_bf16, mt_cpu_bf16_table, mt_cpu_neon_table},
+    {"sve", "aarch64 (SVE)", has_sve, mt_cpu_sve_table, mt_cpu_neon_table},
     {"neon", "aarch64 (NEON)", always, mt_cpu_neon_table, NULL},
 };
 

@@ -4,8 +4,8 @@
  *
  * Rules for a kernel:
  *  - Plain C loops that the compiler vectorises (`#pragma omp simd`), or GCC vector extensions; no
- *    intrinsics, so that every level and aarch64 come from the same source. The exception is amx/: no
- *    compiler finds the tile unit by itself.
+ *    intrinsics, so that every level and aarch64 come from the same source. The exceptions are amx/,
+ *    bf16/ and sve/: no compiler finds those units by itself.
  *  - How work is cut into pieces never depends on the number of threads; partial sums are combined in
  *    piece order. Then the bits are the same for any thread count.
  *  - What a row gets does not depend on the other rows of the call: rows taken together are computed as

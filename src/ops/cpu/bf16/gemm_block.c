@@ -16,14 +16,14 @@
 
 #include "ops/cpu/bf16/matrix_kernel.h"
 
-#define ROW_BLOCK     128 // with their parts and steps 384 KiB
+#define ROW_BLOCK     120 // with their parts and steps 360 KiB
 #define STEP_BLOCK    512
 #define GROUP_COLUMNS 64 // of B, packed together
 #define FEW_ROWS      16 // with more, packing the weight pays
 #define LEAST_STEPS   32 // below, the unit would mostly multiply zeros
 
-_Static_assert(ROW_BLOCK % PANEL_LINES == 0 && GROUP_COLUMNS % PANEL_LINES == 0 &&
-                   STEP_BLOCK % SUM_STEPS == 0,
+_Static_assert(ROW_BLOCK % (2 * ROW_PAIRS) == 0 && ROW_BLOCK % PACK_LINES == 0 &&
+                   GROUP_COLUMNS % (2 * COLUMN_PAIRS) == 0 && STEP_BLOCK % SUM_STEPS == 0,
                "whole panels");
 
 #define PACKED_A (ROW_BLOCK * STEP_BLOCK * MOST_PARTS)
@@ -69,13 +69,13 @@ static void multiply_group(int64_t rows, int64_t columns, int64_t k, const uint1
                            float beta, float *c, int64_t c_row)
 {
     struct corner_sums sums;
-    // A panel of A stays in the first-level cache, those of B pass by.
-    for (int64_t i = 0; i < rows; i += PANEL_LINES) {
+    // A tile's rows stay in the first-level cache, columns pass by.
+    for (int64_t i = 0; i < rows; i += 2 * ROW_PAIRS) {
         const uint16_t *a = packed_a + i / PANEL_LINES * panel_elements(k, a_type);
-        for (int64_t j = 0; j < columns; j += PANEL_LINES) {
+        for (int64_t j = 0; j < columns; j += 2 * COLUMN_PAIRS) {
             const uint16_t *b = packed_b + j / PANEL_LINES * panel_elements(k, b_type);
-            multiply_panels(a_type, b_type, k, a, b, &sums);
-            merge_sums(&sums, cpu_min(PANEL_LINES, rows - i), PANEL_PAIRS, columns - j, alpha, beta,
+            multiply_tile(a_type, b_type, rows - i > 2 * FEWER_PAIRS, k, a, b, &sums);
+            merge_sums(&sums, cpu_min(2 * ROW_PAIRS, rows - i), COLUMN_PAIRS, columns - j, alpha, beta,
                        c + i * c_row + j, c_row);
         }
     }
@@ -111,9 +111,9 @@ static int64_t multiply_few_rows(int64_t m, int64_t n, int64_t k, float alpha, s
                                  struct gemm_operand b, float beta, float *c, int64_t c_row, uint16_t *packed)
 {
     struct corner_sums sums;
-    int64_t panel = panel_elements(k, MT_F32);
+    int64_t next = panel_elements(k, MT_F32);
     bool fits = m <= FEW_ROWS && a.dtype == MT_F32 && a.column == 1 && b.dtype == MT_BF16 && b.row == 1 &&
-                k % SUM_STEPS == 0 && (m + PANEL_LINES - 1) / PANEL_LINES * panel <= PACKED_A;
+                k % SUM_STEPS == 0 && FEW_ROWS / PANEL_LINES * next <= PACKED_A;
     if (!fits) return 0;
     struct pack_source rows = {a.data, a.dtype, a.row, a.column};
     pack_lines(&rows, m, k, packed);
@@ -123,16 +123,11 @@ static int64_t multiply_few_rows(int64_t m, int64_t n, int64_t k, float alpha, s
     for (int64_t line = 0; line < whole; line += lines) {
         for (int64_t p = 0; p < k; p += steps) {
             const uint16_t *stored = gemm_operand_at(b, p, line).data;
-            // More than a panel of rows pass over the same few lines, which stay in the first-level cache.
-            for (int64_t i = 0; i < m; i += PANEL_LINES) {
-                int64_t now = cpu_min(PANEL_LINES, m - i);
-                const uint16_t *part = packed + i / PANEL_LINES * panel + p * PANEL_LINES * MOST_PARTS;
-                // The last rows of several panels may be two: the lines at hand are still those of a whole
-                // one.
-                multiply_rows(lines == 16 ? now
-                              : now > 2   ? now
-                                          : 3,
-                              cpu_min(steps, k - p), part, stored, b.column, &sums);
+            // More than a tile of rows pass over the same few lines, which stay in the first-level cache.
+            for (int64_t i = 0; i < m; i += STORED_ROWS) {
+                int64_t now = cpu_min(STORED_ROWS, m - i);
+                const uint16_t *part = packed + i / PANEL_LINES * next + p * PANEL_LINES * MOST_PARTS;
+                multiply_rows(now, lines, cpu_min(steps, k - p), part, next, stored, b.column, &sums);
                 merge_sums(&sums, now, lines / 2, lines, alpha, p == 0 ? beta : 1.0f, c + i * c_row + line,
                            c_row);
             }
