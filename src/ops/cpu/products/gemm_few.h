@@ -15,7 +15,7 @@
 #include "ops/cpu/products/gemm_pack.h"
 #include "ops/cpu/products/weight_ahead.h"
 
-#if VECTOR_LANES == 16 || defined(__aarch64__)
+#if VECTOR_REGISTERS == 32
 #define FEW_ROWS 8 // sums at a time; the rest of 32 registers holds the square
 #else
 #define FEW_ROWS 4 // of 16 registers
