@@ -53,7 +53,7 @@ static void print_man(void)
         ".B \\-\\-share\nThe folder of the small models, configs, tasks and templates that come along.\n"
         ".SH ENVIRONMENT\n.TP\n.B METIER_SHARE\nThat folder, instead of share/metier beside the "
         "program.\n.TP\n.B METIER_CPU_LEVEL\nThe instructions the cpu device may use: v1, v3, v4 or "
-        "amx.\n.SH EXIT STATUS\n0 done, 1 failed, 2 bad usage or bad input.");
+        "amx; on aarch64 neon, sve or bf16.\n.SH EXIT STATUS\n0 done, 1 failed, 2 bad usage or bad input.");
 }
 
 // ------------------------------------------------------------------ completions

@@ -32,7 +32,7 @@ static struct mt_device *new_device(struct mt_context *ctx, const char *name, co
 
 // ------------------------------------------------------------------ every tile edge
 
-static const char *const levels[] = {"v1", "v3", "v4", "amx", "base"};
+static const char *const levels[] = {"v1", "v3", "v4", "amx", "neon", "sve", "bf16", "base"};
 
 /* Integers from -4 to 4, exact in every type, products and sums exact in f32. */
 static double small_integer(int64_t i, int64_t seed)
@@ -157,6 +157,46 @@ static void test_every_half(void **state)
             }
         }
         mt_device_destroy(device);
+    }
+}
+
+/* Vectors of any length sum as NEON's do: the same bits from both levels. */
+static void test_any_length(void **state)
+{
+    (void)state;
+    enum { ROWS = 37, COLUMNS = 131, STEPS = 291 };
+    static float a[ROWS * STEPS];
+    static float b[COLUMNS * STEPS]; // any type fits
+    static float c[2][ROWS * COLUMNS];
+    static const char *const pair[] = {"neon", "sve"};
+    for (int form = 0; form < 8; form++) {
+        enum mt_dtype b_type = (form & 4) != 0 ? MT_BF16 : MT_F32;
+        for (int64_t i = 0; i < (int64_t)ROWS * STEPS; i++) a[i] = (float)sin((double)(7 * i + 1));
+        for (int64_t i = 0; i < (int64_t)COLUMNS * STEPS; i++)
+            mt_store(b_type, b, i, sin((double)(3 * i + 2)));
+        for (int level = 0; level < 2; level++) {
+            struct mt_context ctx;
+            mt_context_init(&ctx, NULL);
+            struct mt_device *device = new_device(&ctx, "cpu", pair[level]);
+            if (device == NULL) {
+                print_message("skipped: level %s: %s\n", pair[level], ctx.message);
+                skip();
+            }
+            bool transpose_a = (form & 1) != 0;
+            bool transpose_b = (form & 2) != 0;
+            for (int64_t i = 0; i < (int64_t)ROWS * COLUMNS; i++) c[level][i] = (float)cos((double)i);
+            struct mt_gemm_args args = {
+                .a = mt_tensor_2d(a, MT_F32, transpose_a ? STEPS : ROWS, transpose_a ? ROWS : STEPS),
+                .b = mt_tensor_2d(b, b_type, transpose_b ? COLUMNS : STEPS, transpose_b ? STEPS : COLUMNS),
+                .c = mt_tensor_2d(c[level], MT_F32, ROWS, COLUMNS),
+                .transpose_a = transpose_a,
+                .transpose_b = transpose_b,
+                .alpha = 0.7f,
+                .beta = 0.3f};
+            assert_int_equal(mt_gemm(device, &args), MT_OK);
+            mt_device_destroy(device);
+        }
+        assert_memory_equal(c[0], c[1], sizeof c[0]);
     }
 }
 
@@ -416,6 +456,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_edge),
         cmocka_unit_test(test_every_half),
+        cmocka_unit_test(test_any_length),
         cmocka_unit_test_prestate(test_by_hand, ref_name),
         cmocka_unit_test_prestate(test_by_hand, cpu_name),
         cmocka_unit_test_prestate(test_grouped_by_hand, ref_name),

@@ -423,7 +423,7 @@ static void check_sequences(struct mt_device *device)
 static void test_every_level(void **state)
 {
     (void)state;
-    static const char *const levels[] = {"v1", "v3", "v4", "amx", "base"};
+    static const char *const levels[] = {"v1", "v3", "v4", "amx", "neon", "sve", "bf16", "base"};
     for (size_t level = 0; level < sizeof levels / sizeof levels[0]; level++) {
         struct mt_context ctx;
         struct mt_device *device = NULL;

@@ -14,6 +14,8 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 #include "ops/ref/ref.h"
@@ -26,17 +28,17 @@ struct cpu_level {
     const struct mt_op_impl *(*below)(void); // for what it lacks or does not take, before ref; NULL: none
 };
 
+static bool always(void)
+{
+    return true;
+}
+
 #if defined(__x86_64__)
 
 const struct mt_op_impl *mt_cpu_v1_table(void);
 const struct mt_op_impl *mt_cpu_v3_table(void);
 const struct mt_op_impl *mt_cpu_v4_table(void);
 const struct mt_op_impl *mt_cpu_amx_table(void);
-
-static bool always(void)
-{
-    return true;
-}
 
 static bool has_v3(void)
 {
@@ -80,14 +82,44 @@ static const struct cpu_level levels[] = {
     {"v1", "x86-64 (SSE2)", always, mt_cpu_v1_table, NULL},
 };
 
+#elif defined(__aarch64__)
+
+const struct mt_op_impl *mt_cpu_neon_table(void);
+const struct mt_op_impl *mt_cpu_sve_table(void);
+const struct mt_op_impl *mt_cpu_bf16_table(void);
+
+/* One of the extensions the kernel reports, as <asm/hwcap.h> numbers them. */
+static bool has_extension(unsigned long kind, int bit)
+{
+#if defined(__linux__)
+    return (getauxval(kind) >> bit & 1) != 0;
+#else
+    (void)kind;
+    (void)bit;
+    return false;
+#endif
+}
+
+static bool has_sve(void)
+{
+    return has_extension(16, 22); // AT_HWCAP, HWCAP_SVE
+}
+
+static bool has_bf16(void)
+{
+    return has_extension(26, 14); // AT_HWCAP2, HWCAP2_BF16
+}
+
+// Best first.
+static const struct cpu_level levels[] = {
+    {"bf16", "aarch64 (NEON, BF16)", has_bf16, mt_cpu_bf16_table, mt_cpu_neon_table},
+    {"sve", "aarch64 (SVE)", has_sve, mt_cpu_sve_table, mt_cpu_neon_table},
+    {"neon", "aarch64 (NEON)", always, mt_cpu_neon_table, NULL},
+};
+
 #else
 
 const struct mt_op_impl *mt_cpu_base_table(void);
-
-static bool always(void)
-{
-    return true;
-}
 
 static const struct cpu_level levels[] = {
     {"base", "portable", always, mt_cpu_base_table, NULL},

@@ -4,8 +4,8 @@
  *
  * Rules for a kernel:
  *  - Plain C loops that the compiler vectorises (`#pragma omp simd`), or GCC vector extensions; no
- *    intrinsics, so that every level and aarch64 come from the same source. The exception is amx/: no
- *    compiler finds the tile unit by itself.
+ *    intrinsics, so that every level and aarch64 come from the same source. The exceptions are amx/,
+ *    bf16/ and sve/: no compiler finds those units by itself.
  *  - How work is cut into pieces never depends on the number of threads; partial sums are combined in
  *    piece order. Then the bits are the same for any thread count.
  *  - What a row gets does not depend on the other rows of the call: rows taken together are computed as
@@ -22,6 +22,7 @@
 #define MT_CPU_JOIN_(level, name) mt_cpu_##level##_##name
 #define MT_CPU_JOIN(level, name)  MT_CPU_JOIN_(level, name)
 #define MT_CPU(name)              MT_CPU_JOIN(MT_CPU_LEVEL, name)
+#define MT_CPU_BELOW(name)        MT_CPU_JOIN(MT_CPU_LEVEL_BELOW, name) // of the level below, where there is one
 
 /* The level's table; zeroed entries stay with the level below, or ref. */
 const struct mt_op_impl *MT_CPU(table)(void);

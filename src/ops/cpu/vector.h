@@ -16,6 +16,12 @@
 #define VECTOR_LANES 4
 #endif
 
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define VECTOR_REGISTERS 32
+#else
+#define VECTOR_REGISTERS 16
+#endif
+
 // Loops over lanes and tiles have constant bounds; unrolled wholly, their arrays become registers.
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")

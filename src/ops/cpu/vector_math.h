@@ -8,7 +8,7 @@
 
 #include "ops/cpu/vector.h"
 
-#if VECTOR_LANES == 16
+#if VECTOR_REGISTERS == 32
 #define VECTORS_TOGETHER 4 // with what a step needs of each and the constants, 32 registers suffice
 #else
 #define VECTORS_TOGETHER 2

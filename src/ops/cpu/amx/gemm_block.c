@@ -1,6 +1,6 @@
 /*
  * One thread's matrix product in the processor's tile unit (AMX): bf16 products summed in f32, 16 × 16 × 32
- * at a time. A bf16 operand enters as it is, an f32 one beside it as three bf16 parts (tile_pack.h), so the
+ * at a time. A bf16 operand enters as it is, an f32 one beside it as three bf16 parts (bf16_parts.h), so the
  * result is as exact as an f32 product's.
  *
  *     for each block of rows
@@ -36,7 +36,7 @@ _Static_assert(ROW_BLOCK % (2 * TILE_LINES) == 0 && GROUP_COLUMNS % (2 * TILE_LI
 size_t MT_CPU(gemm_block_workspace)(void)
 {
     size_t own = PACKED_A_BYTES + PACKED_B_BYTES;
-    size_t below = mt_cpu_v4_gemm_block_workspace();
+    size_t below = MT_CPU_BELOW(gemm_block_workspace)();
     return own > below ? own : below;
 }
 
@@ -110,7 +110,7 @@ static void multiply_group(int64_t rows, int64_t columns, int64_t first_column, 
             int a_tiles = rows - i > TILE_LINES ? 2 : 1;
             bool direct = plain && rows - i >= SUM_ROW && columns - j >= SUM_ROW;
             float *out = direct ? target->c + i * target->row + first_column + j : sum;
-            tile_multiply(a_tiles, b_tiles, tile_parts(a_type), tile_parts(b_type), steps, a, b, out,
+            tile_multiply(a_tiles, b_tiles, parts_of(a_type), parts_of(b_type), steps, a, b, out,
                           direct ? target->row : SUM_ROW);
             if (!direct) merge_tiles(sum, target, i, first_column + j, rows - i, columns - j);
         }
@@ -218,7 +218,7 @@ void MT_CPU(gemm_block)(int64_t m, int64_t n, int64_t k, float alpha, struct gem
 {
     // By the steps and types, never by the rows: a row's bits do not depend on its company.
     if (k < LEAST_STEPS || !gemm_unit_gains(a.dtype, b.dtype)) {
-        mt_cpu_v4_gemm_block(m, n, k, alpha, a, b, beta, c, c_row, workspace);
+        MT_CPU_BELOW(gemm_block)(m, n, k, alpha, a, b, beta, c, c_row, workspace);
         return;
     }
     int64_t ready = multiply_in_vectors(m, n, k, alpha, a, b, beta, c, c_row, workspace);

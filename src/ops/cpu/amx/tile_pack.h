@@ -5,56 +5,33 @@
  *     by line   [16 lines][16 pairs]: what the unit wants of A
  *     by pair   [16 pairs][16 lines]: what it wants of B
  *
- * A bf16 operand is one such tile. An f32 number is split into three bf16 numbers whose sum it is: 8 bits
- * each, all 24 of its own. Each part is rounded to nearest, so that the next is at most 2^-8 of it and of
- * either sign. Parts below the normal range count as zero in the unit: an error below 2^-126.
+ * A bf16 operand is one such tile, an f32 one three (bf16_parts.h). Parts below the normal range count as
+ * zero in the unit: an error below 2^-126.
  */
 #ifndef MT_OPS_CPU_AMX_TILE_PACK_H
 #define MT_OPS_CPU_AMX_TILE_PACK_H
 
 #include <string.h>
 
+#include "ops/cpu/products/bf16_parts.h"
 #include "ops/cpu/products/gemm_pack.h"
 
-#define TILE_LINES  16
-#define TILE_STEPS  32
-#define TILE_BYTES  1024
-#define PART_BYTES  (2 * TILE_BYTES) // of two lines of tiles, which stand side by side
-#define MOST_PARTS  3
-#define HIGH_HALVES 0xFFFF0000u
+#define TILE_LINES 16
+#define TILE_STEPS 32
+#define TILE_BYTES 1024
+#define PART_BYTES (2 * TILE_BYTES) // of two lines of tiles, which stand side by side
 
 _Static_assert(VECTOR_LANES == TILE_LINES, "a vector is a row of a tile");
 
 enum tile_order { TILE_BY_LINE, TILE_BY_PAIR };
-
-/* Tiles that stand for one of an operand: f32 needs three. */
-static inline int tile_parts(enum mt_dtype dtype)
-{
-    return dtype == MT_F32 ? MOST_PARTS : 1;
-}
-
-/*
- * The parts of 16 floats, largest first, each in the high half of its lane. inf and NaN stay what they are;
- * the largest floats are cut off instead of rounded, which would make them inf.
- */
-VECTOR_INLINE void tile_split(vector_f32 x, vector_u32 part[MOST_PARTS])
-{
-    vector_u32 bits = (vector_u32)x;
-    vector_u32 rounds = (vector_u32)((bits & 0x7FFFFFFFu) < 0x7F7F8000u);
-    part[0] = (bits + (rounds & 0x8000u)) & HIGH_HALVES;
-    vector_u32 differs = (vector_u32)(x != (vector_f32)part[0]); // inf - inf would be NaN
-    vector_f32 rest = (vector_f32)((vector_u32)(x - (vector_f32)part[0]) & differs);
-    part[1] = ((vector_u32)rest + 0x8000u) & HIGH_HALVES;
-    part[2] = (vector_u32)(rest - (vector_f32)part[1]) & HIGH_HALVES;
-}
 
 /* 16 pairs of steps, in their parts, to row `row` of the parts' tiles. */
 VECTOR_INLINE void tile_store_split(vector_f32 even, vector_f32 odd, int row, char *tile)
 {
     vector_u32 low[MOST_PARTS];
     vector_u32 high[MOST_PARTS];
-    tile_split(even, low);
-    tile_split(odd, high);
+    split_parts(even, low);
+    split_parts(odd, high);
     UNROLL
     for (int p = 0; p < MOST_PARTS; p++) {
         *(vector_u32 *)(void *)(tile + p * PART_BYTES + row * 64) = (low[p] >> 16) | high[p];
@@ -184,7 +161,7 @@ static void tile_pack_edge(const struct pack_source *source, int64_t lines, int6
 /* Bytes of two lines of packed tiles. */
 static inline int64_t tile_pair_bytes(int64_t k, enum mt_dtype dtype)
 {
-    return (k + TILE_STEPS - 1) / TILE_STEPS * tile_parts(dtype) * PART_BYTES;
+    return (k + TILE_STEPS - 1) / TILE_STEPS * parts_of(dtype) * PART_BYTES;
 }
 
 /*
@@ -195,7 +172,7 @@ static void tile_pack(const struct pack_source *source, int64_t lines, int64_t k
                       char *packed)
 {
     int64_t bytes = (int64_t)mt_dtype_bytes(source->dtype);
-    int64_t step_bytes = tile_parts(source->dtype) * PART_BYTES;
+    int64_t step_bytes = parts_of(source->dtype) * PART_BYTES;
     for (int64_t i = 0; i < lines; i += TILE_LINES) {
         char *tile = packed + i / (2 * TILE_LINES) * tile_pair_bytes(k, source->dtype) +
                      i / TILE_LINES % 2 * TILE_BYTES;

@@ -36,7 +36,7 @@ static void vector_split_rows(const float *rows, int64_t row_stride, int64_t cou
         for (int64_t i = 0; i < count; i++) {
             for (int64_t half = 0; half < TILE_STEPS; half += VECTOR_LANES) {
                 vector_u32 part[MOST_PARTS];
-                tile_split(vector_load(rows + i * row_stride + p + half), part);
+                split_parts(vector_load(rows + i * row_stride + p + half), part);
                 for (int q = 0; q < MOST_PARTS; q++) {
                     vector_store(parts + (MOST_PARTS - 1 - q) * TILE_STEPS + half, (vector_f32)part[q]);
                 }

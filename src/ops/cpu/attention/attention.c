@@ -27,7 +27,7 @@
 #define TASKS_A_THREAD 2  // at the least, or heads are not taken together
 #define ROWS_TOGETHER  4  // of these, to read V once for all
 #define SUMS                                                                                                 \
-    (VECTOR_LANES == 16 ? 4 : 2) // vectors of columns summed at a time: with the rows, registers enough
+    (VECTOR_REGISTERS == 32 ? 4 : 2) // vectors of columns summed at a time: with the rows, registers enough
 
 _Static_assert(KEY_COLUMNS % LANES == 0, "a row of scores has room for whole vectors");
 

@@ -28,9 +28,13 @@
 #define ROW_BLOCK  240 // a multiple of every TILE_ROWS
 #define STEP_BLOCK 256
 #endif
-#define STEP_GRAIN    (2 * VECTOR_LANES) // what packing transposes at a time
-#define GROUP_COLUMNS (8 * TILE_COLUMNS) // of B, packed together
-#define COPY_STEPS    16 // steps copied at a time, across all panels: memory is read in longer runs
+#define STEP_GRAIN (2 * VECTOR_LANES) // what packing transposes at a time
+#if defined(MT_CPU_ANY_LENGTH)
+#define GROUP_COLUMNS (2 * TILE_COLUMNS) // of B, packed together
+#else
+#define GROUP_COLUMNS (8 * TILE_COLUMNS)
+#endif
+#define COPY_STEPS 16 // steps copied at a time, across all panels: memory is read in longer runs
 
 _Static_assert(GROUP_COLUMNS % MT_MASK_BITS == 0, "a group of columns begins with a word of a mask");
 _Static_assert(GEMM_SHARES *((GEMM_SHARED_ROWS + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS) <= ROW_BLOCK,
@@ -66,10 +70,10 @@ static void pack_a(struct gemm_operand a, int64_t rows, int64_t k, float *packed
     }
 }
 
-/* A last panel of one vector or less is packed, and multiplied, as one vector. */
+/* A last panel that fits a narrow tile is packed, and multiplied, as one. */
 static bool is_narrow(int64_t columns)
 {
-    return columns <= VECTOR_LANES;
+    return columns <= NARROW_COLUMNS;
 }
 
 static void pack_b(struct gemm_operand b, int64_t columns, int64_t k, float *packed)
@@ -83,7 +87,7 @@ static void pack_b(struct gemm_operand b, int64_t columns, int64_t k, float *pac
             struct pack_source source = {gemm_operand_at(b, p, start).data, b.dtype, b.column, b.row};
             float *panel = packed + q * k * TILE_COLUMNS;
             if (is_narrow(lines)) {
-                pack_panel(&source, lines, cpu_min(steps, k - p), VECTOR_LANES, panel + p * VECTOR_LANES);
+                pack_panel(&source, lines, cpu_min(steps, k - p), NARROW_COLUMNS, panel + p * NARROW_COLUMNS);
             } else {
                 pack_panel(&source, lines, cpu_min(steps, k - p), TILE_COLUMNS, panel + p * TILE_COLUMNS);
             }
@@ -130,7 +134,7 @@ static void pack_masked_b(struct gemm_operand b, const uint32_t *words, int64_t 
             struct pack_source source = {(const char *)kept + start * bytes, b.dtype, 1, GROUP_COLUMNS};
             float *panel = packed + start * k;
             if (is_narrow(lines)) {
-                pack_panel(&source, lines, steps, VECTOR_LANES, panel + p * VECTOR_LANES);
+                pack_panel(&source, lines, steps, NARROW_COLUMNS, panel + p * NARROW_COLUMNS);
             } else {
                 pack_panel(&source, lines, steps, TILE_COLUMNS, panel + p * TILE_COLUMNS);
             }
@@ -143,7 +147,7 @@ static void edge_tile(int64_t rows, int64_t columns, int64_t k, const float *a, 
                       float beta, float *c, int64_t c_row, struct read_ahead *ahead)
 {
     const tile_kernel *kernels = is_narrow(columns) ? narrow_kernels : tile_kernels;
-    if (columns == VECTOR_LANES) {
+    if (columns == NARROW_COLUMNS) {
         kernels[rows - 1](k, a, b, alpha, beta, c, c_row, ahead);
         return;
     }

@@ -15,7 +15,7 @@
 #include "ops/cpu/products/gemm_pack.h"
 #include "ops/cpu/products/weight_ahead.h"
 
-#if VECTOR_LANES == 16 || defined(__aarch64__)
+#if VECTOR_REGISTERS == 32
 #define FEW_ROWS 8 // sums at a time; the rest of 32 registers holds the square
 #else
 #define FEW_ROWS 4 // of 16 registers
@@ -202,6 +202,78 @@ VECTOR_INLINE void few_columns(enum mt_dtype dtype, const struct few_product *x,
     }
 }
 
+#if defined(__aarch64__)
+/*
+ * The same of `vectors` of columns side by side: a sum waits for its last step, and of narrow vectors few
+ * rows do not keep the processor busy. The numbers are constants wherever this is inlined.
+ */
+VECTOR_INLINE void few_wide_tile(int rows, int vectors, enum mt_dtype dtype, const struct few_product *x,
+                                 const struct few_tile *t)
+{
+    const int64_t bytes = dtype == MT_F32 ? 4 : 2;
+    const int64_t line_bytes = x->b_column * bytes;
+    const int64_t square_steps = few_square_steps(dtype);
+    const int64_t whole = t->steps / square_steps * square_steps;
+    vector_f32 sum[FEW_ROWS];
+    UNROLL
+    for (int i = 0; i < vectors * rows; i++) sum[i] = (vector_f32){0};
+    for (int64_t p = 0; p < whole; p += square_steps) {
+        UNROLL
+        for (int v = 0; v < vectors; v++) {
+            vector_u32 square[VECTOR_LANES];
+            const char *lines = t->b + v * VECTOR_LANES * line_bytes + p * bytes;
+            vector_load_transposed(lines, line_bytes, VECTOR_LANES - 1, square);
+            few_square(rows, dtype, square, t->a + p, x->a_row, sum + v * rows);
+        }
+    }
+    UNROLL
+    for (int v = 0; v < vectors; v++) {
+        const char *lines = t->b + v * VECTOR_LANES * line_bytes + whole * bytes;
+        if (whole < t->steps) {
+            few_rest(rows, dtype, t->steps - whole, VECTOR_LANES - 1, lines, line_bytes, t->a + whole,
+                     x->a_row, sum + v * rows);
+        }
+        UNROLL
+        for (int i = 0; i < rows; i++) {
+            vector_merge(sum[v * rows + i], x->alpha, t->beta, t->c + i * x->c_row + v * VECTOR_LANES);
+        }
+    }
+}
+
+/* Columns in whole groups of vectors, of one to four rows. Returns how many that was. */
+VECTOR_INLINE int64_t few_wide(enum mt_dtype dtype, const struct few_product *x)
+{
+    const int64_t bytes = dtype == MT_F32 ? 4 : 2;
+    int64_t group = x->m <= 2 ? 4 * VECTOR_LANES : 2 * VECTOR_LANES;
+    int64_t columns = x->m > 0 && x->m <= 4 && dtype != MT_F16 ? x->n / group * group : 0;
+    for (int64_t column = 0; column < columns; column += group) {
+        for (int64_t p = 0; p < x->k; p += x->steps) {
+            struct few_tile tile = {
+                .a = x->a + p,
+                .b = x->b + (column * x->b_column + p) * bytes,
+                .steps = cpu_min(x->steps, x->k - p),
+                .beta = p == 0 ? x->beta : 1.0f,
+                .c = x->c + column,
+            };
+            switch (x->m) {
+            case 1: few_wide_tile(1, 4, dtype, x, &tile); break;
+            case 2: few_wide_tile(2, 4, dtype, x, &tile); break;
+            case 3: few_wide_tile(3, 2, dtype, x, &tile); break;
+            default: few_wide_tile(4, 2, dtype, x, &tile); break;
+            }
+        }
+    }
+    return columns;
+}
+#else
+VECTOR_INLINE int64_t few_wide(enum mt_dtype dtype, const struct few_product *x)
+{
+    (void)dtype;
+    (void)x;
+    return 0; // a vector is wide enough
+}
+#endif
+
 VECTOR_INLINE void few_typed(enum mt_dtype dtype, const struct few_product *x)
 {
     struct weight_ahead ahead = {
@@ -210,7 +282,9 @@ VECTOR_INLINE void few_typed(enum mt_dtype dtype, const struct few_product *x)
         .squares = x->k / few_square_steps(dtype),
         .followers = x->n / VECTOR_LANES - 1,
     };
-    for (int64_t column = 0; column < x->n; column += VECTOR_LANES) few_columns(dtype, x, column, &ahead);
+    for (int64_t column = few_wide(dtype, x); column < x->n; column += VECTOR_LANES) {
+        few_columns(dtype, x, column, &ahead);
+    }
 }
 
 /* True when gemm_few serves the product. */

@@ -37,6 +37,31 @@ VECTOR_INLINE void read_ahead_line(struct read_ahead *ahead)
     ahead->runs--;
 }
 
+#if defined(MT_CPU_ANY_LENGTH)
+#include "ops/cpu/sve/tile_product.h"
+#elif defined(__aarch64__)
+/*
+ * One step: a column of A times a row of B, added to the sums. A vector times a lane of another is one
+ * instruction here, so A is read in vectors, too. Both panels are read in order: nobody need ask for them.
+ */
+VECTOR_INLINE void tile_step(int rows, int vectors, const float *a, const float *b,
+                             vector_f32 sum[TILE_ROWS][TILE_VECTORS])
+{
+    vector_f32 a_part[TILE_ROWS / VECTOR_LANES];
+    vector_f32 b_row[TILE_VECTORS];
+    UNROLL
+    for (int i = 0; i < TILE_ROWS / VECTOR_LANES; i++) a_part[i] = vector_load(a + i * VECTOR_LANES);
+    UNROLL
+    for (int v = 0; v < vectors; v++) b_row[v] = vector_load(b + v * VECTOR_LANES);
+    UNROLL
+    for (int i = 0; i < rows; i++) {
+        UNROLL
+        for (int v = 0; v < vectors; v++) {
+            sum[i][v] += a_part[i / VECTOR_LANES][i % VECTOR_LANES] * b_row[v];
+        }
+    }
+}
+#else
 /* One step: a column of A times a row of B, added to the sums. */
 VECTOR_INLINE void tile_step(int rows, int vectors, const float *a, const float *b,
                              vector_f32 sum[TILE_ROWS][TILE_VECTORS])
@@ -54,7 +79,9 @@ VECTOR_INLINE void tile_step(int rows, int vectors, const float *a, const float 
         for (int v = 0; v < vectors; v++) sum[i][v] += a[i] * b_row[v];
     }
 }
+#endif
 
+#if !defined(MT_CPU_ANY_LENGTH)
 /* `rows` and `vectors` are constants wherever this is inlined. beta 0 does not read C. */
 VECTOR_INLINE void tile_product(int rows, int vectors, int64_t k, const float *a, const float *b, float alpha,
                                 float beta, float *c, int64_t c_row, struct read_ahead *ahead)
@@ -90,6 +117,7 @@ VECTOR_INLINE void tile_product(int rows, int vectors, int64_t k, const float *a
         }
     }
 }
+#endif
 
 typedef void (*tile_kernel)(int64_t k, const float *a, const float *b, float alpha, float beta, float *c,
                             int64_t c_row, struct read_ahead *ahead);
@@ -103,7 +131,7 @@ typedef void (*tile_kernel)(int64_t k, const float *a, const float *b, float alp
     static void narrow_kernel_##rows(int64_t k, const float *a, const float *b, float alpha, float beta,     \
                                      float *c, int64_t c_row, struct read_ahead *ahead)                      \
     {                                                                                                        \
-        tile_product(rows, 1, k, a, b, alpha, beta, c, c_row, ahead);                                        \
+        tile_product(rows, NARROW_VECTORS, k, a, b, alpha, beta, c, c_row, ahead);                           \
     }
 
 TILE_KERNEL(1)
@@ -150,7 +178,7 @@ TILE_KERNEL(14)
     }
 #endif
 
-// By the number of rows, less one. Narrow tiles are one vector wide: few columns are common, as LoRA's rank.
+// By the number of rows, less one.
 static const tile_kernel tile_kernels[TILE_ROWS] = KERNELS_OF(tile_kernel);
 static const tile_kernel narrow_kernels[TILE_ROWS] = KERNELS_OF(narrow_kernel);
 

@@ -115,7 +115,7 @@ static inline void gemm_tile(const struct gemm_tiles *tiles, int64_t index, int6
 #if defined(MT_CPU_TILE_UNIT)
     // With A transposed (a weight's gradient) rows are features, too; elsewhere they must not matter.
     if (n <= GEMM_THIN || (a.column != 1 && m <= GEMM_THIN)) {
-        mt_cpu_v4_gemm_block(rows, columns, k, alpha, a, b, beta, target, c_row, workspace);
+        MT_CPU_BELOW(gemm_block)(rows, columns, k, alpha, a, b, beta, target, c_row, workspace);
         return;
     }
 #endif

@@ -4,7 +4,11 @@
 
 #include "ops/cpu/vector.h"
 
-#if VECTOR_LANES == 16 // 32 registers: 28 sums, 2 of B, 1 of A
+#if defined(MT_CPU_ANY_LENGTH) // set for the level sve, see sve/tile_product.h; panels the longest fills
+#define TILE_ROWS      8
+#define TILE_VECTORS   12
+#define NARROW_VECTORS 4
+#elif VECTOR_LANES == 16 // 32 registers: 28 sums, 2 of B, 1 of A
 #define TILE_ROWS    14
 #define TILE_VECTORS 2
 #elif VECTOR_LANES == 8 // 16 registers: 12 sums, 2 of B, 1 of A
@@ -18,7 +22,12 @@
 #define TILE_VECTORS 2
 #endif
 
-#define TILE_COLUMNS (TILE_VECTORS * VECTOR_LANES)
+#if !defined(NARROW_VECTORS)
+#define NARROW_VECTORS 1 // of a narrow tile: few columns are common, as LoRA's rank
+#endif
+
+#define TILE_COLUMNS   (TILE_VECTORS * VECTOR_LANES)
+#define NARROW_COLUMNS (NARROW_VECTORS * VECTOR_LANES)
 
 /*
  * C = alpha · sum + beta · C, one vector of it; beta 0 does not read C. Both products are rounded before they
