@@ -52,6 +52,11 @@ try() {
             return
             ;;
         esac
+        # Its bases are made on a GPU.
+        case $3 in *study*)
+            set -- "$@" device=cpu "models=[$(cd share/models/tiny-deepseek-v2 && pwd)]" "domains=[math]" "prune=[2]" "evaluate_at=[1]"
+            ;;
+        esac
         case $3 in *benchmarks*) set -- "$@" "methods=[aux, paper]" evaluation.limit=6 evaluation.max_tokens=4 ;; esac
         set -- "$@" "seeds=[1]" problems.train=40 problems.test=10 training.steps=1 training.batch.examples=4 --quiet
         ;;

@@ -322,7 +322,7 @@ static void memory_may_run_out(void **state)
 
 static int clean(void **state)
 {
-    static const char *const folders[] = {"all", "parts", "broken", "new", "probes"};
+    static const char *const folders[] = {"all", "parts", "broken", "new", "probes", "agreement"};
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) training_bench_remove(*state, folders[i]);
     return workplace_close(state);
 }
