@@ -218,6 +218,8 @@ enum mt_status mt_layers_forward(struct mt_layers *layers, int layer, const stru
     enum mt_status status = check_arrays(layers, arrays);
     if (status != MT_OK) return status;
     struct mt_routing record = record_of(layers, arrays);
+    struct mt_objective *objective = layers->objective;
+    objective->device_statistics = arrays->numbers != NULL ? arrays->numbers : objective->own_statistics;
     if (arrays->y != NULL || arrays->gram != NULL) {
         status =
             mt_combine_forward(layers->device, &(struct mt_combine_forward_args){
@@ -229,7 +231,26 @@ enum mt_status mt_layers_forward(struct mt_layers *layers, int layer, const stru
                                                });
     }
     if (status != MT_OK || !look) return status;
-    return mt_objective_forward(layers->objective, layer, &record);
+    return mt_objective_forward(objective, layer, &record);
+}
+
+size_t mt_layers_numbers(const struct mt_layers *layers)
+{
+    return (size_t)layers->objective->shape.layers * layers->objective->stride;
+}
+
+enum mt_status mt_layers_finish(struct mt_layers *layers, const struct mt_objective_step *step, float *total,
+                                bool *waited)
+{
+    enum mt_status status = mt_device_enter(layers->device);
+    struct mt_tensor sum = mt_tensor_1d(total, MT_F32, 1);
+    return status == MT_OK ? mt_values_issue(layers->objective, step, &sum, waited) : status;
+}
+
+enum mt_status mt_layers_read(struct mt_layers *layers, const double *numbers)
+{
+    enum mt_status status = mt_device_enter(layers->device);
+    return status == MT_OK ? mt_objective_read(layers->objective, numbers) : status;
 }
 
 // ------------------------------------------------------------------ backward

@@ -39,6 +39,7 @@
     X(slot_drop)       \
     X(router_orth)     \
     X(ortho)           \
+    X(stat_values)     \
     // end of list
 // clang-format on
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from . import library
-from .layers import Device, Layers, arrays_of, computable, router_of
+from .layers import Device, Layers, arrays_of, computable, point, router_of
 from .library import Failure, Shape
 from .records import Batch, gradient_room, routing_room
 from .report import Result
@@ -73,46 +73,47 @@ class _Call:
     KEPT = ("row_of_slot", "weight", "coupling", "dlogits", "doutputs_terms", "drouter_weight")
 
     def __init__(self, layers: Layers, batch: Batch, chosen: list[torch.Tensor | None], bias: torch.Tensor | None,
-                 progress: float, wants: bool) -> None:
+                 progress: float, wants: bool, why_dead: dict[str, str]) -> None:
         self.layers, self.batch, self.chosen, self.bias, self.progress = layers, batch, chosen, bias, progress
-        self.wants = wants  # gradients
+        self.wants, self.why_dead = wants, why_dead  # gradients; of paths, why they have none
+        self.result: Result | None = None
         self.kept: list[dict[str, torch.Tensor]] = []
 
-    def _arrays(self, tensors: dict[str, torch.Tensor | None]) -> Any:
-        outputs = tensors["outputs"]
-        dtype = torch.float32 if outputs is None else outputs.dtype
-        return arrays_of(self.batch.tokens, self.batch.segments, dtype, self.batch.unmasked, **tensors)
-
-    def _look(self, layer: int, inputs: Sequence[torch.Tensor | None], row: torch.Tensor) -> dict[str, torch.Tensor | None]:
-        """Routes, and takes the layer's statistics; returns its tensors."""
+    def _look(self, layer: int, inputs: Sequence[torch.Tensor | None],
+              numbers: torch.Tensor) -> tuple[dict[str, torch.Tensor | None], Any]:
+        """Routes, and takes the layer's statistics; returns its tensors, and the struct of them."""
         layers, tokens, slots = self.layers, self.batch.tokens, self.layers.shape.slots
         logits, outputs, weight = inputs[3 * layer : 3 * layer + 3]
         tensors: dict[str, torch.Tensor | None] = {
-            "logits": logits.float().contiguous(), "outputs": outputs, "bias": self.bias,
+            "logits": logits.float().contiguous(), "outputs": outputs, "bias": self.bias, "numbers": numbers,
             "router_weight": None if weight is None else weight.float().contiguous(), **self.batch.tensors(),
             **routing_room(layers, tokens, logits.device, self.chosen[layer], self.bias is not None),
+            "row_of_slot": layers.rows_in_order(tokens),
             "weight": torch.empty(tokens, slots, dtype=torch.float32, device=logits.device)}
-        layers.route(layer, self._arrays(tensors))
-        tensors["row_of_slot"] = torch.where(tensors["expert"] < 0, -1, row) if layers.drops else row
         if outputs is not None and layers.needs & library.NEEDS_GRAM:
             tensors["gram"] = torch.empty(tokens, slots, slots, dtype=torch.float32, device=logits.device)
-        layers.forward(layer, self._arrays(tensors))
-        return tensors
+        arrays = arrays_of(tokens, self.batch.segments, torch.float32 if outputs is None else outputs.dtype,
+                           self.batch.unmasked, **tensors)
+        layers.route(layer, arrays)
+        if layers.drops:
+            tensors["row_of_slot"] = torch.where(tensors["expert"] < 0, -1, tensors["row_of_slot"])
+            point(arrays, row_of_slot=tensors["row_of_slot"])
+        layers.forward(layer, arrays)
+        return tensors, arrays
 
     def forward(self, inputs: Sequence[torch.Tensor | None]) -> torch.Tensor:
-        layers, tokens, slots = self.layers, self.batch.tokens, self.layers.shape.slots
-        device = inputs[0].device
-        row = torch.arange(tokens * slots, dtype=torch.int32, device=device).view(tokens, slots)
-        seen = [self._look(layer, inputs, row) for layer in range(layers.shape.layers)]
-        total = layers.finish(self.progress)
-        for layer, tensors in enumerate(seen if self.wants else []):
-            tensors.update(gradient_room(layers, tokens, tensors["outputs"], tensors["router_weight"] is not None))
-            arrays = self._arrays(tensors)
-            if "coupling" in tensors:
+        layers, numbers = self.layers, self.layers.new_numbers()
+        seen = [self._look(layer, inputs, numbers) for layer in range(layers.shape.layers)]
+        self.result = layers.finish(self.progress, numbers, self.why_dead)
+        for layer, (tensors, arrays) in enumerate(seen if self.wants else []):
+            room = gradient_room(layers, self.batch.tokens, tensors["outputs"], tensors["router_weight"] is not None)
+            point(arrays, **room)
+            if "coupling" in room:
                 layers.coupling(layer, arrays)
             layers.backward(layer, arrays)
+            tensors.update(room)
             self.kept.append({name: tensors[name] for name in self.KEPT if tensors.get(name) is not None})
-        return torch.full((), total, dtype=torch.float32, device=device)
+        return self.result.total
 
 
 class Objective:
@@ -194,11 +195,11 @@ class Objective:
         batch = Batch.of(layers, tokens, device, mask, segment, segments)
         bias = None if bias is None else bias.float().contiguous()
         wants = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
-        call = _Call(layers, batch, choices, bias, progress, wants)
-        total = _Terms.apply(call, *inputs)
         frozen = {path: f"{path} need no gradient" for place, path in enumerate(library.PATHS)
                   if not any(x is not None and x.requires_grad for x in inputs[place::3])}
-        return Result(total, *layers.report(frozen))
+        call = _Call(layers, batch, choices, bias, progress, wants, frozen)
+        total = _Terms.apply(call, *inputs)
+        return Result(total, call.result.read)
 
 
 def objective(logits: Tensors = None, outputs: Tensors = None, *, method: str = "metier", **options: Any) -> Result:

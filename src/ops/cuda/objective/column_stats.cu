@@ -109,6 +109,7 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
     slices_kernel(struct mt_column_stats_forward_args a, struct token_cut cut, int64_t slice_tokens,
                   double *partials)
 {
+    cuda_follow();
     __shared__ struct token_chunk chunk;
     __shared__ double shared[CUDA_THREADS];
     struct token_range range = token_range_of(cut, slice_tokens);
@@ -154,16 +155,15 @@ enum mt_status mt_cuda_column_stats_forward(struct mt_device *device, const void
         static_cast<const struct mt_column_stats_forward_args *>(args);
     struct token_cut cut = {a->mask, a->segment, a->x.dim[0], a->sum.dim[0], 2 * a->x.dim[1] + 2};
     if (cut.segments == 0) return MT_OK;
-    cudaStream_t stream = cuda_stream(device);
     double *partials = static_cast<double *>(device->scratch.data);
     struct token_launch launch = token_launch_of(cut);
-    if (launch.slices > 0 && a->x.dtype == MT_F32) {
-        slices_kernel<true><<<launch.grid, CUDA_THREADS, 0, stream>>>(*a, cut, launch.slice, partials);
-    } else if (launch.slices > 0) {
-        slices_kernel<false><<<launch.grid, CUDA_THREADS, 0, stream>>>(*a, cut, launch.slice, partials);
-    }
-    token_finish(stream, column_statistic{*a}, cut, partials, launch.slices);
-    return cuda_launched(device, "column_stats forward");
+    auto kernel = a->x.dtype == MT_F32 ? slices_kernel<true> : slices_kernel<false>;
+    enum mt_status status = MT_OK;
+    if (launch.slices > 0)
+        status = cuda_launch(device, "column_stats forward", kernel, launch.grid, CUDA_THREADS, 0, *a, cut,
+                             launch.slice, partials);
+    if (status != MT_OK) return status;
+    return token_finish(device, "column_stats forward", column_statistic{*a}, cut, partials, launch.slices);
 }
 
 // ------------------------------------------------------------------ backward
@@ -174,6 +174,7 @@ enum mt_status mt_cuda_column_stats_forward(struct mt_device *device, const void
  */
 __global__ static void backward_kernel(struct mt_column_stats_backward_args a)
 {
+    cuda_follow();
     int64_t i = cuda_warp();
     int64_t experts = a.x.dim[1];
     if (i >= a.x.dim[0]) return;
@@ -200,6 +201,6 @@ enum mt_status mt_cuda_column_stats_backward(struct mt_device *device, const voi
     const struct mt_column_stats_backward_args *a =
         static_cast<const struct mt_column_stats_backward_args *>(args);
     if (mt_tensor_count(&a->dx) == 0) return MT_OK;
-    backward_kernel<<<cuda_warp_blocks(a->x.dim[0]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
-    return cuda_launched(device, "column_stats backward");
+    return cuda_launch(device, "column_stats backward", backward_kernel, dim3(cuda_warp_blocks(a->x.dim[0])),
+                       CUDA_THREADS, 0, *a);
 }

@@ -87,6 +87,7 @@ __device__ static inline uint4 *row_of(const struct mt_tensor &t, int64_t row)
 
 __global__ static void __launch_bounds__(32 * BLOCK_WARPS, 4) kernel(struct mt_combine_backward_args a)
 {
+    cuda_follow();
     int64_t token = (int64_t)blockIdx.x * BLOCK_WARPS + threadIdx.x / 32;
     if (token >= a.row_of_slot.dim[0]) return;
     int slots = (int)a.row_of_slot.dim[1];
@@ -132,8 +133,7 @@ static bool fits(const struct mt_device *, const struct mt_combine_backward_args
 static enum mt_status run(struct mt_device *device, const struct mt_combine_backward_args *a, void *)
 {
     unsigned blocks = (unsigned)((a->row_of_slot.dim[0] + BLOCK_WARPS - 1) / BLOCK_WARPS);
-    kernel<<<blocks, 32 * BLOCK_WARPS, 0, cuda_stream(device)>>>(*a);
-    return cuda_launched(device, "combine backward");
+    return cuda_launch(device, "combine backward", kernel, dim3(blocks), 32 * BLOCK_WARPS, 0, *a);
 }
 
 const struct cuda_variant<struct mt_combine_backward_args> cuda_combine_backward_mma = {
