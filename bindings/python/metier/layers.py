@@ -118,10 +118,10 @@ class Layers:
 
     def rows_in_order(self, tokens: int) -> torch.Tensor:
         """int32 [N,k]: where a slot's output is, if outputs lie in the order of tokens and slots."""
-        count = tokens * self.shape.slots
-        if self._rows is None or self._rows.numel() < count:
-            self._rows = torch.arange(count, dtype=torch.int32, device=self.torch_device)
-        return self._rows[:count].view(tokens, self.shape.slots)
+        if self._rows is None or self._rows.shape[0] < tokens:
+            count = tokens * self.shape.slots
+            self._rows = torch.arange(count, dtype=torch.int32, device=self.torch_device).view(tokens, -1)
+        return self._rows if self._rows.shape[0] == tokens else self._rows[:tokens]
 
     def new_numbers(self) -> torch.Tensor:
         """Room for a step's statistics."""
