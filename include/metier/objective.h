@@ -36,6 +36,7 @@ enum mt_aux_form {
     MT_AUX_HF,       // n Σ f_j P_j, f_j = c_j / N, pooled over all layers: k at balance (transformers)
     MT_AUX_ERNIE,    // the same, one layer at a time
     MT_AUX_LITERAL,  // Σ f_j p_j, f_j = c_j / N, p_j = Σ_i s_ij: the paper's equation as printed
+    MT_AUX_GLOBAL,   // as batch, f_j counted over the whole step (Qwen)
 };
 
 enum mt_ortho_grouping {
@@ -65,6 +66,8 @@ enum mt_bias_rule {
     MT_BIAS_NONE,
     MT_BIAS_SIGN,         // b_j += rate · sign(mean load - load_j)
     MT_BIAS_PROPORTIONAL, // b_j += rate · (mean load - load_j) / mean load
+    MT_BIAS_SMEBU,        // soft-clamped, with momentum (src/objective/selection/smebu.c)
+    MT_BIAS_QUANTILE,     // b_j as it would have balanced the step (src/objective/selection/quantile.c)
 };
 
 /* A method, resolved: which terms, how, how strongly, and what it does to the router. */
@@ -94,6 +97,12 @@ struct mt_objective_config {
     double jitter;         // of the router's input; 0: none
     bool allow_indirect;   // liveness: be content with a path through lower layers
     uint64_t seed;
+    double erc_alpha;     // of L_erc: how strong others' responses may be, as a multiple of the own
+    double erc_noise;     // of L_erc: of the router's rows, as a share of what keeps them apart; 0: none
+    bool sp_squared;      // L_sp on squared cosines
+    double bias_momentum; // of bias_rule=smebu
+    double bias_clamp;    // its κ: how soon a violation counts as the largest
+    bool dense_router;    // DenseMixer: the scores of experts that were not chosen have a gradient, too
 };
 
 /* A row of the methods table. */
@@ -141,6 +150,8 @@ enum mt_term_path {
     MT_PATH_LOGITS,        // the router, and through its input everything below
     MT_PATH_OUTPUTS,       // the experts, and through their input everything below
     MT_PATH_ROUTER_WEIGHT, // the router's weight alone
+    MT_PATH_INNER,         // the experts' gate and up projections, and through their input everything below
+    MT_PATH_GATES,         // the router's weight and the experts' gate projections alone
 };
 
 /* A key that shapes a term, for lists of methods. */
@@ -179,6 +190,9 @@ enum mt_term_needs {
     MT_NEEDS_SEQUENCES = 16,    // which tokens are of one sequence
     MT_NEEDS_NEIGHBOURS = 32,  // records of the MoE layers before and after: logits, scores, choices, weights
     MT_NEEDS_ALL_OUTPUTS = 64, // the outputs of all experts on all tokens: n/k times the experts' work
+    MT_NEEDS_INNER_GRAM = 128, // Gram matrices of the tokens' SwiGLU activations
+    MT_NEEDS_PROXIES = 256,    // what all experts' gate projections make of the router's rows
+    MT_NEEDS_DENSE_BACKWARD = 512, // the same in backward alone, one expert at a time: dense_router
 };
 int mt_objective_needs(const struct mt_objective_config *config);
 
@@ -268,15 +282,32 @@ struct mt_layer_report {
     double max_violation_code; // the authors' code: largest |load - mean| / mean
     double load_entropy;       // in nats; ln n when balanced
     const double *load;        // [n] slots served; valid until the next finish
+    const double *measured;    // [mt_selection_measures], likewise
 };
 const struct mt_layer_report *mt_objective_layer(const struct mt_objective *objective, int layer);
 
-/* What must survive a restart (scales, running means, brake), as plain numbers to save and restore. */
+/*
+ * aux=global: a step of several micro-batches is run through forward twice. Between begin and end a finish
+ * counts and does nothing else; after it, each finish has the counts of all of them, until the next begin.
+ * Without, or where nothing was counted, a micro-batch is the step. Between processes without a reduction the
+ * caller adds the counts up.
+ */
+bool mt_objective_counts_steps(const struct mt_objective_config *config); // whether a method asks for it
+void mt_objective_count_begin(struct mt_objective *objective);
+void mt_objective_count_end(struct mt_objective *objective);
+double *mt_objective_counts(struct mt_objective *objective, size_t *count);
+
+/* What must survive a restart (scales, running means, brake, then what selection rules keep), as plain
+ * numbers to save and restore. */
 double *mt_objective_state(struct mt_objective *objective, size_t *count);
+
+/* Those among them that selection rules keep for a layer (mt_selection_memory), for mt_selection_move. */
+double *mt_objective_rule_memory(struct mt_objective *objective, int layer);
 
 /*
  * Loss-free balancing, on the host, after an optimizer step: bias[n] moves against the loads of that step.
- * A zero load everywhere changes nothing.
+ * A zero load everywhere changes nothing. The rules sign and proportional; of the others see
+ * mt_selection_move.
  */
 void mt_bias_update(enum mt_bias_rule rule, double rate, const double *load, int experts, float *bias);
 
@@ -287,6 +318,8 @@ struct mt_layer_paths {
     bool router;  // the router's weight or its adapter
     bool experts; // any routed expert
     bool below;   // anything whose change moves this layer's input
+    bool inner;   // the gate or up projection of any routed expert
+    bool gates;   // the gate projection of any routed expert
 };
 
 /*
@@ -343,6 +376,7 @@ struct mt_objective_results {
     float *slot_weight;            // [N,k]
     char *warnings;                // what mt_objective_warnings says, the task's norms being unknown
     size_t warnings_bytes;
+    double *measured; // [mt_selection_measures]
 };
 
 /* Bytes of scratch mt_objective_evaluate needs for these sizes. */

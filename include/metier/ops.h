@@ -695,7 +695,14 @@ struct mt_logit_summary_args {
     X(ortho_forward)                                                                                         \
     X(ortho_backward)                                                                                        \
     X(stat_values)                                                                                           \
-    X(slot_drop)
+    X(row_noise)                                                                                             \
+    X(dominance_forward)                                                                                     \
+    X(dominance_backward)                                                                                    \
+    X(joint_mass_forward)                                                                                    \
+    X(joint_mass_backward)                                                                                   \
+    X(slot_drop)                                                                                             \
+    X(balance_quantile)                                                                                      \
+    X(unchosen_backward)
 
 enum mt_op {
 #define MT_OP_ENUM(name) MT_OP_##name,

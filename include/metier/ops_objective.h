@@ -124,6 +124,7 @@ enum mt_ortho_form {
     MT_ORTHO_PAIRWISE, // Σ_{a≠b} q² B / (B + ε)², q = G_ab, B = G_bb: the paper's equation
     MT_ORTHO_SPAN,     // 1/k Σ_a |projection of x_a on the others' span|², by Gram-Schmidt: their code
     MT_ORTHO_COSINE,   // 1/(k(k-1)) Σ_{a≠b} q² / ((A + ε)(B + ε)): free of scale
+    MT_ORTHO_SIGNED,   // 1/(k(k-1)) Σ_{a≠b} q / √((A + ε)(B + ε)): the cosine itself (L_sp)
 };
 
 /*
@@ -131,7 +132,7 @@ enum mt_ortho_form {
  * zero rows, if weight is given. Span: for each a the others, in slot order, are made orthogonal one after
  * the other (modified Gram-Schmidt) and divided by (their length + ε); a zero row stays zero, and so does
  * one of which only rounding is left (ops/span.h). With k = 1 every loss is 0; so is a term whose
- * denominator is 0.
+ * denominator is 0, and signed is where a row is of zeros.
  */
 struct mt_ortho_forward_args {
     struct mt_tensor gram;   // f32 [N,k,k]
@@ -196,6 +197,68 @@ struct mt_stat_values_args {
 };
 
 /*
+ * Rows with noise that stays nearer to its own row than to any other (ERC): y = x · δ element by element,
+ * δ[i,j] = 1 + amount · ε_i (2u - 1), ε_i = min_{m≠i} |w_i - w_m| / (2 |w_i|), u = mt_rng_unit of element
+ * i·d + j. ε is 0 for a row of zeros and for a row that is alone. δ is a constant: the same call on dy is the
+ * backward.
+ */
+struct mt_row_noise_args {
+    struct mt_tensor weight; // [n,d]: the rows w that distances are taken of
+    struct mt_tensor x;      // [n,d]
+    struct mt_tensor y;      // [n,d], may be x itself
+    float amount;            // in [0, 1]
+    uint64_t seed;
+    uint64_t stream;
+    bool accumulate; // y += instead of y =
+};
+
+/*
+ * How far a matrix is from one whose diagonal rules its rows and columns (ERC). M[i,j] = √squares[i,j];
+ * loss = n⁻² Σ_i Σ_{j≠i} max(M[i,j] - α M[i,i], 0) + max(M[j,i] - α M[i,i], 0). Turning M over changes
+ * nothing.
+ */
+struct mt_dominance_forward_args {
+    struct mt_tensor squares; // f32 [n,n], none negative
+    struct mt_tensor loss;    // f64 [1]
+    float alpha;              // not negative
+};
+
+/*
+ * With g = dloss · ∂loss/∂M: coupling[i,j] = g[i,j] / M[i,j], 0 where M[i,j] is 0, which is what
+ * combine_backward takes for vectors of squared length squares[i,j]; sum = Σ g². One of the two may be
+ * absent.
+ */
+struct mt_dominance_backward_args {
+    struct mt_tensor squares;  // f32 [n,n]
+    struct mt_tensor dloss;    // f64 [1]
+    struct mt_tensor coupling; // f32 [n,n]; not squares itself
+    struct mt_tensor sum;      // f64 [1]
+    float alpha;
+};
+
+/*
+ * mass[i] = Σ_s probs[i,expert[i,s]], with normalise_rows divided by Σ_j probs[i,j]; product[i] = mass[i] of
+ * one layer · mass[i] of another. A slot whose expert is -1 adds nothing; masked tokens get 0.
+ */
+struct mt_joint_mass_forward_args {
+    struct mt_tensor probs, other_probs;   // f32 [N,n]
+    struct mt_tensor expert, other_expert; // i32 [N,k], each in [-1, n), those of a token different
+    struct mt_tensor mask;                 // i32 [N], optional
+    struct mt_tensor product;              // f32 [N]
+    bool normalise_rows;
+};
+
+/* dprobs += the gradient in probs of dproduct · Σ_i product[i]; other_probs are constants. */
+struct mt_joint_mass_backward_args {
+    struct mt_tensor probs, other_probs;   // f32 [N,n]
+    struct mt_tensor expert, other_expert; // i32 [N,k]
+    struct mt_tensor mask;                 // i32 [N], optional
+    struct mt_tensor dproduct;             // f64 [1]
+    struct mt_tensor dprobs;               // f32 [N,n], accumulated
+    bool normalise_rows;
+};
+
+/*
  * Which slots are served (GShard, ST-MoE). Slots are taken in the order of s, and within one s in the order
  * of i. Slot s >= 1 stays with probability min(1, share / threshold), share = weight[i,s] / Σ_s weight[i,s],
  * if threshold > 0: it is dropped when share <= threshold · u, u = mt_rng_unit of element i·k + s. What
@@ -212,6 +275,40 @@ struct mt_slot_drop_args {
     float threshold;         // 0: nothing is dropped at random
     uint64_t seed;
     uint64_t stream;
+};
+
+/*
+ * Where experts would be chosen equally often (quantile balancing). A token's threshold is the (k+1)-th
+ * largest of its probs + bias, the first that is not chosen; margin[j,i] = probs[i,j] - threshold[i], 0 for
+ * masked tokens. With M tokens not masked, q = min(M·k / n rounded down, M - 1):
+ * sum[j] = M · the (q+1)-th largest of their margin[j,:], rows = M, both 0 without tokens. Scores and margins
+ * are rounded to the type of probs; NaN is below every number.
+ */
+struct mt_balance_quantile_args {
+    struct mt_tensor probs;  // f32 [N,n]
+    struct mt_tensor bias;   // f32 [n], optional
+    struct mt_tensor mask;   // i32 [N], optional
+    struct mt_tensor margin; // f32 [n,N], as probs
+    struct mt_tensor sum;    // f64 [n]
+    struct mt_tensor rows;   // f64 [1]
+    int slots;               // k, less than n
+};
+
+/*
+ * DenseMixer: what an expert j that was not chosen would have changed. Where j is not among expert[i,:],
+ * dprobs[i,j] += scale / D_i · <dy[i], outputs[i]>, D_i = Σ_s probs[i, expert[i,s]] + epsilon with normalise,
+ * a constant, else 1. Everything else of dprobs stays.
+ */
+struct mt_unchosen_backward_args {
+    struct mt_tensor dy;      // [N,d]
+    struct mt_tensor outputs; // [N,d]: what expert j makes of every token
+    struct mt_tensor probs;   // f32 [N,n]
+    struct mt_tensor expert;  // i32 [N,k], each in [-1, n)
+    struct mt_tensor dprobs;  // f32 [N,n]
+    int number;               // j
+    bool normalise;
+    float epsilon;
+    float scale; // 0 is refused
 };
 
 MT_PUBLIC_END

@@ -13,8 +13,25 @@ MT_PUBLIC_BEGIN
 
 /* RULE(name of its mt_selection_rule), in the order in which they act. */
 #define MT_SELECTION_RULES(RULE)                                                                             \
-    RULE(bias) /* loss-free balancing */                                                                     \
-    RULE(drop) /* capacity of an expert, and slots dropped at random */
+    RULE(bias)     /* loss-free balancing */                                                                 \
+    RULE(smebu)    /* the same, soft and with momentum */                                                    \
+    RULE(quantile) /* the bias that would have balanced the step */                                          \
+    RULE(drop)     /* capacity of an expert, and slots dropped at random */
+
+/* What a rule knows of one layer and optimizer step when it moves the layer's bias. */
+struct mt_selection_step {
+    const double *load;     // [n] slots served
+    const double *measured; // [mt_selection_measures], added up over its micro-batches
+    int experts;            // n
+    double *memory; // [mt_selection_memory] of this layer, zeros at first: what the rule keeps between steps
+    float *bias;    // [n], moved
+};
+
+/* Where a rule measures a record. */
+struct mt_selection_numbers {
+    double *numbers;       // device memory, [mt_selection_measures]
+    struct mt_tensor work; // [n,N] of the scores' type, to be overwritten
+};
 
 struct mt_selection_rule {
     /* Whether a method has it. */
@@ -27,10 +44,15 @@ struct mt_selection_rule {
      * drops nothing. At most one rule of a method may. */
     enum mt_status (*serve)(struct mt_device *device, const struct mt_router_policy *policy,
                             const struct mt_routing *record);
-    /* On the host, after an optimizer step: moves one layer's bias[n] by the step's load[n]; NULL: it stays.
-     */
-    void (*after_step)(const struct mt_objective_config *config, const double *load, int experts,
-                       float *bias);
+    /* On the host, after an optimizer step: moves one layer's bias; NULL: it stays. */
+    void (*after_step)(const struct mt_objective_config *config, const struct mt_selection_step *step);
+    /* Numbers it keeps for a layer of so many experts, which survive a restart; NULL: none. */
+    size_t (*memory)(int experts);
+    /* Numbers it measures in each micro-batch and layer, sums over tokens; NULL: none. At most one rule of a
+     * method may. */
+    size_t (*measures)(int experts);
+    enum mt_status (*measure)(struct mt_device *device, const struct mt_routing *record,
+                              const struct mt_selection_numbers *numbers);
 };
 
 /* Whether a method has any rule, one with a bias, one that drops slots. */
@@ -46,7 +68,19 @@ enum mt_status mt_selection_check(struct mt_context *ctx, const struct mt_object
 enum mt_status mt_selection_serve(struct mt_device *device, const struct mt_router_policy *policy,
                                   const struct mt_routing *record);
 
+/* Numbers the method's rules keep for each layer; 0: they keep nothing. */
+size_t mt_selection_memory(const struct mt_objective_config *config, int experts);
+
+/* Numbers the method's rules measure in each micro-batch and layer; 0: none. */
+size_t mt_selection_measures(const struct mt_objective_config *config, int experts);
+enum mt_status mt_selection_measure(struct mt_device *device, const struct mt_objective_config *config,
+                                    const struct mt_routing *record,
+                                    const struct mt_selection_numbers *numbers);
+
 /* What the trainer does to each layer's bias after an optimizer step. */
+void mt_selection_move(const struct mt_objective_config *config, const struct mt_selection_step *step);
+
+/* The same for rules that keep and measure nothing; others leave the bias as it is. */
 void mt_selection_after_step(const struct mt_objective_config *config, const double *load, int experts,
                              float *bias);
 

@@ -20,7 +20,10 @@ MT_PUBLIC_BEGIN
     TERM(V, variance, "gamma", "strength of L_v")                                                            \
     TERM(Z, zloss, "zeta", "strength of the router z-loss")                                                  \
     TERM(ROUTER_ORTH, router_orth, "lambda_orth", "strength of router orthogonality (ERNIE)")                \
-    TERM(SIMBAL, simbal, "lambda_simbal", "strength of SimBal")
+    TERM(SIMBAL, simbal, "lambda_simbal", "strength of SimBal")                                              \
+    TERM(ERC, erc, "lambda_erc", "strength of expert-router coupling (ERC)")                                 \
+    TERM(SP, sp, "lambda_sp", "strength of specialization within a layer")                                   \
+    TERM(CP, cp, "lambda_cp", "strength of coupling across layers")
 
 #define MT_TERM_ENUMERATOR(id, kind, key, meaning) MT_TERM_##id,
 

@@ -535,7 +535,88 @@
         document.querySelectorAll('main section').forEach((section) => seen.observe(section));
     }
 
+    /*
+     * Tables that can be filtered, together: a row is shown where each label is the one chosen, a column where its
+     * box is ticked. Without a script they are tables with all of both.
+     */
+    function addFilters() {
+        const tables = [...document.querySelectorAll('figure[data-filtered] table')];
+        if (!tables.length) return;
+        const isNumber = (cell) => cell.classList.contains('n');
+        const bar = document.createElement('form');
+        bar.className = 'filters';
+        const chosen = new Map(); // label column -> its <select>
+        const hidden = new Set(); // columns of numbers
+        const headOf = (table) => [...table.tHead.rows[0].cells];
+
+        function apply() {
+            tables.forEach((table) => {
+                const head = headOf(table);
+                const show = head.map((cell) => !isNumber(cell) || !hidden.has(cell.textContent));
+                head.forEach((cell, i) => { cell.hidden = !show[i]; });
+                [...table.tBodies[0].rows].forEach((row) => {
+                    row.hidden = head.some((cell, i) => {
+                        const select = isNumber(cell) ? null : chosen.get(cell.textContent);
+                        return select && select.selectedIndex > 0 && select.value !== row.cells[i].textContent;
+                    });
+                    [...row.cells].forEach((cell, i) => { cell.hidden = !show[i]; });
+                });
+                const rest = head.some((cell, i) => isNumber(cell) && cell.textContent !== 'seeds' && show[i]);
+                table.closest('figure').hidden = !rest;
+            });
+            window.dispatchEvent(new Event('resize'));
+        }
+
+        headOf(tables[0]).forEach((cell, i) => {
+            if (isNumber(cell)) return;
+            const label = document.createElement('label');
+            const select = document.createElement('select');
+            const values = new Set([...tables[0].tBodies[0].rows].map((row) => row.cells[i].textContent));
+            select.add(new Option('all', ''));
+            values.forEach((value) => select.add(new Option(value, value)));
+            select.addEventListener('change', apply);
+            label.append(cell.textContent + ' ', select);
+            bar.append(label);
+            chosen.set(cell.textContent, select);
+        });
+        const metrics = document.createElement('details');
+        const summary = document.createElement('summary');
+        summary.textContent = 'metrics';
+        metrics.append(summary);
+        const names = new Set(tables.flatMap((table) => headOf(table).filter(isNumber).map((c) => c.textContent)));
+        const boxes = [...names].map((name) => {
+            const label = document.createElement('label');
+            const box = document.createElement('input');
+            box.type = 'checkbox';
+            box.checked = true;
+            box.addEventListener('change', () => {
+                if (box.checked) hidden.delete(name); else hidden.add(name);
+                apply();
+            });
+            label.append(box, ' ' + name);
+            metrics.append(label);
+            return { box, name };
+        });
+        [['all', true], ['none', false]].forEach(([word, on]) => {
+            const button = document.createElement('button');
+            button.type = 'button';
+            button.textContent = word;
+            button.addEventListener('click', () => {
+                boxes.forEach(({ box, name }) => {
+                    box.checked = on;
+                    if (on) hidden.delete(name); else hidden.add(name);
+                });
+                apply();
+            });
+            metrics.append(button);
+        });
+        bar.append(metrics);
+        bar.addEventListener('submit', (event) => event.preventDefault());
+        document.querySelector('main').prepend(bar);
+    }
+
     document.querySelectorAll('figure[data-figure]').forEach(open);
+    addFilters();
     document.querySelectorAll('.scroll').forEach(watchTable);
     paintLegends();
     watchContents();

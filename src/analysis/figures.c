@@ -16,6 +16,8 @@ static const struct mt_figure_kind kinds[] = {
     {"maxvio_batch_code", "mean over batches of max_j |c_j - c| / c", PLACE(max_violation_batch_code)},
     {"entropy", "-sum_j p_j ln p_j, p_j = c_j / sum c, in nats; ln n at balance", PLACE(entropy)},
     {"gini", "sum_ij |c_i - c_j| / (2 n sum_j c_j)", PLACE(gini)},
+    {"load_min", "min_j c_j / c", PLACE(load_min)},
+    {"load_max", "max_j c_j / c", PLACE(load_max)},
     {"rv_token", "mean over tokens of var over experts (divisor n-1) of P (the authors' code)",
      PLACE(rv_token)},
     {"rv_expert", "mean over experts of var over tokens of s (the paper's L_v)", PLACE(rv_expert)},
@@ -39,6 +41,15 @@ static const struct mt_figure_kind kinds[] = {
     {"silhouette_out_unit", "the same of expert outputs by angle (1 - cos)", PLACE(output_unit.silhouette)},
     {"silhouette_out_unit_error", "standard error of silhouette_out_unit; 0: exact",
      PLACE(output_unit.silhouette_error)},
+    {"path_entropy", "-sum_ab p_ab ln p_ab of first choices in a layer and the one before, in nats",
+     PLACE(path.entropy)},
+    {"path_information", "sum_ab p_ab ln(p_ab / (p_a p_b)) of the same; 0: layers choose independently",
+     PLACE(path.information)},
+    {"router_cos", "mean over pairs of cos of the router's rows", PLACE(coupling.row_cos)},
+    {"router_abs_cos", "the same of |cos|", PLACE(coupling.row_abs_cos)},
+    {"erc_diagonal", "share of i with M_ii the largest of row i and column i; M_ij = |R_i W_gate_j|",
+     PLACE(coupling.diagonal)},
+    {"erc_dominance", "mean M_ii / mean of the other M_ij", PLACE(coupling.dominance)},
 };
 
 #define KINDS ((int)(sizeof kinds / sizeof kinds[0]))

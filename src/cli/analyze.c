@@ -52,6 +52,14 @@ static void add_figures(struct cli_table *table, const char *name, const struct 
     add_row(table, name, tokens, values, 6);
 }
 
+/* What a model read otherwise chooses: how much of it is the same. */
+static void add_agreement(struct cli_table *table, const char *name, const struct mt_drift_figures *drift)
+{
+    const double values[] = {100.0 * (1.0 - drift->sets_changed), 100.0 * (1.0 - drift->slots_changed),
+                             drift->load_shift};
+    add_row(table, name, drift->tokens, values, 3);
+}
+
 static void add_drift(struct cli_table *table, const char *name, const struct mt_drift_figures *drift)
 {
     const double values[] = {drift->load_shift, drift->sets_changed, drift->slots_changed,
@@ -93,17 +101,25 @@ static enum mt_status print_drift(const struct mt_analysis *run, bool layers)
     static const struct cli_column columns[] = {{"drift from the base", false}, {"tokens", true},
                                                 {"load shift", true},           {"sets changed", true},
                                                 {"slots changed", true},        {"router change", true}};
+    static const struct cli_column beside[] = {{"routing beside the other way", false},
+                                               {"tokens", true},
+                                               {"same experts %", true},
+                                               {"same slots %", true},
+                                               {"load shift", true}};
+    bool itself = run->settings->against != NULL;
+    void (*add)(struct cli_table *, const char *, const struct mt_drift_figures *) =
+        itself ? add_agreement : add_drift;
     struct mt_drift_figures drift;
     struct cli_table table;
     char name[NUMBER_BYTES];
-    cli_table_init(&table, run->ctx, columns, 6);
+    cli_table_init(&table, run->ctx, itself ? beside : columns, itself ? 5 : 6);
     for (int i = 0; i <= run->domains; i++) {
         mt_analysis_mean_drift(run, i, &drift);
-        add_drift(&table, domain_name(run, i), &drift);
+        add(&table, domain_name(run, i), &drift);
     }
     for (int i = 0; layers && i < run->layers; i++) {
         mt_analysis_drift(run, run->domains, i, &drift);
-        add_drift(&table, layer_name(run, i, name), &drift);
+        add(&table, layer_name(run, i, name), &drift);
     }
     printf("\n");
     return cli_table_print(&table, stdout);
@@ -131,7 +147,7 @@ static enum mt_status check_rule(struct asked *asked, const struct cli_call *cal
     if (asked->select == NULL) return cli_refuse_void(call, needless, 1);
     asked->rule = mt_expert_rule_named(asked->select);
     if (asked->rule == NULL)
-        return mt_fail(ctx, MT_ERR_USAGE, "--select-experts is '%s', expected gate, token or sieve",
+        return mt_fail(ctx, MT_ERR_USAGE, "--select-experts is '%s', expected gate, token, sieve or least",
                        asked->select);
     if (!cli_is_given(call, "--threshold")) asked->threshold = asked->rule->threshold;
     if (!(asked->threshold > 0.0 && asked->threshold <= 1.0))
@@ -157,8 +173,10 @@ static enum mt_status check(struct asked *asked, const struct cli_call *call)
         {"--neighbours", settings->neighbours, 1, 4096},     {"--seed", settings->seed, 0, INT64_MAX},
     };
     status = cli_check_limits(ctx, limits, sizeof limits / sizeof limits[0]);
-    const struct cli_void rules[] = {{asked->json, "--layers", "with --json, which has every layer"}};
-    return status == MT_OK ? cli_refuse_void(call, rules, 1) : status;
+    const struct cli_void rules[] = {
+        {asked->json, "--layers", "with --json, which has every layer"},
+        {settings->against != NULL, "--base", "with --against: the base is the model itself"}};
+    return status == MT_OK ? cli_refuse_void(call, rules, 2) : status;
 }
 
 static enum mt_status write_experts(const struct mt_analysis *run, const struct asked *asked)
@@ -247,14 +265,18 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--adapter", CLI_TEXT, &asked.analysis.adapter, "DIR",
          "a PEFT adapter to run with; the model without it is the base"},
         {"--quantize", CLI_TEXT, &asked.analysis.quantise, "HOW", CLI_QUANTISE_HELP},
+        {"--against", CLI_TEXT, &asked.analysis.against, "HOW",
+         "the base is this model itself, adapter included, with its weights so: none, nf4, ..."},
         {"--base", CLI_TEXT, &asked.analysis.base, "DIR", "another model folder: report the drift from it"},
         {"--data", CLI_LIST, &asked.data, "FILE[=DOMAIN]",
          "rows as training reads them, or text; may come several times"},
         {"--out", CLI_TEXT, &asked.out, "DIR", "where analysis.json goes; with --select-experts a file"},
         {"--select-experts", CLI_TEXT, &asked.select, "RULE",
-         "write the experts of every layer for train's key experts: gate or token (ESFT), sieve"},
+         "write experts of every layer: gate or token (ESFT), sieve, for train's key experts; least, for "
+         "eval's "
+         "--prune"},
         {"--threshold", CLI_REAL, &asked.threshold, "P",
-         "what they reach: of all weights (gate: 0.1), slots (token: 0.2), experts (sieve: 0.25)"},
+         "what they reach: of all weights (gate: 0.1), slots (token: 0.2), experts (sieve, least: 0.25)"},
         {"--tokens", CLI_INTEGER, &asked.analysis.tokens, "N", "of each domain (20000)"},
         {"--length", CLI_INTEGER, &asked.analysis.length, "N", "tokens of a sequence at the most (512)"},
         {"--template", CLI_TEXT, &asked.analysis.template_name, "NAME",
@@ -288,7 +310,8 @@ const struct cli_verb cli_verb_analyze = {
         "Runs data through a model and watches its routers and experts: load and MaxVio, routing\n"
         "variance, overlap and silhouette of inputs and expert outputs, |cos| between a token's expert\n"
         "outputs, which expert serves which domain; with --adapter or --base also how far routing moved\n"
-        "from the base, on the same tokens. A domain is a file, or the files of the same =DOMAIN.\n"
+        "from the base, on the same tokens; with --against what storing its weights otherwise does to the\n"
+        "choice of experts. A domain is a file, or the files of the same =DOMAIN.\n"
         "Under mpirun ranks share the batches; the figures are the same.\n"
         "OUT/analysis.json has every figure by layer and domain; metier report OUT shows it, beside the\n"
         "log when OUT is the folder of a run. docs/analysis.md has the formulas.",
@@ -297,6 +320,8 @@ const struct cli_verb cli_verb_analyze = {
                 "      --out runs/first     # beside the run's log: metier report runs/first shows both\n"
                 "  metier analyze --model models/merged --base models/moe --data wiki.txt --out runs/merged "
                 "--layers\n"
+                "  metier analyze --model models/moe --quantize nf4 --against none --data math.jsonl \\\n"
+                "      --out runs/nf4 --layers     # tokens that keep their experts in 4 bits\n"
                 "  metier analyze --model models/moe --data math.jsonl --select-experts gate \\\n"
                 "      --threshold 0.1 --out experts.json     # for train's experts=experts.json",
     .ranks = CLI_RANKS_SHARE,

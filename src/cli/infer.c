@@ -117,6 +117,7 @@ enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_setting
     struct mt_session_options options = {.directory = settings->directory,
                                          .adapter = settings->adapter,
                                          .quantise = settings->quantise,
+                                         .prune = settings->prune,
                                          .template_name = settings->template_name,
                                          .template_date = settings->template_date,
                                          .bos = mt_bos_rule_named(settings->bos),

@@ -10,6 +10,7 @@ struct infer_settings {
     const char *directory;
     const char *adapter;
     const char *quantise;      // NULL: as the adapter was trained
+    const char *prune;         // file of experts that are taken away; NULL: none
     const char *template_name; // NULL: not given
     struct cli_list template_options;
     bool own_template;         // not given: the model's own, if it has one; else plain texts

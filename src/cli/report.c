@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/shared/page_files.h"
+#include "compare/board/board.h"
 #include "report/report.h"
 
 #define MOST_RUNS 16
@@ -17,9 +18,6 @@ static enum mt_status check(const struct settings *settings, const struct cli_ca
 {
     if (call->positional_count == 0)
         return mt_fail(call->ctx, MT_ERR_USAGE, "the folder of a run is missing");
-    if (call->positional_count > MOST_RUNS)
-        return mt_fail(call->ctx, MT_ERR_USAGE, "%d runs are given, at most %d fit on a page",
-                       call->positional_count, MOST_RUNS);
     if (!cli_page_files_any(&settings->files))
         return mt_fail(call->ctx, MT_ERR_USAGE,
                        "nothing to write: give --out FILE.html, --markdown FILE, --latex FILE, --csv DIR, "
@@ -51,6 +49,40 @@ static enum mt_status read_runs(struct mt_context *ctx, const struct cli_call *a
     for (int i = 0; i < count && status == MT_OK; i++) {
         if (same[i]) runs[i].name = runs[i].path;
     }
+    return status;
+}
+
+/* Comparisons become a leaderboard, and are not mixed with runs. */
+static enum mt_status count_comparisons(const struct cli_call *call, int *comparisons)
+{
+    *comparisons = 0;
+    for (int i = 0; i < call->positional_count; i++)
+        *comparisons += mt_board_is_comparison(call->positional[i]) ? 1 : 0;
+    int count = call->positional_count;
+    int most = *comparisons > 0 ? MT_BOARD_MOST_FILES : MOST_RUNS;
+    if (count > most)
+        return mt_fail(call->ctx, MT_ERR_USAGE, "%d %s are given, at most %d fit on a page", count,
+                       *comparisons > 0 ? "comparisons" : "runs", most);
+    for (int i = 0; i<count && * comparisons> 0; i++) {
+        if (!mt_board_is_comparison(call->positional[i]))
+            return mt_fail(
+                call->ctx, MT_ERR_USAGE,
+                "%.300s is no comparison, and others are: give compare.json files or folders of runs",
+                call->positional[i]);
+    }
+    return MT_OK;
+}
+
+static enum mt_status run_board(struct mt_context *ctx, const struct settings *settings,
+                                const struct cli_call *arguments)
+{
+    struct mt_page page = {0};
+    mt_page_init(&page, ctx, settings->title != NULL ? settings->title : "Leaderboard");
+    mt_page_subtitle(&page, "metier report");
+    enum mt_status status = mt_board_build(&page, (const char *const *)arguments->positional,
+                                           (size_t)arguments->positional_count);
+    if (status == MT_OK) status = cli_save_page(&page, &settings->files, "");
+    mt_page_free(&page);
     return status;
 }
 
@@ -95,8 +127,11 @@ static enum mt_status run_verb(struct cli_call *call)
     };
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
+    int comparisons = 0;
     status = check(&settings, call);
-    return status == MT_OK ? run(call->ctx, &settings, call) : status;
+    if (status == MT_OK) status = count_comparisons(call, &comparisons);
+    if (status != MT_OK) return status;
+    return comparisons > 0 ? run_board(call->ctx, &settings, call) : run(call->ctx, &settings, call);
 }
 
 const struct cli_verb cli_verb_report = {
@@ -109,11 +144,15 @@ const struct cli_verb cli_verb_report = {
         "they are one run. Several are drawn into the same figures, with their differences to the first.\n"
         "The page is one HTML file without any request to the network; each figure says what it means,\n"
         "which formula made it, and gives its numbers as CSV and JSON. What a run lacks is left out,\n"
-        "with a line on how to get it.",
+        "with a line on how to get it.\n"
+        "RUN may be a compare.json, or a folder with one: of one or several of these the page is a\n"
+        "leaderboard, methods by bases by metrics with 95 % intervals. A row more is a file more.",
     .examples = "  metier report runs/first --out first.html\n"
                 "  metier report runs/first runs/wide runs/metier --out compared.html --title 'Three runs'\n"
                 "  metier report runs/first --markdown first.md --png pictures --data numbers\n"
                 "  metier report runs/first --latex tables.tex --csv tables --svg figures\n"
+                "  metier report build/demo/compare.json --out board.html     # a leaderboard: more files, "
+                "more rows\n"
                 "  metier report eval-moe runs/base --out base.html",
     .run = run_verb,
 };

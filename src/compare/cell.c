@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "base/files/folder_lock.h"
+#include "compare/asking/probes.h"
 #include "compare/measure.h"
 #include "compare/settings/words.h"
 #include "model/files/input_files.h"
@@ -242,6 +244,12 @@ enum mt_status mt_cell_check(const struct mt_cell_job *job, const struct mt_cell
     mt_arena_init(&arena, job->ctx, ARENA_BLOCK_BYTES);
     enum mt_status status = mt_cell_training(job, cell, &arena, &training);
     *steps = status == MT_OK ? training.steps : 0;
+    const struct mt_compare_probes *at = &job->settings->at;
+    int64_t last = at->count > 0 ? at->value[at->count - 1] : 0; // they rise
+    if (*steps > 0 && last > *steps)
+        status =
+            mt_fail(job->ctx, MT_ERR_USAGE, "%s: evaluate_at has %" PRId64 ", and training %" PRId64 " steps",
+                    job->settings->file, last, *steps);
     mt_arena_free(&arena);
     return status;
 }
@@ -267,6 +275,17 @@ static bool is_of_base(const char *word)
     return found;
 }
 
+/* Nothing where nothing is asked: cells of older versions stay what they are. */
+static void add_probes(struct mt_digest *digest, const char *name, const struct mt_compare_probes *probes)
+{
+    char number[NUMBER_BYTES];
+    if (probes->count > 0) mt_digest_add(digest, name, strlen(name));
+    for (size_t i = 0; i < probes->count; i++) {
+        int length = snprintf(number, sizeof number, " %" PRId64, probes->value[i]);
+        mt_digest_add(digest, number, (size_t)length);
+    }
+}
+
 /* A checksum of all that was said about the cell; what the files named in it hold is noted beside it. How
  * benchmarks are asked is noted with each of them. */
 static enum mt_status identify(const struct mt_cell_job *job, const struct mt_cell *cell,
@@ -289,6 +308,9 @@ static enum mt_status identify(const struct mt_cell_job *job, const struct mt_ce
         int length = snprintf(number, sizeof number, " %" PRId64, numbers[i]);
         mt_digest_add(digest, number, (size_t)length);
     }
+    if (!cell->base) add_probes(digest, " prune", &settings->prune);
+    if (!cell->base) add_probes(digest, " at", &settings->at);
+    if (!cell->base && settings->agreement) mt_digest_add(digest, " agreement", 10);
     for (size_t d = 0; !cell->base && d < settings->domains; d++) {
         const struct mt_compare_domain *domain = &settings->domain[d];
         const char *const texts[] = {domain->name, domain->train, domain->recipe, domain->test};
@@ -402,9 +424,14 @@ static double median(double *values, size_t count)
     return count % 2 == 1 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
 }
 
-/* Counts what steps take of the processors, on their way to whoever asked to be told of them. */
+/* Counts what steps take of the processors, on their way to whoever asked to be told of them; asks problems
+ * after those that settings name. */
 struct step_clock {
     const struct mt_cell_job *job;
+    struct mt_cell *cell;
+    const struct mt_train_settings *training;
+    struct mt_trainer *trainer;
+    enum mt_status asked;       // the first failure of asking
     double last;                // processor time at the end of the step before; negative: none
     double seconds[MOST_TIMED]; // of the first so many steps
     size_t count;
@@ -417,12 +444,24 @@ static double processor_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+/* Asks where this step is one to be asked after. */
+static void ask_after(struct step_clock *clock, uint64_t step)
+{
+    const struct mt_compare_probes *at = &clock->job->settings->at;
+    for (size_t i = 0; i < at->count && clock->asked == MT_OK; i++) {
+        if ((uint64_t)at->value[i] == step)
+            clock->asked = mt_cell_ask(clock->job, clock->cell, clock->training,
+                                       mt_trainer_model(clock->trainer), &clock->cell->result.at[i]);
+    }
+}
+
 static void count_step(void *self, uint64_t step, uint64_t steps)
 {
     struct step_clock *clock = self;
     double now = processor_seconds();
     if (clock->last >= 0.0 && clock->count < MOST_TIMED) clock->seconds[clock->count++] = now - clock->last;
-    clock->last = now;
+    ask_after(clock, step);
+    clock->last = processor_seconds();
     if (clock->job->stepped != NULL) clock->job->stepped(clock->job->self, step, steps);
 }
 
@@ -448,6 +487,16 @@ static enum mt_status open_trainer(const struct mt_cell_job *job, const struct m
     if (is_first(job)) status = mt_folder_remove(job->ctx, training->out);
     status = mt_cell_agree(job, status);
     return status == MT_OK ? mt_trainer_open(job->ctx, &options, trainer) : status;
+}
+
+/* What a run that goes on was asked before is nowhere: where problems are asked on the way, it begins anew.
+ */
+static enum mt_status begin_anew(const struct mt_cell_job *job, const struct mt_train_settings *training)
+{
+    enum mt_status status = MT_OK;
+    if (job->settings->at.count == 0) return MT_OK;
+    if (is_first(job) && access(training->out, F_OK) == 0) status = mt_folder_remove(job->ctx, training->out);
+    return mt_cell_agree(job, status);
 }
 
 /* The curves and the time of training, out of its log. */
@@ -501,16 +550,24 @@ static enum mt_status train_and_measure(const struct mt_cell_job *job, struct mt
 {
     struct mt_trainer *trainer = NULL;
     struct mt_run_outcome outcome = {0};
-    struct step_clock clock = {.job = job, .last = -1.0};
+    struct step_clock clock = {.job = job, .cell = cell, .training = training, .last = -1.0};
     size_t before = job->ctx->live_bytes;
     job->ctx->peak_bytes = before;
-    enum mt_status status = open_trainer(job, training, &clock, &trainer);
+    for (size_t i = 0; i < MT_COMPARE_MOST_PROBES; i++)
+        cell->result.at[i] = cell->result.pruned[i] = (struct mt_cell_probe){(double)NAN, (double)NAN};
+    enum mt_status status = begin_anew(job, training);
+    if (status == MT_OK) status = open_trainer(job, training, &clock, &trainer);
+    clock.trainer = trainer;
+    if (status == MT_OK) ask_after(&clock, 0);
     if (status == MT_OK) status = mt_trainer_run(trainer, &outcome);
+    if (status == MT_OK) status = clock.asked;
     if (status == MT_OK) cell->result.figure[MT_COMPARE_MEMORY] = peak_memory(job, trainer, before);
     *interrupted = status == MT_OK && outcome.end == MT_RUN_INTERRUPTED;
     *signal = outcome.signal;
     if (status == MT_OK && !*interrupted)
         status = mt_cell_measure(job, cell, training, mt_trainer_model(trainer), &cell->result);
+    if (status == MT_OK && !*interrupted)
+        status = mt_cell_prune(job, cell, training, mt_trainer_model(trainer), &cell->result);
     mt_trainer_close(trainer);
     if (status != MT_OK || *interrupted) return status;
     cell->result.figure[MT_COMPARE_PROCESSOR] = median(clock.seconds, clock.count);
@@ -545,7 +602,10 @@ static enum mt_status finish(const struct mt_cell_job *job, struct mt_cell *cell
     enum mt_status status = mt_folder_check(job->ctx, job->settings->out, job->held);
     if (status == MT_OK) status = write_inputs(job, cell, inputs);
     if (status == MT_OK) status = mt_cell_file_write(job, cell, identity);
-    return status == MT_OK ? mt_cell_evaluate(job, cell, training, identity, interrupted, signal) : status;
+    if (status == MT_OK) status = mt_cell_evaluate(job, cell, training, identity, interrupted, signal);
+    if (status != MT_OK || *interrupted || cell->base || job->settings->keep == MT_COMPARE_KEEP_RUNS)
+        return status;
+    return mt_folder_remove(job->ctx, training->out);
 }
 
 /* A signal may have reached the first rank alone, while it evaluated. */

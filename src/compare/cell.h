@@ -36,6 +36,11 @@ struct mt_cell_task {
     size_t samples;
 };
 
+/* Held-out problems of the domain trained on, asked besides the end of training. */
+struct mt_cell_probe {
+    double accuracy, loss; // NaN: not known
+};
+
 struct mt_cell_result {
     bool known;    // trained and measured; else it failed, or is still to come
     bool complete; // and evaluated with every benchmark
@@ -44,6 +49,8 @@ struct mt_cell_result {
     double figure[MT_COMPARE_FIGURES];
     double accuracy[MT_COMPARE_MOST_DOMAINS]; // of each domain, as settings number them
     double loss[MT_COMPARE_MOST_DOMAINS];
+    struct mt_cell_probe pruned[MT_COMPARE_MOST_PROBES]; // as settings.prune has them
+    struct mt_cell_probe at[MT_COMPARE_MOST_PROBES];     // as settings.at
     size_t steps;
     double *maxvio;        // [steps], in the arena: mean over layers, while training
     double *training_loss; // [steps], in the arena: L_h of each step

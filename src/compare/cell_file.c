@@ -83,6 +83,19 @@ static void put_shares(struct mt_json_text *text, const struct mt_cell_result *r
     mt_json_text_numbers(text, result->share, (int)(settings->domains * result->experts));
 }
 
+/* [[accuracy, loss], ...], as settings have them. */
+static void put_probes(struct mt_json_text *text, const char *key, const struct mt_cell_probe *probe,
+                       size_t count)
+{
+    if (count == 0) return;
+    mt_json_text_format(text, ",\n \"%s\": [", key);
+    for (size_t i = 0; i < count; i++) {
+        mt_json_text_format(text, i == 0 ? "" : ", ");
+        mt_json_text_numbers(text, (double[]){probe[i].accuracy, probe[i].loss}, 2);
+    }
+    mt_json_text_format(text, "]");
+}
+
 static void put_result(struct mt_json_text *text, const struct mt_cell_job *job, const struct mt_cell *cell,
                        const char *identity)
 {
@@ -99,6 +112,8 @@ static void put_result(struct mt_json_text *text, const struct mt_cell_job *job,
     mt_json_text_format(text, "}");
     put_domains(text, "accuracy", result->accuracy, job->settings);
     put_domains(text, "loss", result->loss, job->settings);
+    put_probes(text, "pruned", result->pruned, job->settings->prune.count);
+    put_probes(text, "evaluated_at", result->at, job->settings->at.count);
     if (job->tasks->count > 0) put_tasks(text, job->tasks, result);
     mt_json_text_format(text, ",\n \"maxvio\": ");
     mt_json_text_numbers(text, result->maxvio, (int)result->steps);
@@ -195,6 +210,28 @@ static enum mt_status read_shares(const struct mt_cell_job *job, const struct mt
     return read_numbers(job, &array, &result->share);
 }
 
+static enum mt_status read_probes(const struct mt_json_node *root, const char *key, size_t count,
+                                  struct mt_cell_probe *probe)
+{
+    struct mt_json_node array;
+    if (count == 0) return MT_OK;
+    enum mt_status status = mt_json_get_array(root, key, &array);
+    if (status == MT_OK && mt_json_count(&array) != count)
+        status = mt_json_fail(&array, "has not %zu places", count);
+    for (size_t i = 0; i < count && status == MT_OK; i++) {
+        struct mt_json_node pair = mt_json_element(&array, i);
+        status = mt_json_expect_array(&pair);
+        if (status == MT_OK && mt_json_count(&pair) != 2)
+            status = mt_json_fail(&pair, "is not [exact, loss]");
+        if (status != MT_OK) return status;
+        struct mt_json_node accuracy = mt_json_element(&pair, 0);
+        struct mt_json_node loss = mt_json_element(&pair, 1);
+        status = read_number(&accuracy, &probe[i].accuracy);
+        if (status == MT_OK) status = read_number(&loss, &probe[i].loss);
+    }
+    return status;
+}
+
 static enum mt_status read_point(const struct mt_json_node *node, struct mt_cell_point *point)
 {
     double number[3] = {0};
@@ -267,7 +304,7 @@ static enum mt_status read_figures(const struct mt_json_node *root, double *figu
     for (int i = 0; i < MT_COMPARE_FIGURES && status == MT_OK; i++) {
         const char *name = mt_compare_figure_row((enum mt_compare_figure)i)->name;
         figure[i] = (double)NAN;
-        if (i == MT_COMPARE_MEMORY && !mt_json_member(&figures, name, &child)) continue;
+        if (i >= MT_COMPARE_GINI && !mt_json_member(&figures, name, &child)) continue;
         status = read_member(&figures, name, &figure[i]);
     }
     return status;
@@ -289,6 +326,10 @@ static enum mt_status read_result(const struct mt_cell_job *job, const struct mt
     if (status == MT_OK) status = read_figures(root, result->figure);
     if (status == MT_OK) status = read_domains(root, "accuracy", result->accuracy, job->settings);
     if (status == MT_OK) status = read_domains(root, "loss", result->loss, job->settings);
+    if (status == MT_OK && !cell->base)
+        status = read_probes(root, "pruned", job->settings->prune.count, result->pruned);
+    if (status == MT_OK && !cell->base)
+        status = read_probes(root, "evaluated_at", job->settings->at.count, result->at);
     if (status == MT_OK) status = read_curves(job, root, result);
     if (status == MT_OK) status = read_shares(job, root, result);
     if (status == MT_OK) status = read_points(job, root, result);

@@ -20,6 +20,14 @@
 
 #define MT_COMPARE_DEVICE_BYTES 64
 
+/* What is looked at of a probe (struct mt_cell_probe). */
+enum mt_probe_part {
+    MT_PROBE_ACCURACY,
+    MT_PROBE_LOSS,
+    MT_PROBE_CHANGE, // its accuracy less that of the same cell as it was at the end, whole
+    MT_PROBE_PARTS
+};
+
 struct mt_comparison {
     struct mt_context *ctx;                     // borrowed
     const struct mt_compare_settings *settings; // borrowed
@@ -28,16 +36,18 @@ struct mt_comparison {
     struct mt_comm *comm; // borrowed, or of this process alone
     bool own_comm;
     struct mt_compare_tasks tasks; // benchmarks: the columns beside the fixed figures
-    struct mt_compare_figure_row task_row[MT_COMPARE_MOST_TASKS]; // how each is shown
-    struct mt_task_judge judge;                                   // of their programs
+    struct mt_compare_figure_row task_row[MT_COMPARE_MOST_TASKS];                       // how each is shown
+    struct mt_task_judge judge;                                                         // of their programs
+    struct mt_compare_figure_row probe_row[2 * MT_COMPARE_MOST_PROBES][MT_PROBE_PARTS]; // summary.h
     struct mt_cell *base; // [bases], in the arena: of each model, where there are benchmarks
     size_t bases;
     struct mt_cell *cell; // [cells], in the arena: seed by seed, model by model, domain by domain, method by
                           // method
     size_t cells;
-    bool *mine;    // [bases + cells]: not done before this start, and for this rank to do
+    bool *mine;    // [bases + cells]: not done before this start, and for this rank or share to do
     size_t kept;   // of cells and bases, done before this start
     size_t failed; // likewise
+    size_t absent; // for other shares to do, and not done by the end
     int64_t steps; // of a cell; 0: as its data says
     char device[MT_COMPARE_DEVICE_BYTES]; // the cells are computed on, as OUT/device says; "": none is yet
 };
@@ -50,8 +60,10 @@ struct mt_comparison_options {
     const char *recipes;      // folder of the recipes that come along; NULL: no domain has one
     FILE *terminal;           // progress; borrowed; NULL: none
     struct mt_comm *comm;     // ranks that share the cells; borrowed; NULL: this process alone
-    bool signals;             // SIGINT, SIGTERM end it after the step at hand
-    uint64_t stop_after;      // the first cell that is trained is left after this step; for tests. 0: never
+    size_t share, shares; // of one rank: only every shares-th job, from number `share` (0, 1, ...) on, for
+                          // programs that share the cells without ranks; shares 0: all
+    bool signals;         // SIGINT, SIGTERM end it after the step at hand
+    uint64_t stop_after;  // the first cell that is trained is left after this step; for tests. 0: never
 };
 
 /* Opens a caller-owned comparison, which stays where it is and is closed whatever the outcome. Settings of
@@ -79,7 +91,7 @@ enum mt_status mt_comparison_write(const struct mt_comparison *comparison, const
 struct mt_cell *mt_comparison_cell(const struct mt_comparison *comparison, size_t model, size_t method,
                                    size_t domain, size_t seed);
 
-/* True when a job is this rank's to run. */
+/* True when a job is this rank's or share's to run. */
 bool mt_comparison_owns(const struct mt_comparison *comparison, size_t number);
 
 /* Bases and cells in one row, in the order they are run; [mt_comparison_jobs]. */

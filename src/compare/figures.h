@@ -23,6 +23,17 @@ enum mt_compare_figure {
     MT_COMPARE_RV_EXPERT,
     MT_COMPARE_ABS_COS,
     MT_COMPARE_INFORMATION,
+    MT_COMPARE_GINI, // this and those that follow are missing in files of older versions
+    MT_COMPARE_LOAD_MIN,
+    MT_COMPARE_LOAD_MAX,
+    MT_COMPARE_PATH_ENTROPY,
+    MT_COMPARE_PATH_INFORMATION,
+    MT_COMPARE_ROUTER_COS,
+    MT_COMPARE_ROUTER_ABS_COS,
+    MT_COMPARE_ERC_DIAGONAL,
+    MT_COMPARE_ERC_DOMINANCE,
+    MT_COMPARE_SAME_EXPERTS, // of quantised cells, beside their weights as stored
+    MT_COMPARE_SAME_SLOTS,
     MT_COMPARE_SECONDS,   // of a step; this and those that follow differ from run to run
     MT_COMPARE_PROCESSOR, // seconds of all processors together, of a step
     MT_COMPARE_MEMORY,    // bytes held at most while training

@@ -2,18 +2,21 @@
 #include "compare/measure.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 
 #include "analysis/affinity.h"
+#include "analysis/drift.h"
 #include "analysis/pca.h"
-#include "metier/buffer.h"
+#include "analysis/run/weights.h"
+#include "compare/asking/answers.h"
+#include "model/adapters/adapter.h"
 #include "model/collect.h"
 #include "train/data/corpus.h"
 
-#define LOGIT_NUMBERS ((int64_t)1 << 24) // computed at once, unless one sequence has more
-#define BATCH_TOKENS  2048               // of MaxVio over batches: about what a training step has
-#define SHOWN_EXPERTS 6                  // of the picture of tokens
-#define SAMPLING_SEED 1                  // the same tokens are looked at in every cell
+#define BATCH_TOKENS  2048  // of MaxVio over batches: about what a training step has
+#define PATH_TOKENS   65536 // that are followed through the layers
+#define PATH_BYTES    4096
+#define SHOWN_EXPERTS 6 // of the picture of tokens
 
 struct measuring {
     const struct mt_cell_job *job;
@@ -22,88 +25,20 @@ struct measuring {
     struct mt_model *model;
     struct mt_device *device;
     struct mt_collector_options options; // but for vectors and stream
-    int64_t batch_tokens;
-    struct mt_buffer logits; // f32 [batch_tokens,V], on the device
-    float *host;             // f32 [batch_tokens,V]: the logits, downloaded
-    size_t host_bytes;
+    bool choices_only;                   // no vectors are kept
+    struct mt_answering answering;
     struct mt_collector *collector[MT_COMPARE_MOST_DOMAINS];
     struct mt_figures figures[MT_COMPARE_MOST_DOMAINS];
 };
 
-// ------------------------------------------------------------------ answers
-
-/* The first of the largest. */
-static int32_t most_likely(const float *logits, int64_t vocabulary)
-{
-    int64_t best = 0;
-    for (int64_t i = 1; i < vocabulary; i++) {
-        if (logits[i] > logits[best]) best = i;
-    }
-    return (int32_t)best;
-}
-
-/* Sequences of the batch whose every label is the most likely token. */
-static int64_t count_solved(const struct mt_batch *batch, const float *logits, int64_t vocabulary)
-{
-    int64_t solved = 0;
-    for (int64_t b = 0; b < batch->sequences; b++) {
-        bool right = true;
-        for (int64_t t = batch->offsets[b]; t < batch->offsets[b + 1] && right; t++) {
-            if (batch->labels[t] < 0) continue;
-            right = most_likely(logits + t * vocabulary, vocabulary) == batch->labels[t];
-        }
-        solved += right ? 1 : 0;
-    }
-    return solved;
-}
-
-struct answers {
-    int64_t problems, solved, labels;
-    double loss; // sum over labels
-};
-
-static enum mt_status run_batch(struct measuring *m, struct mt_batch *batch, struct answers *answers)
-{
-    struct mt_model_loss loss;
-    int64_t vocabulary = mt_model_description(m->model)->vocabulary;
-    batch->progress = 1.0;
-    batch->loss_only = true;
-    enum mt_status status = mt_model_forward(m->model, batch, &loss);
-    if (status != MT_OK) return status;
-    struct mt_tensor logits = mt_tensor_2d(m->logits.data, MT_F32, batch->tokens, vocabulary);
-    status = mt_model_logits(m->model, &logits);
-    if (status == MT_OK)
-        status = mt_device_download(m->device, m->host, logits.data,
-                                    (size_t)(batch->tokens * vocabulary) * sizeof(float));
-    if (status != MT_OK) return status;
-    answers->problems += batch->sequences;
-    answers->solved += count_solved(batch, m->host, vocabulary);
-    answers->labels += loss.labels;
-    answers->loss += loss.task * (double)loss.labels;
-    return MT_OK;
-}
-
-/* Every problem of the file once. */
-static enum mt_status run_batches(struct measuring *m, struct mt_batches *batches, struct answers *answers)
-{
-    while (true) {
-        struct mt_step step;
-        enum mt_status status = mt_batches_next(batches, &step);
-        if (status != MT_OK || step.epoch > 0) return status;
-        for (size_t i = 0; i < step.micro_batches && status == MT_OK; i++) {
-            struct mt_batch batch = {0};
-            mt_batches_micro(batches, i, &batch);
-            status = run_batch(m, &batch, answers);
-        }
-        if (status != MT_OK) return status;
-    }
-}
+// ------------------------------------------------------------------ domains
 
 static enum mt_status make_collector(struct measuring *m, size_t domain)
 {
     int64_t sample = m->job->settings->sample;
     struct mt_collector_options options = m->options;
-    if (domain == m->cell->domain) {
+    if (domain == m->cell->domain) options.choices = PATH_TOKENS;
+    if (domain == m->cell->domain && !m->choices_only) {
         options.inputs = sample;
         options.outputs = (sample + options.slots - 1) / options.slots;
     } else {
@@ -115,37 +50,14 @@ static enum mt_status make_collector(struct measuring *m, size_t domain)
 
 static enum mt_status run_domain(struct measuring *m, size_t domain, struct mt_cell_result *result)
 {
-    const struct mt_cell_job *job = m->job;
-    struct mt_corpus corpus = {0};
-    struct answers answers = {0};
-    struct mt_train_source source = {.weight = 1.0};
-    enum mt_status status = mt_cell_data(job, &job->settings->domain[domain], true, &source.path);
+    const char *path = NULL;
+    struct mt_answers answers = {0};
+    enum mt_status status = mt_cell_data(m->job, &m->job->settings->domain[domain], true, &path);
     if (status == MT_OK) status = make_collector(m, domain);
+    if (status == MT_OK) status = mt_answering_run(&m->answering, path, 0, m->collector[domain], &answers);
     if (status != MT_OK) return status;
-    const struct mt_train_settings reading = {.model = m->training->model,
-                                              .tokenizer = m->training->tokenizer,
-                                              .sources = &source,
-                                              .source_count = 1,
-                                              .template_name = m->training->template_name,
-                                              .template_options = m->training->template_options,
-                                              .template_date = m->training->template_date,
-                                              .max_length = m->training->max_length,
-                                              .batching = MT_LAYOUT_PACKED,
-                                              .examples = m->training->examples,
-                                              .tokens = m->batch_tokens,
-                                              .seed = SAMPLING_SEED};
-    status = mt_corpus_open(job->ctx, &reading, mt_model_description(m->model)->config, job->templates,
-                            job->log, &corpus);
-    if (status == MT_OK) {
-        mt_model_collect(m->model, m->collector[domain]);
-        status = run_batches(m, corpus.training, &answers);
-        mt_model_collect(m->model, NULL);
-    }
-    mt_corpus_close(&corpus);
-    if (status != MT_OK) return status;
-    result->accuracy[domain] =
-        answers.problems > 0 ? (double)answers.solved / (double)answers.problems : (double)NAN;
-    result->loss[domain] = answers.labels > 0 ? answers.loss / (double)answers.labels : (double)NAN;
+    result->accuracy[domain] = mt_answers_accuracy(&answers);
+    result->loss[domain] = mt_answers_loss(&answers);
     return MT_OK;
 }
 
@@ -203,15 +115,27 @@ static double mean_of_others(const struct measuring *m, const double *value)
     return domains > 1 ? sum / (double)(domains - 1) : (double)NAN;
 }
 
+/* What the weights of routers and experts say, put beside the domain's own figures. */
+static enum mt_status look_at_weights(struct measuring *m)
+{
+    void *memory = NULL;
+    enum mt_status status = mt_arena_allocate(
+        m->job->arena, (size_t)m->options.layers * sizeof(struct mt_coupling_figures), &memory);
+    if (status == MT_OK) status = mt_model_coupling(m->model, memory);
+    if (status == MT_OK) mt_figures_take_coupling(&m->figures[m->cell->domain], memory);
+    return status;
+}
+
 static enum mt_status take_figures(struct measuring *m, struct mt_cell_result *result)
 {
     const struct mt_compare_settings *settings = m->job->settings;
     const struct mt_geometry_options geometry = {
-        .neighbours = (int)settings->neighbours, .seed = SAMPLING_SEED, .threads = (int)m->job->threads};
+        .neighbours = (int)settings->neighbours, .seed = MT_ANSWERING_SEED, .threads = (int)m->job->threads};
     enum mt_status status = MT_OK;
     for (size_t d = 0; d < settings->domains && status == MT_OK; d++)
         status =
             mt_collector_finish(m->collector[d], d == m->cell->domain ? &geometry : NULL, &m->figures[d]);
+    if (status == MT_OK) status = look_at_weights(m);
     if (status != MT_OK) return status;
     const struct mt_layer_figures *own = &m->figures[m->cell->domain].mean;
     double *figure = result->figure;
@@ -229,6 +153,15 @@ static enum mt_status take_figures(struct measuring *m, struct mt_cell_result *r
     figure[MT_COMPARE_RV_TOKEN] = own->rv_token;
     figure[MT_COMPARE_RV_EXPERT] = own->rv_expert;
     figure[MT_COMPARE_ABS_COS] = own->abs_cos;
+    figure[MT_COMPARE_GINI] = own->gini;
+    figure[MT_COMPARE_LOAD_MIN] = own->load_min;
+    figure[MT_COMPARE_LOAD_MAX] = own->load_max;
+    figure[MT_COMPARE_PATH_ENTROPY] = own->path.entropy;
+    figure[MT_COMPARE_PATH_INFORMATION] = own->path.information;
+    figure[MT_COMPARE_ROUTER_COS] = own->coupling.row_cos;
+    figure[MT_COMPARE_ROUTER_ABS_COS] = own->coupling.row_abs_cos;
+    figure[MT_COMPARE_ERC_DIAGONAL] = own->coupling.diagonal;
+    figure[MT_COMPARE_ERC_DOMINANCE] = own->coupling.dominance;
     status = take_shares(m, result);
     return status == MT_OK ? measure_information(m, &figure[MT_COMPARE_INFORMATION]) : status;
 }
@@ -259,7 +192,7 @@ static enum mt_status draw_tokens(struct measuring *m, struct mt_cell_result *re
     enum mt_status status =
         mt_arena_allocate(m->job->arena, MT_COMPARE_MOST_POINTS * sizeof(struct mt_cell_point), &memory);
     if (status == MT_OK)
-        status = mt_pca_find(m->job->ctx, kept.vectors, kept.count, kept.width, 2, SAMPLING_SEED, &pca);
+        status = mt_pca_find(m->job->ctx, kept.vectors, kept.count, kept.width, 2, MT_ANSWERING_SEED, &pca);
     if (status != MT_OK) return status;
     result->point = memory;
     result->point_layer = figures->number;
@@ -274,6 +207,72 @@ static enum mt_status draw_tokens(struct measuring *m, struct mt_cell_result *re
     return MT_OK;
 }
 
+// ------------------------------------------------------------------ beside weights as stored
+
+/* The model as it was trained, but for its codes: the run's adapter on weights as they are stored. */
+static enum mt_status open_stored(const struct measuring *m, struct mt_model **model)
+{
+    const struct mt_train_settings *training = m->training;
+    int64_t tokens = m->answering.batch_tokens;
+    struct mt_adapter adapter = {0};
+    char path[PATH_BYTES];
+    struct mt_model_options options = {.tokens = tokens,
+                                       .sequences = mt_corpus_most_sequences(training, tokens),
+                                       .positions = training->max_length,
+                                       .activations = mt_model_activations(m->model)};
+    (void)snprintf(path, sizeof path, "%s/adapter", training->out);
+    enum mt_status status = mt_adapter_open_for(m->job->ctx, path, training->model, &adapter);
+    if (status == MT_OK) {
+        mt_adapter_select(&adapter, &options.selection);
+        options.selection.quantise = (struct mt_quantise_options){0};
+        status = mt_model_open(m->device, training->model, &options, model);
+    }
+    if (status == MT_OK) status = mt_adapter_apply(&adapter, mt_model_params(*model));
+    mt_adapter_close(&adapter);
+    return status;
+}
+
+/* Means over layers of how many tokens, and slots, have the same experts. */
+static void compare_choices(const struct measuring *m, const struct measuring *stored, double *figure)
+{
+    size_t own = m->cell->domain;
+    double sets = 0.0;
+    double slots = 0.0;
+    for (int layer = 0; layer < m->options.layers; layer++) {
+        struct mt_drift_figures drift;
+        int64_t count = 0;
+        const uint16_t *now = mt_collector_choices(m->collector[own], layer, &count);
+        const uint16_t *then = mt_collector_choices(stored->collector[own], layer, &count);
+        mt_drift_choices(now, then, count, m->options.slots, &drift);
+        sets += drift.sets_changed;
+        slots += drift.slots_changed;
+    }
+    figure[MT_COMPARE_SAME_EXPERTS] = 1.0 - sets / m->options.layers;
+    figure[MT_COMPARE_SAME_SLOTS] = 1.0 - slots / m->options.layers;
+}
+
+static enum mt_status measure_agreement(const struct measuring *m, struct mt_cell_result *result)
+{
+    size_t own = m->cell->domain;
+    struct mt_cell_result unread;
+    struct measuring stored = *m;
+    bool quantised = m->training->quantise_format != 0 && m->training->train == MT_TRAIN_LORA;
+    result->figure[MT_COMPARE_SAME_EXPERTS] = result->figure[MT_COMPARE_SAME_SLOTS] = (double)NAN;
+    if (!m->job->settings->agreement || !quantised) return MT_OK;
+    stored.choices_only = true;
+    stored.model = NULL;
+    stored.collector[own] = NULL;
+    stored.answering = (struct mt_answering){0};
+    enum mt_status status = open_stored(m, &stored.model);
+    if (status == MT_OK) status = mt_answering_open(m->job, m->training, stored.model, &stored.answering);
+    if (status == MT_OK) status = run_domain(&stored, own, &unread);
+    if (status == MT_OK) compare_choices(m, &stored, result->figure);
+    mt_answering_close(&stored.answering);
+    mt_collector_destroy(stored.collector[own]);
+    mt_model_close(stored.model);
+    return status;
+}
+
 // ------------------------------------------------------------------ all of it
 
 static enum mt_status prepare(struct measuring *m)
@@ -286,15 +285,8 @@ static enum mt_status prepare(struct measuring *m)
     if (!mt_collector_options_of(desc, memory, &m->options))
         return mt_fail(m->job->ctx, MT_ERR_USAGE, "%s: no layer has experts", m->training->model);
     m->options.batch_tokens = BATCH_TOKENS;
-    m->options.seed = SAMPLING_SEED;
-    m->batch_tokens = LOGIT_NUMBERS / desc->vocabulary;
-    if (m->batch_tokens < m->training->max_length) m->batch_tokens = m->training->max_length;
-    if (m->batch_tokens > m->training->tokens) m->batch_tokens = m->training->tokens;
-    m->host_bytes = (size_t)(m->batch_tokens * desc->vocabulary) * sizeof(float);
-    memory = NULL;
-    status = mt_allocate_array(m->job->ctx, 1, m->host_bytes, &memory);
-    m->host = memory;
-    return status == MT_OK ? mt_device_buffer_create(m->device, m->host_bytes, &m->logits) : status;
+    m->options.seed = MT_ANSWERING_SEED;
+    return mt_answering_open(m->job, m->training, m->model, &m->answering);
 }
 
 enum mt_status mt_cell_measure(const struct mt_cell_job *job, const struct mt_cell *cell,
@@ -306,11 +298,11 @@ enum mt_status mt_cell_measure(const struct mt_cell_job *job, const struct mt_ce
     for (size_t d = 0; d < job->settings->domains && status == MT_OK; d++) status = run_domain(&m, d, result);
     if (status == MT_OK) status = take_figures(&m, result);
     if (status == MT_OK) status = draw_tokens(&m, result);
+    if (status == MT_OK) status = measure_agreement(&m, result);
     for (size_t d = 0; d < job->settings->domains; d++) {
         mt_figures_free(&m.figures[d]);
         mt_collector_destroy(m.collector[d]);
     }
-    mt_buffer_release(&m.logits);
-    mt_release(job->ctx, m.host, m.host_bytes);
+    mt_answering_close(&m.answering);
     return status;
 }

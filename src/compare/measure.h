@@ -1,9 +1,6 @@
 /*
  * Measures a trained model: held-out problems of every domain go through it once, and what it would answer,
  * how likely the right answers are, and what its routers and experts do are all taken from that pass.
- *
- * A problem counts as solved when each token of its answer, the end included, is the most likely one after
- * those before it: that is when greedy generation writes exactly the answer.
  */
 #ifndef MT_COMPARE_MEASURE_H
 #define MT_COMPARE_MEASURE_H

@@ -1,6 +1,8 @@
 /* The cells that are not done, one after the other; those that fail once more. */
 #include <string.h>
 
+#include <inttypes.h>
+
 #include "arch/config.h"
 #include "base/files/folder.h"
 #include "base/files/folder_lock.h"
@@ -86,7 +88,15 @@ static enum mt_status check_models(const struct mt_comparison *comparison)
     for (size_t i = 0; i < settings->models && status == MT_OK; i++) {
         struct mt_hf_config config;
         status = mt_hf_config_read_folder(comparison->ctx, settings->model[i].path, &config);
-        if (status == MT_OK) mt_hf_config_free(&config);
+        if (status != MT_OK) break;
+        const struct mt_compare_probes *prune = &settings->prune;
+        int64_t most = prune->count > 0 ? prune->value[prune->count - 1] : 0; // they rise
+        if (most > 0 && config.experts - most < config.experts_per_token)
+            status = mt_fail(comparison->ctx, MT_ERR_USAGE,
+                             "%s: prune has %" PRId64 ", but the model has %" PRId64
+                             " experts, of which a token gets %" PRId64,
+                             settings->model[i].path, most, config.experts, config.experts_per_token);
+        mt_hf_config_free(&config);
     }
     return status;
 }
@@ -112,7 +122,7 @@ static enum mt_status prepare(struct mt_comparison *comparison, FILE *terminal, 
     return status;
 }
 
-/* The first rank: what the others have made, and what they failed at. */
+/* The first rank, or a share: what the others have made, and what they failed at. */
 static enum mt_status gather_cells(struct mt_comparison *comparison)
 {
     enum mt_status status = MT_OK;
@@ -121,6 +131,7 @@ static enum mt_status gather_cells(struct mt_comparison *comparison)
         if (cell->result.complete || mt_comparison_owns(comparison, i)) continue;
         status = mt_cell_read(&comparison->job, cell);
         if (status == MT_OK) status = mt_cell_failure_read(&comparison->job, cell);
+        comparison->absent += cell->result.complete || cell->failure != NULL ? 0 : 1;
     }
     return status;
 }
@@ -168,7 +179,7 @@ enum mt_status mt_comparison_run(struct mt_comparison *comparison,
     mt_comm_max_i64(comm, ended, 2);
     *interrupted = ended[0] != 0;
     *signal = (int)ended[1];
-    if (first && mt_comm_size(comm) > 1) status = gather_cells(comparison);
+    if (first && (mt_comm_size(comm) > 1 || options->shares > 0)) status = gather_cells(comparison);
     comparison->failed = count_failed(comparison);
     return mt_comm_agree(comm, ctx, status);
 }

@@ -69,6 +69,22 @@ double mt_student_two_sided(double t, double freedom)
     return mt_incomplete_beta(freedom / 2.0, 0.5, freedom / (freedom + t * t));
 }
 
+double mt_half_width(const struct mt_moments *moments)
+{
+    double freedom = (double)moments->count - 1.0;
+    double low = 0.0;
+    double high = 16.0; // t of one degree of freedom is 12.7
+    if (moments->count < 2) return (double)NAN;
+    for (int i = 0; i < 60; i++) {
+        double middle = 0.5 * (low + high);
+        if (mt_student_two_sided(middle, freedom) > 0.05)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high * moments->deviation / sqrt((double)moments->count);
+}
+
 struct mt_paired mt_paired(const double *values, const double *reference, size_t count)
 {
     struct mt_paired paired = {.mean = (double)NAN, .error = (double)NAN, .t = (double)NAN, .p = (double)NAN};

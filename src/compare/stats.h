@@ -18,6 +18,10 @@ double mt_incomplete_beta(double a, double b, double x);
 /* P(|T| >= |t|) of Student's distribution with so many degrees of freedom (> 0). */
 double mt_student_two_sided(double t, double freedom);
 
+/* Half of the 95 % interval of a mean, by Student's distribution: t deviation / sqrt(n). NaN of fewer than
+ * two. */
+double mt_half_width(const struct mt_moments *moments);
+
 #define MT_LEAST_PAIRS 3 // below that nothing is claimed
 
 /* Differences value - reference of the same problem; pairs with a NaN do not count. */

@@ -12,12 +12,45 @@ size_t mt_compare_task_column(size_t task)
 
 size_t mt_compare_columns(const struct mt_comparison *comparison)
 {
-    return MT_COMPARE_FIGURES + comparison->tasks.count;
+    return mt_compare_probe_column(comparison, mt_compare_probes(comparison), MT_PROBE_ACCURACY);
+}
+
+size_t mt_compare_probes(const struct mt_comparison *comparison)
+{
+    return comparison->settings->prune.count + comparison->settings->at.count;
+}
+
+size_t mt_compare_probe_column(const struct mt_comparison *comparison, size_t probe, enum mt_probe_part part)
+{
+    return MT_COMPARE_FIGURES + comparison->tasks.count + probe * MT_PROBE_PARTS + (size_t)part;
+}
+
+/* A column's place among those of probes; false: it is of no probe. */
+static bool is_probe(const struct mt_comparison *comparison, size_t column, size_t *probe, size_t *part)
+{
+    size_t first = mt_compare_probe_column(comparison, 0, MT_PROBE_ACCURACY);
+    if (column < first) return false;
+    *probe = (column - first) / MT_PROBE_PARTS;
+    *part = (column - first) % MT_PROBE_PARTS;
+    return true;
+}
+
+static double probe_value(const struct mt_comparison *comparison, const struct mt_cell_result *result,
+                          size_t probe, size_t part)
+{
+    size_t pruned = comparison->settings->prune.count;
+    const struct mt_cell_probe *found = probe < pruned ? &result->pruned[probe] : &result->at[probe - pruned];
+    if (!result->known) return (double)NAN;
+    if (part == MT_PROBE_LOSS) return found->loss;
+    return part == MT_PROBE_CHANGE ? found->accuracy - result->figure[MT_COMPARE_ACCURACY] : found->accuracy;
 }
 
 const struct mt_compare_figure_row *mt_compare_column_row(const struct mt_comparison *comparison,
                                                           size_t column)
 {
+    size_t probe = 0;
+    size_t part = 0;
+    if (is_probe(comparison, column, &probe, &part)) return &comparison->probe_row[probe][part];
     if (column >= MT_COMPARE_FIGURES) return &comparison->task_row[column - MT_COMPARE_FIGURES];
     return mt_compare_figure_row((enum mt_compare_figure)column);
 }
@@ -27,7 +60,10 @@ double mt_compare_value(const struct mt_comparison *comparison, size_t model, si
 {
     const struct mt_cell_result *result =
         &mt_comparison_cell(comparison, model, method, domain, seed)->result;
+    size_t probe = 0;
+    size_t part = 0;
     if (column < MT_COMPARE_FIGURES) return result->known ? result->figure[column] : (double)NAN;
+    if (is_probe(comparison, column, &probe, &part)) return probe_value(comparison, result, probe, part);
     const struct mt_cell_task *task = &result->task[column - MT_COMPARE_FIGURES];
     return task->known ? task->value : (double)NAN;
 }
@@ -57,7 +93,9 @@ size_t mt_compare_benchmarks(const struct mt_comparison *comparison)
 /* A benchmark is asked of some domains' cells, other figures are there of all. */
 static bool has_column(const struct mt_comparison *comparison, size_t domain, size_t column)
 {
-    if (column < MT_COMPARE_FIGURES) return true;
+    size_t probe = 0;
+    size_t part = 0;
+    if (column < MT_COMPARE_FIGURES || is_probe(comparison, column, &probe, &part)) return true;
     return mt_compare_asks(&comparison->settings->domain[domain],
                            comparison->tasks.task[column - MT_COMPARE_FIGURES].entry);
 }

@@ -1,9 +1,10 @@
 /*
  * What is seen across cells: each method's figures over seeds, against the reference, of one model at a time.
  *
- * A column is a fixed figure (its enum mt_compare_figure) or a benchmark (mt_compare_task_column): tables go
- * over columns and need not know which is which. The mean is over seeds of the mean over domains, the
- * deviation over seeds. Differences are paired: the same seed, the same domain.
+ * A column is a fixed figure (its enum mt_compare_figure), a benchmark (mt_compare_task_column) or a part of
+ * a probe (mt_compare_probe_column): tables go over columns and need not know which is which. The mean is
+ * over seeds of the mean over domains, the deviation over seeds. Differences are paired: the same seed, the
+ * same domain.
  */
 #ifndef MT_COMPARE_SUMMARY_H
 #define MT_COMPARE_SUMMARY_H
@@ -22,6 +23,10 @@ struct mt_compare_summary {
 /* The column of a benchmark; all columns are below mt_compare_columns. */
 size_t mt_compare_task_column(size_t task);
 size_t mt_compare_columns(const struct mt_comparison *comparison);
+
+/* The columns of probes: first those of settings.prune, then those of settings.at. */
+size_t mt_compare_probes(const struct mt_comparison *comparison);
+size_t mt_compare_probe_column(const struct mt_comparison *comparison, size_t probe, enum mt_probe_part part);
 
 /* How a column is called and shown; of a figure mt_compare_figure_row. */
 const struct mt_compare_figure_row *mt_compare_column_row(const struct mt_comparison *comparison,

@@ -65,6 +65,21 @@ static void put_tasks(struct mt_json_text *text, const struct mt_comparison *com
     mt_json_text_format(text, "}");
 }
 
+/* {"4": {"accuracy": 0.5, "loss": 1.2}, ...}: experts taken away, or steps. */
+static void put_probes(struct mt_json_text *text, const char *key, const struct mt_compare_probes *probes,
+                       const struct mt_cell_probe *probe)
+{
+    if (probes->count == 0) return;
+    mt_json_text_format(text, ",\n   \"%s\": {", key);
+    for (size_t i = 0; i < probes->count; i++) {
+        mt_json_text_format(text, "%s\"%" PRId64 "\": ", i == 0 ? "" : ", ", probes->value[i]);
+        put_number(text, "{", "accuracy", probe[i].accuracy);
+        put_number(text, ", ", "loss", probe[i].loss);
+        mt_json_text_format(text, "}");
+    }
+    mt_json_text_format(text, "}");
+}
+
 static void put_cell(struct mt_json_text *text, const struct mt_comparison *comparison,
                      const struct mt_cell *cell)
 {
@@ -83,6 +98,8 @@ static void put_cell(struct mt_json_text *text, const struct mt_comparison *comp
     put_figures(text, result->figure, true);
     put_domains(text, settings, "accuracy", result->accuracy);
     put_domains(text, settings, "loss", result->loss);
+    put_probes(text, "pruned", &settings->prune, result->pruned);
+    put_probes(text, "evaluated_at", &settings->at, result->at);
     put_tasks(text, comparison, result);
     mt_json_text_format(text, ",\n   \"maxvio\": ");
     mt_json_text_numbers(text, result->maxvio, (int)result->steps);
@@ -163,6 +180,12 @@ static void put_model(struct mt_json_text *text, const struct mt_comparison *com
     for (size_t column = 0; column < MT_COMPARE_FIGURES; column++)
         put_column(text, comparison, model, column, column == 0 ? "" : ",\n");
     mt_json_text_format(text, "\n   }");
+    size_t probes = mt_compare_probes(comparison) * MT_PROBE_PARTS;
+    if (probes > 0) mt_json_text_format(text, ",\n   \"probes\": {\n");
+    for (size_t i = 0; i < probes; i++)
+        put_column(text, comparison, model, mt_compare_probe_column(comparison, 0, MT_PROBE_ACCURACY) + i,
+                   i == 0 ? "" : ",\n");
+    if (probes > 0) mt_json_text_format(text, "\n   }");
     if (comparison->tasks.count > 0) {
         mt_json_text_format(text, ",\n   \"tasks\": {\n");
         for (size_t t = 0; t < comparison->tasks.count; t++)

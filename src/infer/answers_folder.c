@@ -90,6 +90,10 @@ static enum mt_status describe(struct mt_json_text *text, const struct mt_answer
         mt_json_text_format(text, ", \"quantize\": ");
         mt_json_text_string(text, source->quantise);
     }
+    if (source->prune != NULL) {
+        mt_json_text_format(text, ", \"prune\": ");
+        mt_json_text_string(text, source->prune);
+    }
     if (strcmp(source->bos, "tokenizer") != 0) mt_json_text_format(text, ", \"bos\": \"%s\"", source->bos);
     if (strcmp(device, UNNOTED_DEVICE) != 0) mt_json_text_format(text, ", \"device\": \"%s\"", device);
     mt_json_text_format(text, ", \"context\": %" PRId64, source->context);
@@ -210,6 +214,8 @@ static enum mt_status add_inputs(struct mt_fingerprint *print, const struct mt_a
     if (status == MT_OK) status = add_template(print, source->templates, source->template_name);
     if (status == MT_OK && source->adapter != NULL)
         status = add_whole(print, source->adapter, mt_input_files_adapter);
+    if (status == MT_OK && source->prune != NULL)
+        status = add_whole(print, source->prune, mt_fingerprint_add);
     return status == MT_OK ? add_whole(print, source->model, mt_input_files_model) : status;
 }
 

@@ -19,6 +19,7 @@ struct mt_answers_source {
     const char *model;          // folder; NULL: a file or an endpoint answers
     const char *adapter;
     const char *quantise; // as given; NULL: as the adapter was trained, which its files say
+    const char *prune;    // file of experts that are taken away; NULL: none are
     const char *own_name; // noted instead of the adapter's path, or without one the model's, where that moves
                           // together with `out`; NULL: the path
     const char *template_name;

@@ -10,8 +10,10 @@
 #include "model/adapters/adapter.h"
 #include "model/files/carried_files.h"
 #include "text/plain_text.h"
+#include "train/chosen_experts.h"
 
-#define CONTEXT_TOKENS 4096
+#define CONTEXT_TOKENS    4096
+#define ARENA_BLOCK_BYTES 4096
 
 // ------------------------------------------------------------------ opening
 
@@ -28,6 +30,20 @@ static enum mt_status choose_context(struct mt_session *session, const struct mt
         session->context = config.max_position_embeddings;
     mt_hf_config_free(&config);
     return MT_OK;
+}
+
+/* Experts that a file names are taken away. */
+static enum mt_status prune(struct mt_session *session, const char *path)
+{
+    struct mt_arena arena;
+    const bool *const *experts = NULL;
+    if (path == NULL) return MT_OK;
+    mt_arena_init(&arena, session->ctx, ARENA_BLOCK_BYTES);
+    enum mt_status status =
+        mt_chosen_experts_read(session->ctx, path, mt_model_description(session->model), &arena, &experts);
+    if (status == MT_OK) status = mt_pruning_begin(session->model, experts, &session->pruning);
+    mt_arena_free(&arena);
+    return status == MT_OK ? MT_OK : mt_fail_within(session->ctx, status, "prune");
 }
 
 static enum mt_status open_model(struct mt_session *session, const struct mt_session_options *options)
@@ -54,6 +70,7 @@ static enum mt_status open_model(struct mt_session *session, const struct mt_ses
     if (status == MT_OK) status = mt_model_open(session->device, options->directory, &model, &session->model);
     if (status == MT_OK && options->adapter != NULL)
         status = mt_adapter_apply(&adapter, mt_model_params(session->model));
+    if (status == MT_OK) status = prune(session, options->prune);
     if (status == MT_OK) status = mt_engine_create(session->model, &engine, &session->engine);
     mt_adapter_close(&adapter);
     return status;
@@ -192,6 +209,7 @@ void mt_session_close(struct mt_session *session)
     mt_hf_generation_free(&session->generation);
     mt_id_list_free(&session->stop_ids);
     mt_engine_destroy(session->engine);
+    (void)mt_pruning_end(&session->pruning); // the model goes, too
     mt_model_close(session->model);
     mt_device_destroy(session->device);
     *session = (struct mt_session){0};

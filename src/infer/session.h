@@ -8,16 +8,18 @@
 #include "formats/hf/hf_generation.h"
 #include "infer/answer.h"
 #include "infer/engine.h"
+#include "model/prune.h"
 #include "ops/limit.h"
 #include "text/example.h"
 #include "text/plain_text.h"
 
 struct mt_session_options {
-    const char *directory;        // the model's
-    const char *adapter;          // NULL: none
-    const char *quantise;         // as mt_quantise_parse reads it; NULL: as the adapter was trained
-    const char *template_name;    // "model", a name or a file; NULL: none; prompts are then plain texts
-    const char *templates;        // the folder of those that come along; NULL: only files
+    const char *directory;     // the model's
+    const char *adapter;       // NULL: none
+    const char *quantise;      // as mt_quantise_parse reads it; NULL: as the adapter was trained
+    const char *prune;         // file of experts that are taken away (train/chosen_experts.h); NULL: none are
+    const char *template_name; // "model", a name or a file; NULL: none; prompts are then plain texts
+    const char *templates;     // the folder of those that come along; NULL: only files
     const char *template_options; // variables of one in Jinja, "name=value,..."; NULL: none
     const char *template_date;    // that it is told, YYYY-MM-DD; NULL: today's
     enum mt_bos_rule bos;         // how plain texts begin
@@ -34,6 +36,7 @@ struct mt_session {
     struct mt_device *device;
     struct mt_model *model;
     struct mt_engine *engine;
+    struct mt_pruning pruning;
     struct mt_tokenizer *tokenizer;
     struct mt_token_scratch *scratch;
     struct mt_chat_template *template; // NULL: none

@@ -38,7 +38,8 @@ struct mt_lm {
     int64_t tokens;      // of the last forward; 0: there was none
     bool backward_ready; // it had labels, and no backward followed
     bool logits_ready;   // no backward followed
-    double *loads; // [moe_count,n]: slots served in this step, for rules that move biases; NULL: none do
+    double *loads; // [moe_count,n + mt_selection_measures]: slots served in this step, and what the rules
+                   // that move biases measured; NULL: none do
     float *bias;   // [n]
     struct mt_lm_texts texts;
 };

@@ -125,7 +125,8 @@ static enum mt_status open_rest(struct mt_lm *lm, const char *folder, const stru
     if (options->objective == NULL) return MT_OK;
     lm->method = *options->objective;
     if (!mt_selection_has_bias(&lm->method)) return MT_OK;
-    size_t numbers = (size_t)lm->moe_count * (size_t)desc->experts;
+    size_t stride = (size_t)desc->experts + mt_selection_measures(&lm->method, desc->experts);
+    size_t numbers = (size_t)lm->moe_count * stride;
     status = mt_arena_allocate(&lm->arena, numbers * sizeof *lm->loads, &memory);
     if (status != MT_OK) return status;
     lm->loads = memory;
@@ -240,10 +241,13 @@ static enum mt_status check_loss(struct mt_lm *lm, const struct mt_lm_loss *loss
 /* What rules that move biases will ask for. */
 static void add_loads(struct mt_lm *lm)
 {
-    int experts = mt_model_description(lm->model)->experts;
+    size_t experts = (size_t)mt_model_description(lm->model)->experts;
+    size_t measured = mt_selection_measures(&lm->method, (int)experts);
     for (int i = 0; i < lm->moe_count; i++) {
-        const double *load = mt_objective_layer(mt_model_objective(lm->model), i)->load;
-        for (int e = 0; e < experts; e++) lm->loads[i * experts + e] += load[e];
+        const struct mt_layer_report *report = mt_objective_layer(mt_model_objective(lm->model), i);
+        double *own = lm->loads + (size_t)i * (experts + measured);
+        for (size_t e = 0; e < experts; e++) own[e] += report->load[e];
+        for (size_t e = 0; e < measured; e++) own[experts + e] += report->measured[e];
     }
 }
 
@@ -323,14 +327,22 @@ enum mt_status mt_lm_move_biases(struct mt_lm *lm)
     enum mt_status status = MT_OK;
     for (int i = 0; lm->loads != NULL && status == MT_OK && i < lm->moe_count; i++) {
         const struct mt_layer_params *layer = &mt_model_params(lm->model)->layer[lm->moe_layers[i]];
-        double *load = lm->loads + (int64_t)i * experts;
+        size_t stride = (size_t)experts + mt_selection_measures(&lm->method, experts);
+        double *load = lm->loads + (size_t)i * stride;
         if (!layer->correction_frozen) {
             status = mt_device_download(lm->device, lm->bias, layer->correction.data, bytes);
             if (status != MT_OK) return status;
-            mt_selection_after_step(&lm->method, load, experts, lm->bias);
+            mt_selection_move(&lm->method,
+                              &(struct mt_selection_step){
+                                  .load = load,
+                                  .measured = load + experts,
+                                  .experts = experts,
+                                  .memory = mt_objective_rule_memory(mt_model_objective(lm->model), i),
+                                  .bias = lm->bias,
+                              });
             status = mt_device_upload(lm->device, layer->correction.data, lm->bias, bytes);
         }
-        memset(load, 0, (size_t)experts * sizeof *load);
+        memset(load, 0, stride * sizeof *load);
     }
     return status;
 }

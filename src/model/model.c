@@ -126,10 +126,16 @@ static enum mt_status make_objective(struct mt_model *model, const struct mt_obj
         enum mt_status status = check_live(model, layers);
         if (status != MT_OK) return status;
     }
-    bool dense = (mt_objective_needs(&model->method) & MT_NEEDS_ALL_OUTPUTS) != 0;
-    if (dense && model->options.expert_ranks != NULL)
+    int of_all = MT_NEEDS_ALL_OUTPUTS | MT_NEEDS_INNER_GRAM | MT_NEEDS_PROXIES | MT_NEEDS_DENSE_BACKWARD;
+    if ((mt_objective_needs(&model->method) & of_all) != 0 && model->options.expert_ranks != NULL)
         return mt_fail(model->ctx, MT_ERR_UNSUPPORTED,
-                       "a term needs the outputs of all experts, and they are spread over ranks");
+                       "method %s needs all experts on one rank, and they are spread over ranks",
+                       model->method.method);
+    if ((mt_objective_needs(&model->method) & MT_NEEDS_PROXIES) != 0) {
+        enum mt_status status = mt_proxies_places(model->device, &model->desc, &model->proxy_places);
+        if (status != MT_OK) return status;
+        model->transformer.pass.proxy_places = mt_proxies_view(&model->desc, &model->proxy_places);
+    }
     struct mt_objective_shape shape = {.layers = layers,
                                        .tokens = model->options.tokens,
                                        .experts = model->desc.experts,
@@ -306,6 +312,7 @@ enum mt_status mt_model_set_objective(struct mt_model *model, const struct mt_ob
     model->ran = false;
     mt_replay_free(&model->replay); // memory may move
     remove_biases(model);
+    mt_buffer_release(&model->proxy_places);
     enum mt_status status = make_objective(model, objective);
     if (status == MT_OK) status = make_biases(model);
     model->transformer.pass.method = model->objective != NULL ? &model->method : NULL;
@@ -357,6 +364,7 @@ void mt_model_close(struct mt_model *model)
     mt_buffer_release(&model->work);
     mt_buffer_release(&model->tables);
     mt_buffer_release(&model->biases);
+    mt_buffer_release(&model->proxy_places);
     mt_cache_destroy(&model->cache);
     mt_expert_ranks_free(&model->ranks);
     mt_staging_free(&model->staging);
@@ -370,6 +378,11 @@ void mt_model_close(struct mt_model *model)
 }
 
 // ------------------------------------------------------------------ questions
+
+enum mt_dtype mt_model_activations(const struct mt_model *model)
+{
+    return model->options.activations;
+}
 
 const struct mt_model_desc *mt_model_description(const struct mt_model *model)
 {

@@ -82,6 +82,7 @@ void mt_model_close(struct mt_model *model); // NULL is allowed
 enum mt_status mt_model_set_objective(struct mt_model *model, const struct mt_objective_config *objective);
 
 const struct mt_model_desc *mt_model_description(const struct mt_model *model);
+enum mt_dtype mt_model_activations(const struct mt_model *model);
 struct mt_params *mt_model_params(struct mt_model *model);
 struct mt_objective *mt_model_objective(struct mt_model *model); // NULL without one
 

@@ -31,13 +31,14 @@ struct mt_model {
     struct mt_transformer transformer;
     struct mt_buffer index, kept, shared, work; // the regions' memory
     struct mt_buffer tables;                    // of the rotation
-    struct mt_buffer biases;   // of routers that have none of their own, if a method moves them
-    int32_t *host;             // [HOST_ROWS, host_row]: index tensors on their way to the device
-    struct mt_staging staging; // the same, as they will lie at the start of `index`
-    int64_t host_row;          // numbers of each: the most of tokens, sequences + 1, prompts' keys
-    struct mt_replay replay;   // of passes of one token a sequence
-    struct mt_padding padding; // of the pass at hand
-    bool ran;                  // a forward that backward can follow has run
+    struct mt_buffer biases;       // of routers that have none of their own, if a method moves them
+    struct mt_buffer proxy_places; // model/experts/proxies.h, if a term asks for them
+    int32_t *host;                 // [HOST_ROWS, host_row]: index tensors on their way to the device
+    struct mt_staging staging;     // the same, as they will lie at the start of `index`
+    int64_t host_row;              // numbers of each: the most of tokens, sequences + 1, prompts' keys
+    struct mt_replay replay;       // of passes of one token a sequence
+    struct mt_padding padding;     // of the pass at hand
+    bool ran;                      // a forward that backward can follow has run
 };
 
 // Rows of the host's staging memory.

@@ -84,6 +84,7 @@ struct mt_pass {
     struct mt_expert_ranks *ranks;            // that share them; borrowed; NULL: all are here
     struct mt_layer_observer observer;        // zeroed: nobody
     bool grams;                               // records have Gram matrices, whatever the method needs
+    struct mt_tensor proxy_places;            // i32 [2n²+n+1], where a term asks for proxies (proxies.h)
 
     bool training; // dropout, jitter, sampling
     uint64_t seed;
@@ -107,6 +108,7 @@ enum mt_pass_stream {
     MT_STREAM_SAMPLING = 1, // SparseMixer's choice, dropping of slots
     MT_STREAM_INPUT_JITTER,
     MT_STREAM_ROUTER_JITTER,
+    MT_STREAM_PROXIES, // noise on the router's rows
 };
 
 /* A stream of this step that no other stream number of this or another step shares (but for chance, 2^-64).

@@ -80,7 +80,10 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
         pass->prompt_key_places = mt_plan_1d(&regions->index, MT_I32, shape->prompt_keys);
         pass->prompt_turns = mt_plan_1d(&regions->index, MT_I32, shape->prompt_keys);
     }
-    struct linear_work work = linear_work_of(t->params, pass->desc, tokens, pass->placement->most_rows(pass));
+    int64_t rows = pass->placement->most_rows(pass);
+    if (pass->method != NULL && (mt_objective_needs(pass->method) & MT_NEEDS_PROXIES) != 0)
+        rows = larger(rows, mt_proxies_rows(pass->desc));
+    struct linear_work work = linear_work_of(t->params, pass->desc, tokens, rows);
     for (int i = 0; i < MT_LORA_LINEARS; i++)
         pass->xa_work[i] = mt_plan_1d(&regions->work, pass->type, work.xa);
     if (pass->type == pass->exact) return;

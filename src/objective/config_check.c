@@ -20,9 +20,17 @@ static enum mt_status check_strengths(struct mt_context *ctx, const struct mt_ob
         const char *name;
         double value;
     } strengths[] = {
-        {"eps", c->ortho_epsilon},           {"tau_gate", c->gate}, {"bias_rate", c->bias_rate},
-        {"capacity", c->capacity_factor},    {"jitter", c->jitter}, {"drop_threshold", c->drop_threshold},
+        {"eps", c->ortho_epsilon},
+        {"tau_gate", c->gate},
+        {"bias_rate", c->bias_rate},
+        {"capacity", c->capacity_factor},
+        {"jitter", c->jitter},
+        {"drop_threshold", c->drop_threshold},
         {"running_decay", c->running_decay},
+        {"erc_alpha", c->erc_alpha},
+        {"erc_noise", c->erc_noise},
+        {"bias_momentum", c->bias_momentum},
+        {"bias_clamp", c->bias_clamp},
     };
     for (size_t i = 0; i < sizeof strengths / sizeof strengths[0]; i++) {
         if (is_strength(strengths[i].value)) continue;
@@ -31,6 +39,12 @@ static enum mt_status check_strengths(struct mt_context *ctx, const struct mt_ob
     }
     if (c->running_decay >= 1.0) {
         return mt_fail(ctx, MT_ERR_USAGE, "running_decay is %g, expected less than 1", c->running_decay);
+    }
+    if (c->erc_noise > 1.0) {
+        return mt_fail(ctx, MT_ERR_USAGE, "erc_noise is %g, expected 1 at the most", c->erc_noise);
+    }
+    if (c->bias_momentum >= 1.0) {
+        return mt_fail(ctx, MT_ERR_USAGE, "bias_momentum is %g, expected less than 1", c->bias_momentum);
     }
     if (c->jitter >= 1.0) {
         return mt_fail(ctx, MT_ERR_USAGE, "jitter is %g, expected less than 1", c->jitter);
@@ -52,13 +66,13 @@ static enum mt_status check_choices(struct mt_context *ctx, const struct mt_obje
         unsigned value;
         unsigned last;
     } choices[] = {
-        {"aux", (unsigned)c->aux, MT_AUX_LITERAL},
+        {"aux", (unsigned)c->aux, MT_AUX_GLOBAL},
         {"grouping", (unsigned)c->grouping, MT_GROUPING_EXPERT_CONCAT},
         {"form", (unsigned)c->form, MT_ORTHO_COSINE},
         {"axis", (unsigned)c->axis, MT_AXIS_TOKEN},
         {"brake", (unsigned)c->brake, MT_BRAKE_DECAY},
         {"scale", (unsigned)c->scale, MT_SCALE_NONE},
-        {"bias_rule", (unsigned)c->bias_rule, MT_BIAS_PROPORTIONAL},
+        {"bias_rule", (unsigned)c->bias_rule, MT_BIAS_QUANTILE},
     };
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
         if (choices[i].value <= choices[i].last) continue;
@@ -87,7 +101,8 @@ enum mt_status mt_objective_config_check(struct mt_context *ctx, const struct mt
     if (config->brake == MT_BRAKE_TARGET && !(config->brake_target > 1.0 && isfinite(config->brake_target))) {
         return mt_fail(ctx, MT_ERR_USAGE, "brake_target is %g, expected more than 1", config->brake_target);
     }
-    if (config->bias_rule != MT_BIAS_NONE && config->bias_rate == 0.0) {
+    bool has_rate = config->bias_rule != MT_BIAS_NONE && config->bias_rule != MT_BIAS_QUANTILE;
+    if (has_rate && config->bias_rate == 0.0) {
         return mt_fail(ctx, MT_ERR_USAGE, "bias_rate is 0: the bias would never move; set bias_rule=none");
     }
     if (config->router_orth_groups < 0) {
@@ -130,6 +145,9 @@ const char *mt_objective_key_idle(const struct mt_objective_config *config, cons
         {"running_decay", config->scale != MT_SCALE_RUNNING && !target,
          "neither scale is running nor brake target"},
         {"bias_rate", config->bias_rule == MT_BIAS_NONE, "bias_rule is none"},
+        {"bias_rate", config->bias_rule == MT_BIAS_QUANTILE, "bias_rule is quantile, which has no rate"},
+        {"bias_momentum", config->bias_rule != MT_BIAS_SMEBU, "bias_rule is not smebu"},
+        {"bias_clamp", config->bias_rule != MT_BIAS_SMEBU, "bias_rule is not smebu"},
         {"capacity_min", config->capacity_factor == 0.0, "capacity is 0"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {

@@ -178,6 +178,7 @@ static void copy_results(const struct mt_evaluation *evaluation, struct mt_objec
     const struct mt_layer_report *report = mt_objective_layer(evaluation->objective, 0);
     results->report = *report;
     results->report.load = NULL;
+    results->report.measured = NULL;
     memcpy(results->loss, report->loss, sizeof results->loss);
     memcpy(results->weight, report->weight, sizeof results->weight);
     size_t experts = (size_t)evaluation->record.experts;
@@ -187,6 +188,10 @@ static void copy_results(const struct mt_evaluation *evaluation, struct mt_objec
                               results->warnings_bytes);
     }
     if (results->load != NULL) memcpy(results->load, report->load, experts * sizeof(double));
+    if (results->measured != NULL) {
+        size_t count = mt_selection_measures(&evaluation->objective->config, (int)experts);
+        memcpy(results->measured, report->measured, count * sizeof(double));
+    }
     if (pairs == 0) return;
     if (results->expert != NULL)
         memcpy(results->expert, evaluation->record.expert.data, pairs * sizeof(int32_t));

@@ -63,6 +63,7 @@ size_t mt_evaluation_bytes(const struct mt_objective_config *config, const struc
     struct mt_context unheard; // for messages nobody reads: the same checks speak up in place()
     mt_context_init(&unheard, NULL);
     if (mt_objective_config_check(&unheard, config) != MT_OK) return 0;
+    if (mt_terms_check_alone(&unheard, config, "a single layer does") != MT_OK) return 0;
     if (mt_objective_shape_check(&unheard, config, &shape) != MT_OK) return 0;
     size_t host_bytes = 0;
     size_t device_bytes = 0;
@@ -83,6 +84,7 @@ enum mt_status mt_evaluation_place(struct mt_device *device, const struct mt_obj
     struct mt_context *ctx = mt_device_context(device);
     struct mt_objective_shape shape = shape_of(router, sizes);
     enum mt_status status = mt_objective_config_check(ctx, config);
+    if (status == MT_OK) status = mt_terms_check_alone(ctx, config, "a single layer does");
     if (status != MT_OK) return status;
     status = mt_objective_shape_check(ctx, config, &shape);
     if (status != MT_OK) return status;

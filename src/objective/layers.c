@@ -36,7 +36,9 @@ enum mt_status mt_layers_create(struct mt_device *device, const struct mt_layers
     enum mt_status status = read_method(ctx, options, &config);
     if (status == MT_OK) status = mt_selection_check(ctx, &config, &options->shape.router);
     if (status != MT_OK) return status;
-    if (mt_terms_need(&config, MT_NEEDS_NEIGHBOURS) || mt_terms_need(&config, MT_NEEDS_ALL_OUTPUTS))
+    status = mt_terms_check_alone(ctx, &config, "layers of somebody else's model do");
+    if (status != MT_OK) return status;
+    if (config.dense_router)
         return mt_fail(ctx, MT_ERR_UNSUPPORTED, "method %s needs more of a model than layers give it",
                        config.method);
     status = mt_allocate_array(ctx, 1, sizeof **layers, &memory);

@@ -6,7 +6,7 @@
 
 /* What is trained in any of the layers. */
 struct reach {
-    bool router, experts, below;
+    bool router, experts, below, inner, gates;
 };
 
 static struct reach reach_of(const struct mt_layer_paths *paths, int layers)
@@ -16,13 +16,40 @@ static struct reach reach_of(const struct mt_layer_paths *paths, int layers)
         reach.router = reach.router || paths[layer].router;
         reach.experts = reach.experts || paths[layer].experts;
         reach.below = reach.below || paths[layer].below;
+        reach.inner = reach.inner || paths[layer].inner;
+        reach.gates = reach.gates || paths[layer].gates;
     }
     return reach;
 }
 
 static bool is_direct(const struct mt_term_kind *kind, const struct reach *reach)
 {
-    return kind->info.path == MT_PATH_OUTPUTS ? reach->experts : reach->router;
+    switch (kind->info.path) {
+    case MT_PATH_OUTPUTS: return reach->experts;
+    case MT_PATH_INNER: return reach->inner;
+    case MT_PATH_GATES: return reach->gates || reach->router;
+    case MT_PATH_LOGITS:
+    case MT_PATH_ROUTER_WEIGHT: break;
+    }
+    return reach->router;
+}
+
+/* What a path begins with, and does not go on from when that is frozen. */
+static const char *frozen_part(enum mt_term_path path)
+{
+    switch (path) {
+    case MT_PATH_OUTPUTS: return "experts are";
+    case MT_PATH_INNER: return "experts' gate and up projections are";
+    case MT_PATH_GATES: return "router and the experts' gate projections are";
+    case MT_PATH_LOGITS:
+    case MT_PATH_ROUTER_WEIGHT: break;
+    }
+    return "router is";
+}
+
+static bool is_of_experts(enum mt_term_path path)
+{
+    return path == MT_PATH_OUTPUTS || path == MT_PATH_INNER;
 }
 
 /* The parts that would have to be trained for every term to act directly. */
@@ -33,8 +60,8 @@ static const char *missing_parts(const struct mt_objective_config *config, const
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         const struct mt_term_kind *kind = mt_term_kind((enum mt_term)term);
         if (!mt_term_is_on(config, (enum mt_term)term) || is_direct(kind, reach)) continue;
-        experts = experts || kind->info.path == MT_PATH_OUTPUTS;
-        router = router || kind->info.path != MT_PATH_OUTPUTS;
+        experts = experts || is_of_experts(kind->info.path);
+        router = router || !is_of_experts(kind->info.path);
     }
     if (router && experts) return "router and routed_experts";
     return experts ? "routed_experts" : "router";
@@ -45,14 +72,13 @@ static enum mt_status check_path(struct mt_context *ctx, const struct mt_objecti
 {
     const struct mt_term_kind *kind = mt_term_kind(term);
     if (is_direct(kind, reach)) return MT_OK;
-    const char *frozen = kind->info.path == MT_PATH_OUTPUTS ? "experts are" : "router is";
+    const char *frozen = frozen_part(kind->info.path);
     const char *parts = missing_parts(config, reach);
-    if (kind->info.path == MT_PATH_ROUTER_WEIGHT) {
-        return mt_fail(
-            ctx, MT_ERR_USAGE,
-            "term %s has coefficient %g, but the router is frozen in every layer, and nothing else can "
-            "change the term: put router among the targets, or set %s%s=0",
-            kind->info.name, config->coefficient[term], prefix, mt_term_key(term));
+    if (kind->info.path == MT_PATH_ROUTER_WEIGHT || kind->info.path == MT_PATH_GATES) {
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "term %s has coefficient %g, but the %s frozen in every layer, and nothing else can "
+                       "change the term: put router among the targets, or set %s%s=0",
+                       kind->info.name, config->coefficient[term], frozen, prefix, mt_term_key(term));
     }
     if (!reach->below) {
         return mt_fail(ctx, MT_ERR_USAGE,
@@ -84,6 +110,15 @@ enum mt_status mt_objective_check_live(struct mt_context *ctx, const struct mt_o
                                        const struct mt_layer_paths *paths, int layers, const char *prefix)
 {
     struct reach reach = reach_of(paths, layers);
+    if (config->dense_router && router->kind == MT_ROUTER_SPARSEMIXER)
+        return mt_fail(ctx, MT_ERR_UNSUPPORTED,
+                       "%sdense_router: SparseMixer has a gradient of its own; take another method", prefix);
+    if (config->dense_router && !reach.router && !(config->allow_indirect && reach.below))
+        return mt_fail(
+            ctx, MT_ERR_USAGE,
+            "%sdense_router is for the router's gradient, but the router is frozen in every layer: "
+            "put router among the targets, or set %sdense_router=false",
+            prefix, prefix);
     for (int index = 0; index < MT_TERM_COUNT; index++) {
         enum mt_term term = (enum mt_term)index;
         const struct mt_term_kind *kind = mt_term_kind(term);
@@ -92,6 +127,11 @@ enum mt_status mt_objective_check_live(struct mt_context *ctx, const struct mt_o
         if (router->slots == 1 && kind->check_single_slot != NULL)
             status = kind->check_single_slot(ctx, config, router, prefix);
         if (status != MT_OK) return status;
+        if (layers < 2 && kind->needs != NULL && (kind->needs(config) & MT_NEEDS_NEIGHBOURS) != 0) {
+            return mt_fail(ctx, MT_ERR_USAGE,
+                           "term %s looks at neighbouring MoE layers, and there is one alone: set %s%s=0",
+                           kind->info.name, prefix, mt_term_key(term));
+        }
         status = check_path(ctx, config, term, &reach, prefix);
         if (status != MT_OK) return status;
     }

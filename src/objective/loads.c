@@ -13,6 +13,7 @@ void mt_load_judge(const double *load, int experts, struct mt_load_figures *figu
     for (int j = 0; j < experts; j++) {
         double excess = load[j] / mean - 1.0;
         double share = load[j] / total;
+        if (j == 0 || excess + 1.0 < figures->min) figures->min = excess + 1.0;
         if (excess > figures->max_violation) figures->max_violation = excess;
         if (fabs(excess) > figures->max_violation_code) figures->max_violation_code = fabs(excess);
         if (share > 0.0) figures->entropy -= share * log(share);

@@ -5,6 +5,7 @@
 struct mt_load_figures {
     double max_violation; // (largest - mean) / mean: 0 at balance, at most n/k - 1 when nothing is dropped
     double max_violation_code; // largest |load - mean| / mean: the authors' code
+    double min;                // smallest / mean
     double entropy;            // of the shares, in nats: ln n at balance, 0 when one expert has everything
 };
 

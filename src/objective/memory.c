@@ -47,9 +47,10 @@ enum mt_status mt_objective_shape_check(struct mt_context *ctx, const struct mt_
     }
     enum mt_status status = mt_router_config_check(ctx, &shape->router, shape->experts);
     if (status != MT_OK) return status;
-    if (mt_term_is_on(config, MT_TERM_O) && shape->slots > MT_MAX_SLOTS) {
-        return mt_fail(ctx, MT_ERR_USAGE, "objective: L_o compares %d experts of a token at the most, not %d",
-                       MT_MAX_SLOTS, shape->slots);
+    bool compares = mt_term_is_on(config, MT_TERM_O) || mt_term_is_on(config, MT_TERM_SP);
+    if (compares && shape->slots > MT_MAX_SLOTS) {
+        return mt_fail(ctx, MT_ERR_USAGE, "objective: %s compares %d experts of a token at the most, not %d",
+                       mt_term_is_on(config, MT_TERM_O) ? "L_o" : "L_sp", MT_MAX_SLOTS, shape->slots);
     }
     int groups = config->router_orth_groups;
     if (mt_term_is_on(config, MT_TERM_ROUTER_ORTH) && groups > 1 && shape->experts % groups != 0) {
@@ -68,7 +69,8 @@ enum mt_status mt_objective_shape_check(struct mt_context *ctx, const struct mt_
 static void lay_out(struct mt_objective *objective, struct mt_objective_memory *memory)
 {
     size_t layers = (size_t)objective->shape.layers;
-    objective->stride = (size_t)objective->shape.experts + 1;
+    size_t measured = mt_selection_measures(&objective->config, objective->shape.experts);
+    objective->stride = (size_t)objective->shape.experts + 1 + measured;
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         objective->offset[term] = objective->stride;
         if (objective->active[term]) {
@@ -87,11 +89,21 @@ static void lay_out(struct mt_objective *objective, struct mt_objective_memory *
     objective->layers = mt_carve(&memory->host, layers * sizeof *objective->layers);
     if (mt_terms_need(&objective->config, MT_NEEDS_NEIGHBOURS))
         objective->records = mt_carve(&memory->host, layers * sizeof *objective->records);
+    if (mt_objective_counts_steps(&objective->config))
+        objective->counts =
+            mt_carve(&memory->host, layers * ((size_t)objective->shape.experts + 1) * sizeof(double));
     objective->views = mt_carve(&memory->host, layers * sizeof *objective->views);
+    size_t rules = layers * mt_selection_memory(&objective->config, objective->shape.experts);
     size_t state = sizeof *objective->state + layers * sizeof *objective->layer_state;
-    objective->state = mt_carve(&memory->host, state);
-    objective->layer_state =
-        objective->state != NULL ? (struct mt_layer_state *)(objective->state + 1) : NULL;
+    objective->state = mt_carve(&memory->host, state + rules * sizeof(double));
+    if (objective->state != NULL) {
+        objective->layer_state = (struct mt_layer_state *)(objective->state + 1);
+        objective->rule_memory = (double *)(objective->layer_state + layers);
+    }
+    if (measured > 0)
+        objective->rule_work =
+            mt_carve_tensor(&memory->device, mt_tensor_2d(NULL, objective->dtype, objective->shape.experts,
+                                                          objective->shape.tokens));
     mt_measure_place(objective, memory);
     mt_scale_place(objective, memory);
     for (int term = 0; term < MT_TERM_COUNT; term++) {

@@ -8,7 +8,10 @@
 #include "metier/objective.h"
 
 // What every row starts from: fields that matter only once a term or a brake is switched on by a key.
-#define COMMON_FIELDS .running_decay = 0.9, .brake_target = 2.5, .bias_rate = 1e-3, .router_orth_groups = 1
+#define FIELDS_BUT_RATE                                                                                      \
+    .running_decay = 0.9, .brake_target = 2.5, .router_orth_groups = 1, .bias_momentum = 0.5,                \
+    .bias_clamp = 2.0, .erc_alpha = 1.0, .erc_noise = 1.0
+#define COMMON_FIELDS FIELDS_BUT_RATE, .bias_rate = 1e-3
 
 // A form that is not named is the first of its kind, and those are the paper's equations made computable:
 // batch-level balance, pairwise over a token's experts, mean over tokens, variance over tokens, scale=once.
@@ -24,6 +27,15 @@ static const struct mt_method methods[] = {
         .summary = "load balance: the batch-level auxiliary loss",
         .source = "DeepSeekMoE (2401.06066); aux_loss_alpha of the released configs",
         .config = {.method = "aux", COMMON_FIELDS, .coefficient = {[MT_TERM_AUX] = 1e-3}},
+    },
+    {
+        .name = "global-batch",
+        .summary = "load balance over the whole step, all micro-batches and ranks together",
+        .source = "Qwen (2501.11873); router_aux_loss_coef of the released configs",
+        .config = {.method = "global-batch",
+                   COMMON_FIELDS,
+                   .coefficient = {[MT_TERM_AUX] = 1e-3},
+                   .aux = MT_AUX_GLOBAL},
     },
     {
         .name = "gshard",
@@ -56,6 +68,24 @@ static const struct mt_method methods[] = {
         .config = {.method = "loss-free", COMMON_FIELDS, .bias_rule = MT_BIAS_SIGN},
     },
     {
+        .name = "smebu",
+        .summary = "loss-free, softly clamped and with momentum",
+        .source = "Arcee Trinity Large (2602.17004)",
+        .config = {.method = "smebu", FIELDS_BUT_RATE, .bias_rule = MT_BIAS_SMEBU, .bias_rate = 5e-4},
+    },
+    {
+        .name = "quantile",
+        .summary = "no loss: a selection bias that would have balanced the step before, without a rate",
+        .source = "Quantile Balancing (kexue.fm/archives/11619), Megatron-LM's code",
+        .config = {.method = "quantile", COMMON_FIELDS, .bias_rule = MT_BIAS_QUANTILE},
+    },
+    {
+        .name = "densemixer",
+        .summary = "no loss: in backward the router hears of the experts that were not chosen, too",
+        .source = "DenseMixer, released code (yaof20/DenseMixer)",
+        .config = {.method = "densemixer", COMMON_FIELDS, .dense_router = true},
+    },
+    {
         .name = "ernie",
         .summary = "balance over all k choices, orthogonal router rows, z-loss",
         .source = "ERNIE 4.5, released training code",
@@ -71,6 +101,22 @@ static const struct mt_method methods[] = {
         .config = {.method = "simbal",
                    COMMON_FIELDS,
                    .coefficient = {[MT_TERM_Z] = 1e-5, [MT_TERM_SIMBAL] = 0.1}},
+    },
+    {
+        .name = "erc",
+        .summary = "balance; experts and router's rows coupled: each expert answers its own row most",
+        .source = "Expert-Router Coupling (2512.23447)",
+        .config = {.method = "erc",
+                   COMMON_FIELDS,
+                   .coefficient = {[MT_TERM_AUX] = 1e-2, [MT_TERM_ERC] = 1.0}},
+    },
+    {
+        .name = "intra-cross",
+        .summary = "balance, different activations within a layer, coherent choices across layers",
+        .source = "Synergistic Intra- and Cross-Layer Losses (2602.14159), as others report it",
+        .config = {.method = "intra-cross",
+                   COMMON_FIELDS,
+                   .coefficient = {[MT_TERM_AUX] = 1e-2, [MT_TERM_SP] = 2e-3, [MT_TERM_CP] = 1e-3}},
     },
     {
         .name = "paper",

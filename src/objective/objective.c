@@ -79,6 +79,10 @@ static enum mt_status check_record(const struct mt_objective *objective, const s
          "the router's weight (router_weight)"},
         {MT_NEEDS_ALL_OUTPUTS, mt_tensor_present(&record->all_outputs),
          "the outputs of all experts (all_outputs)"},
+        {MT_NEEDS_INNER_GRAM, mt_tensor_present(&record->inner_gram),
+         "the Gram matrices of the activations (inner_gram)"},
+        {MT_NEEDS_PROXIES, mt_tensor_present(&record->proxy_squares),
+         "what the experts make of the router's rows (proxy_squares)"},
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (parts[i].present || !mt_terms_need(&objective->config, parts[i].need)) continue;
@@ -93,6 +97,14 @@ static enum mt_status count_layer(struct mt_objective *objective, int layer, con
 {
     int64_t experts = objective->shape.experts;
     double *numbers = mt_objective_numbers(objective->device_statistics, objective, layer);
+    if (mt_tensor_present(&objective->rule_work)) {
+        const struct mt_selection_numbers measured = {
+            .numbers = numbers + experts + 1,
+            .work = mt_tensor_2d(objective->rule_work.data, objective->dtype, experts, record->tokens)};
+        enum mt_status status =
+            mt_selection_measure(objective->device, &objective->config, record, &measured);
+        if (status != MT_OK) return status;
+    }
     struct mt_slot_stats_forward_args args = {
         .expert = record->expert,
         .weight = record->weight,
@@ -142,6 +154,7 @@ static void report_loads(struct mt_objective *objective, int layer)
     struct mt_layer_report *report = &objective->layers[layer].report;
     int experts = objective->shape.experts;
     report->load = mt_objective_numbers(objective->statistics, objective, layer);
+    report->measured = report->load + experts + 1;
     struct mt_load_figures figures;
     mt_load_judge(report->load, experts, &figures);
     report->max_violation = figures.max_violation;
@@ -155,10 +168,14 @@ void mt_objective_set_reduction(struct mt_objective *objective,
     objective->reduction = reduction != NULL ? *reduction : (struct mt_objective_reduction){0};
 }
 
-/* The parts of a layer's numbers that are sums over tokens: loads and tokens first, then each term's. */
+/* The parts of a layer's numbers that are sums over tokens: those at the beginning, then each term's. */
 static struct mt_term_range additive_range(const struct mt_objective *objective, int part)
 {
-    if (part == 0) return (struct mt_term_range){.count = (size_t)objective->shape.experts + 1};
+    if (part == 0) {
+        size_t experts = (size_t)objective->shape.experts;
+        size_t measured = mt_selection_measures(&objective->config, objective->shape.experts);
+        return (struct mt_term_range){.count = experts + 1 + measured};
+    }
     enum mt_term term = (enum mt_term)(part - 1);
     if (!objective->active[term]) return (struct mt_term_range){0};
     const struct mt_term_kind *kind = mt_term_kind(term);
@@ -244,14 +261,18 @@ enum mt_status mt_objective_check_step(const struct mt_objective *objective,
     return MT_OK;
 }
 
-enum mt_status mt_objective_read(struct mt_objective *objective, const double *statistics)
+/* The statistics of all layers and processes. */
+static enum mt_status gather(struct mt_objective *objective, const double *statistics)
+{
+    size_t bytes = (size_t)objective->shape.layers * objective->stride * sizeof(double);
+    enum mt_status status = mt_device_download(objective->device, objective->statistics, statistics, bytes);
+    return status == MT_OK ? complete_statistics(objective) : status;
+}
+
+static void find_values(struct mt_objective *objective)
 {
     int layers = objective->shape.layers;
-    size_t bytes = (size_t)layers * objective->stride * sizeof(double);
-    enum mt_status status = mt_device_download(objective->device, objective->statistics, statistics, bytes);
-    if (status == MT_OK) status = complete_statistics(objective);
-    if (status != MT_OK) return status;
-    memset(objective->gradient, 0, bytes);
+    memset(objective->gradient, 0, (size_t)layers * objective->stride * sizeof(double));
     for (int layer = 0; layer < layers; layer++) {
         const double *numbers = mt_objective_numbers(objective->statistics, objective, layer);
         objective->layers[layer].tokens = numbers[objective->shape.experts];
@@ -260,15 +281,33 @@ enum mt_status mt_objective_read(struct mt_objective *objective, const double *s
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         if (objective->active[term]) mt_values_find(objective, (enum mt_term)term);
     }
-    return MT_OK;
+}
+
+enum mt_status mt_objective_read(struct mt_objective *objective, const double *statistics)
+{
+    enum mt_status status = gather(objective, statistics);
+    if (status == MT_OK) find_values(objective);
+    return status;
+}
+
+static void add_counts(struct mt_objective *objective)
+{
+    for (int layer = 0; layer < objective->shape.layers; layer++)
+        mt_aux_count(objective, layer, mt_objective_numbers(objective->statistics, objective, layer));
 }
 
 enum mt_status mt_objective_finish(struct mt_objective *objective, const struct mt_objective_step *step,
                                    double *total)
 {
     enum mt_status status = mt_objective_check_step(objective, step);
-    if (status == MT_OK) status = mt_objective_read(objective, objective->device_statistics);
+    if (status == MT_OK) status = gather(objective, objective->device_statistics);
     if (status != MT_OK) return status;
+    if (objective->counting) {
+        *total = 0.0;
+        add_counts(objective);
+        return MT_OK;
+    }
+    find_values(objective);
     int layers = objective->shape.layers;
     bool has_tokens = false;
     for (int layer = 0; layer < layers; layer++) {
@@ -358,9 +397,36 @@ const struct mt_layer_report *mt_objective_layer(const struct mt_objective *obje
     return &objective->layers[layer].report;
 }
 
+void mt_objective_count_begin(struct mt_objective *objective)
+{
+    size_t count = 0;
+    double *counts = mt_objective_counts(objective, &count);
+    if (count > 0) memset(counts, 0, count * sizeof *counts);
+    objective->counting = count > 0;
+}
+
+void mt_objective_count_end(struct mt_objective *objective)
+{
+    objective->counting = false;
+}
+
+double *mt_objective_counts(struct mt_objective *objective, size_t *count)
+{
+    size_t layers = (size_t)objective->shape.layers;
+    *count = objective->counts != NULL ? layers * ((size_t)objective->shape.experts + 1) : 0;
+    return objective->counts;
+}
+
 double *mt_objective_state(struct mt_objective *objective, size_t *count)
 {
     size_t layers = (size_t)objective->shape.layers;
-    *count = (sizeof *objective->state + layers * sizeof *objective->layer_state) / sizeof(double);
+    *count = (sizeof *objective->state + layers * sizeof *objective->layer_state) / sizeof(double) +
+             layers * mt_selection_memory(&objective->config, objective->shape.experts);
     return (double *)(void *)objective->state;
+}
+
+double *mt_objective_rule_memory(struct mt_objective *objective, int layer)
+{
+    size_t numbers = mt_selection_memory(&objective->config, objective->shape.experts);
+    return objective->rule_memory + (size_t)layer * numbers;
 }

@@ -85,8 +85,8 @@ struct mt_term_kind {
                        struct mt_slot_stats_forward_args *args);
     enum mt_status (*forward)(const struct mt_term_call *call);
     /* The value as products of a layer's numbers, which a device can make, too; returns how many, at most
-     * MT_TERM_PRODUCTS. Places are
-     * counted from the layer's first number. NULL, or 0: only the host makes it. */
+     * MT_TERM_PRODUCTS. Places are counted from the layer's first number. NULL, or 0: only the host makes it.
+     */
     int (*products)(const struct mt_objective *objective, struct mt_stat_product *products);
     /* On the host; NULL: the products. views[layers] */
     void (*value)(const struct mt_objective *objective, struct mt_term_view *views);
@@ -110,6 +110,11 @@ const struct mt_term_kind *mt_term_kind(enum mt_term term);
 
 /* True when a term that is switched on has this need. */
 bool mt_terms_need(const struct mt_objective_config *config, enum mt_term_needs need);
+
+/* Refuses terms that look beyond a single layer's scores, outputs and router: `who` does not have the rest.
+ */
+enum mt_status mt_terms_check_alone(struct mt_context *ctx, const struct mt_objective_config *config,
+                                    const char *who);
 
 /* For terms that see nothing but the weights of the chosen, where tokens have one expert each: a router that
  * normalises them is refused, with the `cure` and the term's key.
@@ -180,9 +185,9 @@ struct mt_objective {
     struct mt_objective_shape shape;
     enum mt_dtype dtype; // of scores and of what is made of them: f32; f64 for finite differences
 
-    bool active[MT_TERM_COUNT];              // evaluated: by its own coefficient, or because scales need it
-    size_t offset[MT_TERM_COUNT];            // of a term's numbers among a layer's
-    size_t stride;                           // numbers per layer: loads [n], tokens [1], then the terms'
+    bool active[MT_TERM_COUNT];   // evaluated: by its own coefficient, or because scales need it
+    size_t offset[MT_TERM_COUNT]; // of a term's numbers among a layer's
+    size_t stride; // numbers per layer: loads [n], tokens [1], what selection rules measure, then the terms'
     double *statistics;                      // host, [layers,stride]
     double *gradient;                        // host, [layers,stride]
     double *device_statistics;               // device, [layers,stride]: its own, or the caller's
@@ -198,8 +203,16 @@ struct mt_objective {
     struct mt_routing *records; // [layers], as forward was given them; NULL: no term looks at neighbours
     struct mt_term_view *views; // [layers]
     struct mt_objective_state *state;   // followed by
-    struct mt_layer_state *layer_state; // [layers]
+    struct mt_layer_state *layer_state; // [layers], followed by
+    double *rule_memory;                // [layers, mt_selection_memory]
 
+    double *counts; // [layers,n + 1]: slots and tokens of a whole step; NULL: no term asks for them
+    bool counting;  // a finish adds to them
+
+    struct mt_tensor rule_work;   // [n,N]: for selection rules that measure; absent if none does
+    struct mt_tensor sp_loss;     // [N], of one layer at a time
+    struct mt_tensor sp_coupling; // [N,k,k], for measuring
+    struct mt_tensor cp_product;  // [N], of one layer at a time
     struct mt_ortho_work ortho;
     struct mt_measure_work measure;
     struct mt_scale_work scale;
@@ -242,6 +255,9 @@ enum mt_status mt_objective_add_gradients(struct mt_objective *objective, int la
                                           struct mt_routing_gradient *gradient,
                                           const struct mt_tensor *drows);
 
+/* aux=global: adds the slots and tokens of a layer's numbers to those of the step (terms/aux.c). */
+void mt_aux_count(struct mt_objective *objective, int layer, const double *numbers);
+
 /* Loads, tokens and values of all layers from statistics on the device, which are waited for. */
 enum mt_status mt_objective_read(struct mt_objective *objective, const double *statistics);
 
@@ -249,7 +265,8 @@ enum mt_status mt_objective_read(struct mt_objective *objective, const double *s
 enum mt_status mt_objective_check_step(const struct mt_objective *objective,
                                        const struct mt_objective_step *step);
 
-/* A layer's numbers. They begin with the loads [n] and the number of tokens [1]. */
+/* A layer's numbers. They begin with the loads [n], the number of tokens [1] and what selection rules
+ * measure. */
 double *mt_objective_numbers(double *numbers, const struct mt_objective *objective, int layer);
 
 /* A term's part of a layer. */

@@ -70,6 +70,7 @@ struct mt_figure_head {
     const char *scale; // HEATMAP, GRID: figures of the page with the same name here share their colours
     bool from_zero;    // HEATMAP, GRID: the colours begin at 0
     const char *panel; // LINES, BARS, SCATTER: what a panel is of, "figure"; NULL: one chart
+    bool filtered;     // TABLE: rows can be chosen by their labels, columns by name; those of a page together
     const char *unit;  // of y, on the axis: "s", "B" become ms, MB and so on; NULL: none
 };
 

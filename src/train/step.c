@@ -61,20 +61,57 @@ static enum mt_status train_forward(struct mt_trainer *trainer, const struct mt_
     return status;
 }
 
+/* The micro-batch of this rank, with all that decides its random numbers. */
+static struct mt_round take_round(struct mt_trainer *trainer, const struct mt_step *step, size_t index,
+                                  double progress, struct mt_batch *batch)
+{
+    const struct mt_step_record *record = &trainer->record;
+    size_t micro_batch = index * (size_t)mt_comm_size(trainer->comm) + (size_t)mt_comm_rank(trainer->comm);
+    *batch = (struct mt_batch){.step = record->step * MICRO_BATCHES_MOST + micro_batch,
+                               .training = trainer->settings->noise,
+                               .measure = measures(trainer, record->step),
+                               .progress = progress,
+                               .step_labels = step->answer_tokens,
+                               .step_tokens = step->tokens};
+    struct mt_round round = mt_trainer_round(trainer, trainer->corpus.training, step, index, batch);
+    if (trainer->settings->statistics == MT_STATISTICS_GLOBAL) batch->shared_tokens = round.tokens;
+    return round;
+}
+
+/*
+ * Loads of the whole step, for a method that balances these: every micro-batch once through forward, with the
+ * noise it will have again. A step of one round is known without.
+ */
+static enum mt_status count_step(struct mt_trainer *trainer, const struct mt_step *step, double progress)
+{
+    struct mt_objective *objective = trainer->tensors.objective;
+    enum mt_status status = MT_OK;
+    bool shared = trainer->settings->statistics == MT_STATISTICS_GLOBAL;
+    if (objective == NULL || !mt_objective_counts_steps(&trainer->settings->objective)) return MT_OK;
+    bool known = step->micro_batches == 1 || (shared && mt_trainer_rounds(trainer, step) == 1);
+    mt_objective_count_begin(objective); // what the step before had is forgotten in any case
+    for (size_t i = 0; !known && i < mt_trainer_rounds(trainer, step) && status == MT_OK; i++) {
+        struct mt_batch batch;
+        struct mt_model_loss loss = {0};
+        struct mt_round round = take_round(trainer, step, i, progress, &batch);
+        batch.labels = NULL; // the head has no part in it
+        if (mt_trainer_takes_part(trainer, &round))
+            status = mt_trainer_fail_alone(trainer, mt_model_forward(trainer->model, &batch, &loss));
+    }
+    mt_objective_count_end(objective);
+    size_t count = 0;
+    double *counts = mt_objective_counts(objective, &count);
+    if (status == MT_OK && !shared && !known) mt_comm_sum_f64(trainer->comm, counts, count);
+    return status;
+}
+
 /* One micro-batch on every rank. */
 static enum mt_status train_round(struct mt_trainer *trainer, const struct mt_step *step, size_t index,
                                   double progress)
 {
     const struct mt_step_record *record = &trainer->record;
-    size_t micro_batch = index * (size_t)mt_comm_size(trainer->comm) + (size_t)mt_comm_rank(trainer->comm);
-    struct mt_batch batch = {.step = record->step * MICRO_BATCHES_MOST + micro_batch,
-                             .training = trainer->settings->noise,
-                             .measure = measures(trainer, record->step),
-                             .progress = progress,
-                             .step_labels = step->answer_tokens,
-                             .step_tokens = step->tokens};
-    struct mt_round round = mt_trainer_round(trainer, trainer->corpus.training, step, index, &batch);
-    if (trainer->settings->statistics == MT_STATISTICS_GLOBAL) batch.shared_tokens = round.tokens;
+    struct mt_batch batch;
+    struct mt_round round = take_round(trainer, step, index, progress, &batch);
     enum mt_status status = train_forward(trainer, step, &round, &batch);
     if (status != MT_OK) return status;
     mt_trainer_share_state(trainer, &round);
@@ -116,7 +153,14 @@ static enum mt_status move_biases(struct mt_trainer *trainer)
         enum mt_status status =
             mt_device_download(trainer->device, trainer->bias, layer->correction.data, bytes);
         if (status != MT_OK) return status;
-        mt_selection_after_step(&settings->objective, record->load, trainer->desc.experts, trainer->bias);
+        mt_selection_move(&settings->objective,
+                          &(struct mt_selection_step){
+                              .load = record->load,
+                              .measured = record->measured,
+                              .experts = trainer->desc.experts,
+                              .memory = mt_objective_rule_memory(trainer->tensors.objective, (int)i),
+                              .bias = trainer->bias,
+                          });
         status = mt_device_upload(trainer->device, layer->correction.data, trainer->bias, bytes);
         if (status != MT_OK) return status;
     }
@@ -169,6 +213,7 @@ static enum mt_status compute(struct mt_trainer *trainer, const struct mt_step *
     enum mt_status status = mt_params_zero_gradients(trainer->tensors.params);
     mt_watch_begin(trainer->watch);
     status = mt_trainer_fail_alone(trainer, status);
+    if (status == MT_OK) status = count_step(trainer, step, share);
     for (size_t i = 0; status == MT_OK && i < mt_trainer_rounds(trainer, step); i++)
         status = train_round(trainer, step, i, share);
     if (status == MT_OK) status = join_step(trainer);

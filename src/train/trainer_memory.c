@@ -94,7 +94,6 @@ static void advise(const struct mt_trainer *trainer, const struct mt_fit_sizes *
     const struct mt_train_settings *s = trainer->settings;
     bool begun = trainer->numbers.step > 0;
     char word[96];
-    struct mt_key key;
     text[0] = '\0';
     if (sizes->recompute != MT_RECOMPUTE_FULL) add(text, "recompute: full");
     if (s->activations == MT_ACTIVATIONS_F32 ||
@@ -108,7 +107,12 @@ static void advise(const struct mt_trainer *trainer, const struct mt_fit_sizes *
     if (!begun && s->train == MT_TRAIN_LORA && s->adapter == NULL) add(text, word);
     if (!begun && s->train == MT_TRAIN_FULL) add(text, "train: lora");
     if (!begun && s->adapter == NULL) add(text, "fewer targets");
-    if (!begun && mt_key_find(&mt_train_keys, "quantize.format", &key)) add(text, "quantize.format");
+    const struct mt_quantise_options *quantise = &trainer->selection.quantise;
+    const struct mt_hf_config *config = trainer->desc.config;
+    bool published = config != NULL && config->quant.method != MT_HF_QUANT_NONE;
+    if (!begun && !quantise->on && !published) add(text, "quantize.format");
+    if (!begun && quantise->on && quantise->format != MT_QUANTISED_NF4) add(text, "quantize.format: nf4");
+    if (!begun && quantise->on && !quantise->part[MT_PART_ATTENTION]) add(text, "more quantize.parts");
     add(text, trainer->memory.bound.given ? "a higher memory.limit" : "a device with more memory");
 }
 

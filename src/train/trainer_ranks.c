@@ -292,6 +292,9 @@ void mt_trainer_share_state(struct mt_trainer *trainer, const struct mt_round *r
     size_t count = 0;
     if (is_alone(trainer) || trainer->tensors.objective == NULL || has_global_terms(trainer)) return;
     double *state = mt_objective_state(trainer->tensors.objective, &count);
+    // What selection rules keep comes last, and is everybody's already.
+    count -= (size_t)trainer->moe_layers *
+             mt_selection_memory(&trainer->settings->objective, trainer->desc.experts);
     for (size_t i = 0; round->idle && i < count; i++) state[i] = 0.0;
     mt_comm_sum_f64(trainer->comm, state, count);
     for (size_t i = 0; i < count; i++) state[i] /= (double)round->count;

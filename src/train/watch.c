@@ -27,6 +27,7 @@ struct numbers {
     size_t row_squares; // [1]
     size_t rows;        // [1] unmasked tokens
     size_t sent;        // [1] rows that went to another rank; made on the host
+    size_t measured;    // [mt_selection_measures]: of the objective's reports
     size_t stride;
 };
 
@@ -67,7 +68,7 @@ struct mt_watch {
 
 // ------------------------------------------------------------------ creation
 
-static struct numbers place_numbers(int experts)
+static struct numbers place_numbers(int experts, size_t measured)
 {
     size_t n = (size_t)experts;
     return (struct numbers){.load = 0,
@@ -78,7 +79,8 @@ static struct numbers place_numbers(int experts)
                             .row_squares = 5 * n,
                             .rows = 5 * n + 1,
                             .sent = 5 * n + 2,
-                            .stride = 5 * n + 3};
+                            .measured = 5 * n + 3,
+                            .stride = 5 * n + 3 + measured};
 }
 
 static enum mt_status check_options(struct mt_context *ctx, const struct mt_watch_options *options)
@@ -103,15 +105,14 @@ static void *take(unsigned char *base, size_t *used, size_t count, size_t size)
 }
 
 /* Lays the watch out behind itself; returns the bytes it takes. */
-static size_t lay_out(struct mt_watch *watch, unsigned char *base, size_t layers, int experts)
+static size_t lay_out(struct mt_watch *watch, unsigned char *base, size_t layers, int experts, size_t stride)
 {
-    struct numbers at = place_numbers(experts);
     struct mt_watch counted = {0};
     struct mt_watch *w = watch != NULL ? watch : &counted;
     size_t used = 0;
     (void)take(base, &used, 1, sizeof *w);
-    w->fetched = take(base, &used, layers * at.stride, sizeof *w->fetched);
-    w->step = take(base, &used, layers * at.stride, sizeof *w->step);
+    w->fetched = take(base, &used, layers * stride, sizeof *w->fetched);
+    w->step = take(base, &used, layers * stride, sizeof *w->step);
     w->running = take(base, &used, layers * (size_t)experts, sizeof *w->running);
     w->terms = take(base, &used, layers * MT_TERM_COUNT, sizeof *w->terms);
     w->shared = take(base, &used, layers * MT_TERM_COUNT * TERM_NUMBERS + 2, sizeof *w->shared);
@@ -156,7 +157,10 @@ enum mt_status mt_watch_create(struct mt_device *device, const struct mt_watch_o
     *watch = NULL;
     enum mt_status status = check_options(ctx, options);
     if (status != MT_OK) return status;
-    size_t bytes = lay_out(NULL, NULL, options->layer_count, options->experts);
+    size_t measured =
+        options->objective != NULL ? mt_selection_measures(options->objective, options->experts) : 0;
+    struct numbers at = place_numbers(options->experts, measured);
+    size_t bytes = lay_out(NULL, NULL, options->layer_count, options->experts, at.stride);
     void *memory = NULL;
     status = mt_allocate_array(ctx, 1, bytes, &memory);
     if (status != MT_OK) return status;
@@ -167,9 +171,9 @@ enum mt_status mt_watch_create(struct mt_device *device, const struct mt_watch_o
                               .experts = options->experts,
                               .slots = options->slots,
                               .tokens = options->tokens,
-                              .at = place_numbers(options->experts),
+                              .at = at,
                               .bytes = bytes};
-    (void)lay_out(made, memory, made->layers, made->experts);
+    (void)lay_out(made, memory, made->layers, made->experts, at.stride);
     for (size_t l = 0; l < made->layers; l++) made->records[l].layer = options->layers[l];
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         made->on[term] = options->objective != NULL && mt_term_is_on(options->objective, (enum mt_term)term);
@@ -356,7 +360,11 @@ enum mt_status mt_watch_records(struct mt_watch *watch, const struct mt_routing 
     for (size_t l = 0; l < watch->layers; l++) {
         const struct mt_layer_report *report = loads ? NULL : mt_objective_layer(objective, (int)l);
         add_numbers(watch, l, report != NULL ? report->load : NULL, look->variances);
-        if (report != NULL) add_terms(watch, l, report, share);
+        if (report == NULL) continue;
+        add_terms(watch, l, report, share);
+        double *step = watch->step + l * watch->at.stride;
+        for (size_t i = watch->at.measured; i < watch->at.stride; i++)
+            step[i] += report->measured[i - watch->at.measured];
     }
     watch->micro_batches++;
     if (look->variances) watch->varied++;
@@ -404,8 +412,9 @@ static size_t pack_terms(struct mt_watch *watch, bool back)
 static void forget_reports(struct mt_watch *watch)
 {
     for (size_t l = 0; l < watch->layers; l++) {
-        double *load = watch->step + l * watch->at.stride + watch->at.load;
-        memset(load, 0, (size_t)watch->experts * sizeof *load);
+        double *step = watch->step + l * watch->at.stride;
+        memset(step + watch->at.load, 0, (size_t)watch->experts * sizeof *step);
+        memset(step + watch->at.measured, 0, (watch->at.stride - watch->at.measured) * sizeof *step);
     }
     for (size_t i = 0; i < watch->layers * MT_TERM_COUNT; i++) {
         watch->terms[i].loss = 0.0;
@@ -485,9 +494,9 @@ static void fill_terms(const struct mt_watch *watch, size_t layer, struct mt_lay
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         const struct term_sums *sums = &watch->terms[layer * MT_TERM_COUNT + (size_t)term];
         bool known = watch->on[term] && watch->shares > 0.0;
-        // Gradients in the router's own weight add up in one place; those in logits and outputs lie side by
-        // side.
-        bool one_place = mt_term_info((enum mt_term)term)->path == MT_PATH_ROUTER_WEIGHT;
+        // Gradients in weights add up in one place; those in logits and outputs lie side by side.
+        enum mt_term_path path = mt_term_info((enum mt_term)term)->path;
+        bool one_place = path == MT_PATH_ROUTER_WEIGHT || path == MT_PATH_GATES;
         double norm = one_place ? sums->gradient : sqrt(sums->gradient_squares);
         record->loss[term] = known ? sums->loss / watch->shares : NAN;
         record->weight[term] = known ? sums->weight / watch->shares : NAN;
@@ -501,6 +510,7 @@ static void fill_layer(struct mt_watch *watch, size_t layer)
     struct mt_load_figures step;
     struct mt_load_figures running;
     record->load = watch->step + layer * watch->at.stride + watch->at.load;
+    record->measured = watch->step + layer * watch->at.stride + watch->at.measured;
     mt_load_judge(record->load, watch->experts, &step);
     mt_load_judge(watch->running + layer * (size_t)watch->experts, watch->experts, &running);
     record->max_violation = step.max_violation;

@@ -3,9 +3,11 @@
 #include <string.h>
 
 #include "analysis/affinity.h"
+#include "analysis/coupling.h"
 #include "analysis/curves.h"
 #include "analysis/drift.h"
 #include "analysis/eigen.h"
+#include "analysis/paths.h"
 #include "analysis/pca.h"
 #include "analysis/variance.h"
 #include "base/rng.h"
@@ -28,6 +30,7 @@ static void test_load_by_hand(void **state)
     mt_load_judge(load, 4, &figures);
     near(figures.max_violation, 2.0);
     near(figures.max_violation_code, 2.0);
+    near(figures.min, 0.0);
     near(figures.entropy, -(0.75 * log(0.75) + 2.0 * 0.125 * log(0.125)));
     // Differences of pairs: 5 5 6 0 1 1 = 18, over n Σc = 32.
     near(mt_load_gini(load, 4), 18.0 / 32.0);
@@ -36,6 +39,60 @@ static void test_load_by_hand(void **state)
     mt_load_judge(idle, 4, &figures);
     near(figures.max_violation, 0.75 / 2.25);
     near(figures.max_violation_code, 1.0);
+}
+
+static void test_paths_by_hand(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_path_figures figures;
+    mt_context_init(&ctx, NULL);
+    // First choices 0 0 1 1, then 2 2 2 3: pairs (0,2) twice, (1,2), (1,3). Second choices do not count.
+    const uint16_t before[] = {0, 9, 0, 8, 1, 7, 1, 6};
+    const uint16_t here[] = {2, 0, 2, 1, 2, 0, 3, 1};
+    assert_int_equal(mt_paths(&ctx, before, here, 4, 2, 10, &figures), MT_OK);
+    near(figures.entropy, 0.5 * log(2.0) + 2.0 * 0.25 * log(4.0));
+    near(figures.information,
+         0.5 * log(0.5 / (0.5 * 0.75)) + 0.25 * log(0.25 / (0.5 * 0.75)) + 0.25 * log(0.25 / (0.5 * 0.25)));
+    // Every pair once: independent. The same expert again: all that there is to know.
+    const uint16_t one[] = {0, 0, 1, 1};
+    const uint16_t other[] = {0, 1, 0, 1};
+    assert_int_equal(mt_paths(&ctx, one, other, 4, 1, 2, &figures), MT_OK);
+    near(figures.entropy, log(4.0));
+    near(figures.information, 0.0);
+    assert_int_equal(mt_paths(&ctx, one, one, 4, 1, 2, &figures), MT_OK);
+    near(figures.entropy, log(2.0));
+    near(figures.information, log(2.0));
+    assert_int_equal(mt_paths(&ctx, one, one, 0, 1, 2, &figures), MT_OK);
+    assert_true(isnan(figures.entropy) && isnan(figures.information));
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
+static void test_coupling_by_hand(void **state)
+{
+    (void)state;
+    struct mt_coupling_figures figures;
+    // Rows (1, 0), (0, 2), (-3, 0): cos 0, -1, 0.
+    const float gram[] = {1.0f, 0.0f, -3.0f, 0.0f, 4.0f, 0.0f, -3.0f, 0.0f, 9.0f};
+    mt_coupling_rows(gram, 3, &figures);
+    near(figures.row_cos, -1.0 / 3.0);
+    near(figures.row_abs_cos, 1.0 / 3.0);
+    // Only expert 0 has the largest of its row and of its column: 2 is beaten in its column, 1 in its row.
+    const double norms[] = {5.0, 1.0, 2.0, 4.0, 3.0, 1.0, 0.0, 2.0, 1.0};
+    mt_coupling_norms(norms, 3, &figures);
+    near(figures.diagonal, 1.0 / 3.0);
+    near(figures.dominance, (9.0 / 3.0) / (10.0 / 6.0));
+    // Alike in everything: nobody is the largest, nothing dominates.
+    const double alike[] = {2.0, 2.0, 2.0, 2.0};
+    mt_coupling_norms(alike, 2, &figures);
+    near(figures.diagonal, 0.0);
+    near(figures.dominance, 1.0);
+    const float dead[] = {0.0f, 0.0f, 0.0f, 1.0f};
+    mt_coupling_rows(dead, 2, &figures);
+    near(figures.row_abs_cos, 0.0);
+    mt_coupling_rows(dead, 1, &figures);
+    mt_coupling_norms(alike, 1, &figures);
+    assert_true(isnan(figures.row_cos) && isnan(figures.dominance));
 }
 
 static void test_load_degenerate(void **state)
@@ -54,6 +111,7 @@ static void test_load_degenerate(void **state)
     const double even[] = {5.0, 5.0, 5.0};
     mt_load_judge(even, 3, &figures);
     near(figures.max_violation_code, 0.0);
+    near(figures.min, 1.0);
     near(figures.entropy, log(3.0));
     near(mt_load_gini(even, 3), 0.0);
 }
@@ -258,6 +316,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_load_by_hand),     cmocka_unit_test(test_load_degenerate),
+        cmocka_unit_test(test_paths_by_hand),    cmocka_unit_test(test_coupling_by_hand),
         cmocka_unit_test(test_variance_by_hand), cmocka_unit_test(test_variance_without_tokens),
         cmocka_unit_test(test_affinity),         cmocka_unit_test(test_drift),
         cmocka_unit_test(test_curves),           cmocka_unit_test(test_eigen),

@@ -57,6 +57,44 @@ holds moved '0 <= d["drift"]["by_domain"]["sums"]["mean"]["sets_changed"] <= 1'
 expect 0 "layer 1" analyze --model "$model" --base "$model" $data --out "$place/same" --layers
 holds same 'all(v == 0 for v in d["drift"]["overall"]["mean"].values())'
 
+# A model beside itself, read otherwise: as many tokens and slots keep their experts as two runs of forward say.
+printf 'Some words of another kind, number 7, and what they say of it all, and more of them.\n' >"$place/one.txt"
+expect 0 "same experts %" analyze --model "$model" --quantize nf4 --against none --data "$place/one.txt" --out "$place/nf4" --layers
+ids=420,$("$metier" tokenize "$model" --file "$place/one.txt" 2>/dev/null | sed '$d' | tr '\n' ',')421
+for how in none nf4; do
+    "$metier" forward "$model" --ids "$ids" --quantize $how --out "$place/$how.st" >/dev/null 2>&1 || fail "forward $how"
+done
+python3 - "$place" <<'END'
+import json, struct, sys
+place = sys.argv[1]
+def experts(name):
+    data = open(f"{place}/{name}.st", "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    found = []
+    for layer in (0, 1):
+        tensor = header[f"experts.{layer}"]
+        begin, end = tensor["data_offsets"]
+        tokens, slots = tensor["shape"]
+        numbers = struct.unpack(f"<{tokens * slots}{'i' if tensor['dtype'] == 'I32' else 'q'}", data[8 + size + begin:8 + size + end])
+        found.append([set(numbers[i * slots:(i + 1) * slots]) for i in range(tokens)])
+    return found
+drift = json.load(open(f"{place}/nf4/analysis.json"))["drift"]["overall"]["layers"]
+for layer, (now, then) in enumerate(zip(experts("nf4"), experts("none"))):
+    sets = sum(a != b for a, b in zip(now, then)) / len(now)
+    slots = sum(len(a - b) for a, b in zip(now, then)) / (2 * len(now))
+    assert drift[layer]["tokens"] == len(now) and abs(drift[layer]["sets_changed"] - sets) < 1e-12, (drift[layer], sets)
+    assert abs(drift[layer]["slots_changed"] - slots) < 1e-12, (drift[layer], slots)
+assert drift[1]["sets_changed"] > 0, "nf4 changes nothing: the case shows nothing"
+END
+result $? "routing beside weights as stored: not as forward says"
+holds nf4 'd["quantize"] == "nf4,routed_experts" and d["against"] == "none" and d["drift"]["overall"]["mean"]["router_change"] == 0'
+# shellcheck disable=SC2086
+expect 0 "beside" analyze --model "$model" --adapter "$place/run/adapter" --against none $data --out "$place/itself"
+holds itself 'all(v == 0 for v in d["drift"]["overall"]["mean"].values())'
+expect 2 "--base means nothing with --against" analyze --model "$model" --against none --base "$model" --data "$place/one.txt" --out "$place/o"
+expect 2 "'q4' is no format" analyze --model "$model" --against q4 --data "$place/one.txt" --out "$place/o"
+
 # The same numbers whatever the threads; a sample states its error; tokens are a limit.
 # shellcheck disable=SC2086
 "$metier" analyze --model "$model" $data --json --threads 1 >"$place/one.json" 2>/dev/null

@@ -98,6 +98,27 @@ expect 2 "there is no method 'pepper'" compare "$place/compare.yaml" "methods=[a
     result $? "a first comparison speaks of cells before"
     expect 0 "of 4 cells, 2 trained and measured now, 2 before" compare "$place/compare.yaml" out="$place/more" $js --quiet
 
+    # Three programs at the same time, a share each; then everything is there.
+    for share in 1 2 3; do
+        "$metier" compare "$place/compare.yaml" out="$place/shares" --share $share/3 $js --quiet >"$place/share$share" 2>&1 &
+    done
+    wait
+    for share in 1 2 3; do
+        grep -q "^written: $place/shares/compare.json" "$place/share$share"
+        result $? "share $share of 3: $(tail -n 3 "$place/share$share")"
+    done
+    expect 0 "of 4 cells, 0 trained and measured now, 4 before" compare "$place/compare.yaml" out="$place/shares" $js --quiet
+    same whole shares
+    expect 0 "$place/figures/report.html" compare "$place/compare.yaml" out="$place/figures" keep=figures $js --quiet
+    same whole figures
+    [ -z "$(find "$place/figures" -name '*.safetensors')" ] && [ -n "$(find "$place/whole" -name '*.safetensors')" ]
+    result $? "keep=figures keeps runs, or keep=runs does not"
+    expect 0 "1 cell is for other shares to do, not there yet" compare "$place/compare.yaml" out="$place/halves" "seeds=[1]" \
+        --share 1/2 $js --quiet
+    for share in 0/2 3/2 1 1/ 1/x -1/2 '1/2 '; do
+        expect 2 "it is I/N, the I-th of N shares" compare "$place/compare.yaml" --share "$share" $js
+    done
+
     # Rows that cannot be used are named, with and without --quiet.
     { cat "$place/data.jsonl"; printf 'not json\n'; } >"$place/torn.jsonl"
     torn="domains=[{name: sums, train: $place/torn.jsonl, test: $place/test.jsonl}]"

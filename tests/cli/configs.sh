@@ -154,7 +154,7 @@ END
 # shellcheck disable=SC2086 # words
 expect 2 "--threshold is 0, expected more than 0 and at most 1" analyze $analyze --select-experts token --out x.json --threshold 0
 # shellcheck disable=SC2086 # words
-expect 2 "--select-experts is 'gates', expected gate, token or sieve" analyze $analyze --select-experts gates --out x.json
+expect 2 "--select-experts is 'gates', expected gate, token, sieve or least" analyze $analyze --select-experts gates --out x.json
 # shellcheck disable=SC2086 # words
 expect 2 "--threshold means nothing without --select-experts" analyze $analyze --out seen --threshold 0.2
 

@@ -79,7 +79,7 @@ shorter() {
 
 # Verbs in the order in which one has what the next reads.
 verbs="help synth recipe init inspect plan tokenize objective devices train adapter merge forward generate chat analyze eval review judge
-    report compare sandbox"
+    compare report sandbox"
 for verb in $("$metier" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
     [[ " $(echo $verbs) " == *" $verb "* ]]
     result $? "the examples of $verb are not tried"

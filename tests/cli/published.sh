@@ -25,6 +25,21 @@ for format in fp8 nf4 mxfp4; do
     grep -q "format .*matrices" "$place/text"
     result $? "inspect does not say the format"
 done
+# Random weights written in codes are those that floats of the same seed are quantised to.
+"$metier" init --config "$place/config.json" --seed 3 --dtype bf16 --out "$place/drawn" >/dev/null 2>&1 || fail init
+for format in fp8 nf4 nf4,single mxfp4; do
+    expect 0 "parameters" init --config "$place/config.json" --seed 3 --dtype bf16 --quantize $format,routed_experts,attention --out "$place/drawn-$format"
+    expect 0 "" forward "$place/drawn-$format" --ids 5,17,3 --out "$place/$format.st"
+    expect 0 "" forward "$place/drawn" --quantize $format,routed_experts,attention --ids 5,17,3 --out "$place/floats.st"
+    same $format.st floats.st
+    expect 0 "expected tensors are there, and no others" inspect "$place/drawn-$format"
+done
+expect 2 "no folder is written in int8" init --config "$place/config.json" --quantize int8 --out "$place/x"
+expect 2 "has a quantization_config of its own" init --config "$place/drawn-nf4/config.json" --quantize nf4 --out "$place/x"
+expect 2 "'q4' is no format" init --config "$place/config.json" --quantize q4 --out "$place/x"
+[ ! -e "$place/x" ]
+result $? "init leaves a folder after a refusal"
+
 expect 0 "" train "$config" out="$place/int8" quantize.format=int8 --quiet
 expect 2 "trained on weights in int8, which no folder is written in" merge "$base" --adapter "$place/int8/adapter" --out "$place/x" --requantise
 expect 0 "tolerance" merge "$base" --adapter "$place/int8/adapter" --out "$place/int8-floats" --verify
@@ -38,8 +53,26 @@ for format in fp8 nf4 mxfp4; do
     expect 0 "" forward "$model" --ids 5,17,3
     expect 0 "" generate "$model" --prompt '3 plus 3 is' --max-new 4
     expect 0 "" eval gsm8k --data "$samples" --model "$model" --limit 2 --max-new 4 --out "$place/$format-eval"
+    printf '3 plus 3 is\n' | "$metier" chat "$model" --template plain --max-new 4 >"$place/text" 2>&1
+    result $? "chat with $format: $(tail -n 1 "$place/text")"
+    expect 0 "same experts %" analyze --model "$model" --against none --data "$place/data.jsonl" --tokens 200 --out "$place/$format-seen"
+    expect 0 "MaxVio" analyze --model "$model" --base "$base" --data "$place/data.jsonl" --tokens 200 --out "$place/$format-beside"
+    cat >"$place/compare.yaml" <<END
+model: $model
+out: $place/$format-compare
+methods: [none, aux]
+seeds: [1]
+device: cpu
+domains: [{name: sums, train: $place/data.jsonl, test: $place/data.jsonl}]
+tasks: [gsm8k]
+evaluation: {data: $samples, limit: 2, max_tokens: 4}
+training: {steps: 2, data.max_length: 32, batch: {examples: 4, tokens: 64}, lora: {rank: 2, alpha: 4}}
+analysis.sample: 64
+END
+    expect 0 "trained on sums" compare "$place/compare.yaml" --quiet
     expect 0 "$format" plan "$model" --ranks 2
     expect 0 "" train "$config" model="$model" out="$place/dry" --dry-run
+    expect 1 "fewer targets, a higher" train "$config" model="$model" out="$place/no" memory.limit=1MB
     expect 0 "" train "$config" model="$model" out="$place/$format-on" --quiet
     expect 0 "" train "$config" model="$model" out="$place/$format-threads" recompute=full --threads 3 --quiet
     same $format-on/$weights $format-threads/$weights

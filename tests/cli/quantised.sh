@@ -73,6 +73,11 @@ expect 0 "" adapter "$run" --model "$model" --layout per-expert --out "$place/re
 expect 0 "" forward "$model" --adapter "$place/rewritten" --ids 1,2,3,4,5,6 --out "$place/again.st"
 same own.st again.st
 
+# What helps a run that does not fit is not what it has already.
+expect 1 "fewer targets, quantize.format, a higher" train "$config" out="$place/no" memory.limit=1MB
+expect 1 "fewer targets, quantize.format: nf4, more quantize.parts, a higher" train "$config" out="$place/no" memory.limit=1MB quantize.format=fp8
+expect 1 "fewer targets, a higher" train "$config" out="$place/no" memory.limit=1MB quantize.format=nf4 'quantize.parts=[routed_experts,attention]'
+
 # What cannot be.
 expect 2 "is trained itself, and would be quantised" train "$config" out="$place/no" train=full quantize.format=nf4
 expect 2 "only nf4's scales are quantised" train "$config" out="$place/no" quantize.format=fp8 quantize.double=false

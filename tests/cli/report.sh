@@ -84,4 +84,32 @@ refused 'libjs-chart.js' "$folder/a" --out "$folder/x.html" --chart-js "$folder/
 printf '</script>' >"$folder/bad.js"
 refused 'cannot stand in a page' "$folder/a" --out "$folder/x.html" --chart-js "$folder/bad.js"
 [ ! -e "$folder/x.html" ] || fail "a refused page was written"
+
+# A leaderboard of two comparisons: names are text, whatever they hold; what is no comparison is refused.
+# board FILE METHOD BASE: a comparison of one method with two seeds.
+board() {
+    mkdir -p "$folder/${1%/*}"
+    printf '{"cells": [' >"$folder/$1"
+    for seed in 1 2; do
+        [ $seed -eq 1 ] || printf ', ' >>"$folder/$1"
+        printf '{"model": "%s", "method": "%s", "domain": "math", "seed": %d, "known": true, "figures": {"accuracy": 0.%d, "loss": 1}, "times": {"seconds_per_step": 0.5}}' \
+            "$3" "$2" $seed $((4 + seed)) >>"$folder/$1"
+    done
+    printf ']}' >>"$folder/$1"
+}
+board one/compare.json aux '<script>alert(1)</script>'
+board two/compare.json '<img src=x onerror=alert(2)>' small
+(cd "$folder" && "$metier" report one two/compare.json --out board.html --chart-js chart.js --markdown board.md >out) ||
+    fail "a leaderboard"
+grep -q 'alert(1)' "$folder/board.html" || fail "a base is missing in the leaderboard"
+grep -q '<script>alert\|<img' "$folder/board.html" && fail "names are not escaped"
+grep -q '&lt;img src=x onerror=alert(2)&gt;' "$folder/board.html" || fail "a method is missing in the leaderboard"
+[ "$(grep -c 'data-filtered>' "$folder/board.html")" -eq 2 ] || fail "tables to filter: answers, cost"
+grep -q '55.0[*]* ± 63.5 |' "$folder/board.md" || fail "55 ± 12.7062 · 5 in the leaderboard"
+refused 'given twice' "$folder/one" "$folder/one/compare.json" --out "$folder/x.html"
+refused 'is no comparison, and others are' "$folder/one" "$folder/a" --out "$folder/x.html"
+refused 'is no compare.json' "$folder/data/training-loss.json" --out "$folder/x.html"
+board three/compare.json 7 '", "known": 3, "x": "'
+refused 'known' "$folder/three" --out "$folder/x.html"
+[ ! -e "$folder/x.html" ] || fail "a refused leaderboard was written"
 exit $failed

@@ -162,6 +162,8 @@ static void mistakes_are_named(void **state)
         {"grid: {beta: [1]}\n", "a grid needs grid.method"},
         {"model: m\nout: o\nmethods: [aux]\ndomains: [math]\nreference: none\n",
          "reference is 'none', which is none of the methods"},
+        {"model: m\nout: o\nmethods: [aux]\ndomains: [math]\nranks: each\nanalysis.agreement: true\n",
+         "analysis.agreement is not measured with ranks: each"},
         {"problems: {difficulty: 6}\n", "t:1: problems.difficulty is 6, expected 1 to 5"},
         {"others: [{name: law, train: a, test: b}]\n", "a domain of others has no key 'train'"},
         {"lora.alpha: 3\n", "t:1: there is no key 'lora.alpha'; keys of metier train belong under training"},

@@ -18,6 +18,7 @@ struct bench {
     struct mt_compare_settings settings;
     struct mt_comparison_options options;
     struct mt_comparison comparison;
+    const char *word; // over the text; NULL: none
     bool interrupted;
     int signal;
 };
@@ -43,8 +44,9 @@ static enum mt_status bench_open(struct bench *bench, const struct workplace *pl
     mt_arena_init(&bench->arena, &bench->ctx, 4096);
     bench->comparison = (struct mt_comparison){0};
     bench->options.templates = templates();
-    enum mt_status status = mt_compare_settings_parse(&bench->ctx, "bench", text, (size_t)length, NULL, 0,
-                                                      &bench->arena, &bench->settings);
+    enum mt_status status =
+        mt_compare_settings_parse(&bench->ctx, "bench", text, (size_t)length, &bench->word,
+                                  bench->word != NULL ? 1 : 0, &bench->arena, &bench->settings);
     if (status != MT_OK) return status;
     return mt_comparison_open(&bench->ctx, &bench->settings, &bench->options, &bench->comparison);
 }
@@ -146,6 +148,86 @@ static void going_on_changes_no_byte(void **state)
     same_but_times(place, "all/compare.json", "parts/compare.json");
 }
 
+/* Problems asked on the way change nothing; with nothing taken away, and after the last step, they are asked
+ * the same model. */
+static void probes_are_of_the_same_cell(void **state)
+{
+    const struct workplace *place = *state;
+    static struct bench bench, whole;
+    static const char methods[] = "[aux, metier]\nprune: [0, 1, 2]\nevaluate_at: [0, 2, 4]";
+    bench = (struct bench){.options = {.stop_after = 3}};
+    run(&bench, place, "probes", methods);
+    assert_true(bench.interrupted);
+    bench_close(&bench);
+    bench = (struct bench){0};
+    run(&bench, place, "probes", methods);
+    whole = (struct bench){0};
+    run(&whole, place, "all", "[aux, metier]");
+    for (size_t i = 0; i < 4; i++) {
+        const struct mt_cell_result *result = &bench.comparison.cell[i].result;
+        assert_true(result->loss[0] == whole.comparison.cell[i].result.loss[0]);
+        assert_true(result->figure[MT_COMPARE_ROUTER_COS] ==
+                    whole.comparison.cell[i].result.figure[MT_COMPARE_ROUTER_COS]);
+        assert_true(result->pruned[0].loss == result->loss[0]);
+        assert_true(result->pruned[0].accuracy == result->accuracy[0]);
+        assert_true(result->pruned[1].loss != result->loss[0] && result->pruned[1].loss > 0.0);
+        assert_true(result->at[2].loss == result->loss[0]);
+        assert_true(result->at[0].loss != result->at[1].loss && result->at[1].loss != result->at[2].loss);
+        // Of LoRA, which starts with nothing, all cells begin alike.
+        assert_true(result->at[0].loss == bench.comparison.cell[0].result.at[0].loss);
+    }
+    struct mt_page page;
+    mt_page_init(&page, &bench.ctx, "t");
+    must(&bench, mt_comparison_page(&bench.comparison, &page));
+    mt_page_free(&page);
+    bench_close(&bench);
+    bench_close(&whole);
+    assert_int_equal(bench.ctx.live_bytes, 0);
+    // Too much of either is refused before anything is trained, or named by the cell.
+    bench = (struct bench){0};
+    mt_context_init(&bench.ctx, NULL);
+    assert_int_equal(bench_open(&bench, place, "new", "[aux]\nevaluate_at: [2, 5]"), MT_ERR_USAGE);
+    assert_non_null(strstr(bench.ctx.message, "evaluate_at has 5, and training 4 steps"));
+    bench_close(&bench);
+    assert_int_equal(bench_open(&bench, place, "new", "[aux]\nprune: [4, 2]"), MT_ERR_USAGE);
+    assert_non_null(strstr(bench.ctx.message, "expected rising numbers"));
+    bench_close(&bench);
+    bench = (struct bench){0};
+    mt_context_init(&bench.ctx, NULL);
+    must(&bench, bench_open(&bench, place, "new", "[aux]\nprune: [1000]"));
+    assert_int_equal(mt_comparison_run(&bench.comparison, &bench.options, &bench.interrupted, &bench.signal),
+                     MT_ERR_USAGE);
+    assert_non_null(strstr(bench.ctx.message, "prune has 1000"));
+    bench_close(&bench);
+}
+
+/* Of quantised cells it is measured which tokens keep their experts, where that is asked for. */
+static void agreement_is_measured(void **state)
+{
+    const struct workplace *place = *state;
+    static struct bench bench;
+    bench = (struct bench){.word = "analysis.agreement=true"};
+    run(&bench, place, "agreement",
+        "[aux, {name: fp8, method: aux, quantize.format: fp8}, {name: nf4, method: aux, quantize.format: "
+        "nf4}]");
+    assert_int_equal(bench.comparison.cells, 6);
+    for (size_t i = 0; i < bench.comparison.cells; i++) {
+        const struct mt_cell *cell = &bench.comparison.cell[i];
+        double sets = cell->result.figure[MT_COMPARE_SAME_EXPERTS];
+        double slots = cell->result.figure[MT_COMPARE_SAME_SLOTS];
+        assert_true(cell->result.known);
+        if (cell->method == 0) {
+            assert_true(isnan(sets) && isnan(slots));
+            continue;
+        }
+        // Of a token that does not keep its set at least one slot is another's, and not all need be.
+        assert_true(sets > 0.5 && slots >= sets && slots <= 1.0);
+        assert_true(cell->method == 1 || (sets < 1.0 && slots < 1.0));
+    }
+    bench_close(&bench);
+    assert_int_equal(bench.ctx.live_bytes, 0);
+}
+
 static void other_settings_are_noticed(void **state)
 {
     const struct workplace *place = *state;
@@ -240,7 +322,7 @@ static void memory_may_run_out(void **state)
 
 static int clean(void **state)
 {
-    static const char *const folders[] = {"all", "parts", "broken", "new"};
+    static const char *const folders[] = {"all", "parts", "broken", "new", "probes"};
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) training_bench_remove(*state, folders[i]);
     return workplace_close(state);
 }
@@ -249,6 +331,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cells_are_trained_and_measured),   cmocka_unit_test(going_on_changes_no_byte),
+        cmocka_unit_test(probes_are_of_the_same_cell),      cmocka_unit_test(agreement_is_measured),
         cmocka_unit_test(other_settings_are_noticed),       cmocka_unit_test(other_files_are_noticed),
         cmocka_unit_test(a_cell_that_fails_stops_no_other), cmocka_unit_test(memory_may_run_out),
     };

@@ -23,7 +23,7 @@ static const char *const models[] = {
 
 #define MODEL_COUNT (sizeof models / sizeof models[0])
 
-static const char *const cases[] = {"full", "lora", "metier", "ernie", "paper-code"};
+static const char *const cases[] = {"full", "lora", "metier", "ernie", "paper-code", "erc", "intra-cross"};
 
 #define CASE_COUNT (sizeof cases / sizeof cases[0])
 

@@ -234,7 +234,8 @@ static void test_brought_bias(void **state)
 static void test_changed_objective(void **state)
 {
     const struct workplace *place = *state;
-    static const char *const methods[] = {"aux", "metier", "loss-free", "st-moe", "paper-code", "paper"};
+    static const char *const methods[] = {"aux",        "metier", "loss-free", "st-moe",
+                                          "paper-code", "paper",  "erc",       "intra-cross"};
     enum { METHODS = sizeof methods / sizeof methods[0] };
     struct mt_train_selection selection = {.full = everything};
     struct model_run changed;

@@ -229,7 +229,8 @@ static void check_padding(const struct workplace *place, const char *method_name
 static void test_padding(void **state)
 {
     const struct workplace *place = *state;
-    static const char *const methods[] = {"none", "aux", "paper", "metier", "paper-code", "ernie", "simbal"};
+    static const char *const methods[] = {"none",  "aux",    "paper", "metier",     "paper-code",
+                                          "ernie", "simbal", "erc",   "intra-cross"};
     assert_int_equal(small_model_make(place, small_model_config(&mt_arch_deepseek_v3), MT_HF_FLOAT32, 11), 0);
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) check_padding(place, methods[i]);
 }

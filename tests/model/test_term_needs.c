@@ -1,7 +1,8 @@
 /*
  * Terms that ask for more of a model than their own layer's record: the MoE layers before and after, and the
  * outputs of all experts. Two terms of this file take the places of two of the list (mt_term_kind is
- * wrapped), and whole models are held against finite differences in double.
+ * wrapped), and whole models are held against finite differences in double. So are the terms of the list that
+ * look at experts' activations and weights, and at neighbouring layers.
  */
 #include <math.h>
 
@@ -136,18 +137,17 @@ const struct mt_term_kind *__wrap_mt_term_kind(enum mt_term term)
 
 // ------------------------------------------------------------------ whole models
 
-static void check(const struct workplace *place, enum mt_term term, const struct mt_model_options *given)
+static void check_method(const struct workplace *place, const struct mt_objective_config *method,
+                         const struct mt_model_options *given)
 {
-    struct mt_objective_config method = {.method = "test", .scale = MT_SCALE_NONE};
     struct mt_model_options options = *given;
     struct model_run run;
     struct model_batch batch;
     struct mt_model_loss loss;
     double total = 0.0;
-    method.coefficient[term] = 0.3;
     options.backward = true;
     options.activations = MT_F64;
-    options.objective = &method;
+    options.objective = method;
     assert_int_equal(model_run_open(&run, place, "ref", 1, &options), 0);
     model_run_draw_lora(&run, 9);
     model_batch_fill(&batch, (const int[]){7, 4, 0}, mt_model_description(run.model)->vocabulary, 4);
@@ -159,7 +159,8 @@ static void check(const struct workplace *place, enum mt_term term, const struct
     model_run_close(&run);
 }
 
-static void check_all(const struct workplace *place, enum mt_term term)
+/* Everything trained and LoRA on all linear layers, with recomputation. */
+static void check_all_of(const struct workplace *place, const struct mt_objective_config *method)
 {
     static const char *const everything[] = {"*", NULL};
     static const char *const linear[] = {"all-linear", NULL};
@@ -167,13 +168,26 @@ static void check_all(const struct workplace *place, enum mt_term term)
     for (int m = 0; m < 2; m++) {
         assert_int_equal(small_model_make(place, small_model_config(models[m]), MT_HF_FLOAT32, 11), 0);
         struct mt_model_options options = {.selection.full = everything};
-        check(place, term, &options);
+        check_method(place, method, &options);
         options.recompute = m == 0 ? MT_RECOMPUTE_MOE : MT_RECOMPUTE_FULL;
         options.selection = (struct mt_train_selection){
             .lora = linear, .lora_rank = 2, .lora_alpha = 3.0, .lora_dropout = 0.2};
-        check(place, term, &options);
+        check_method(place, method, &options);
         workplace_clear(place);
     }
+}
+
+static struct mt_objective_config term_alone(enum mt_term term)
+{
+    struct mt_objective_config method = {.method = "test", .scale = MT_SCALE_NONE, .erc_alpha = 1.0};
+    method.coefficient[term] = 0.3;
+    return method;
+}
+
+static void check_all(const struct workplace *place, enum mt_term term)
+{
+    struct mt_objective_config method = term_alone(term);
+    check_all_of(place, &method);
 }
 
 static void test_neighbours(void **state)
@@ -186,10 +200,50 @@ static void test_all_outputs(void **state)
     check_all(*state, ALL_OUTPUTS);
 }
 
+static void test_activations(void **state)
+{
+    struct mt_objective_config method = term_alone(MT_TERM_SP);
+    check_all_of(*state, &method);
+    method.sp_squared = true;
+    check_all_of(*state, &method);
+}
+
+static void test_layers_in_a_row(void **state)
+{
+    check_all(*state, MT_TERM_CP);
+}
+
+static void test_proxies(void **state)
+{
+    struct mt_objective_config method = term_alone(MT_TERM_ERC);
+    check_all_of(*state, &method);
+    method.erc_alpha = 0.6;
+    check_all_of(*state, &method);
+}
+
+/* Noise is a constant of the gradient, whose size hangs on the router's rows: these are left as they are. */
+static void test_noisy_proxies(void **state)
+{
+    static const char *const gates[] = {"*gate_proj*", NULL};
+    struct mt_objective_config method = term_alone(MT_TERM_ERC);
+    method.erc_noise = 1.0;
+    method.seed = 3;
+    assert_int_equal(small_model_make(*state, small_model_config(&mt_arch_qwen3_moe), MT_HF_FLOAT32, 11), 0);
+    struct mt_model_options options = {.selection.full = gates};
+    check_method(*state, &method, &options);
+    options.selection =
+        (struct mt_train_selection){.lora = gates, .lora_rank = 2, .lora_alpha = 3.0, .lora_dropout = 0.2};
+    check_method(*state, &method, &options);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_neighbours, workplace_open, workplace_close),
-        cmocka_unit_test_setup_teardown(test_all_outputs, workplace_open, workplace_close)};
+        cmocka_unit_test_setup_teardown(test_all_outputs, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_activations, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_layers_in_a_row, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_proxies, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_noisy_proxies, workplace_open, workplace_close)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

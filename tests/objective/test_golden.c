@@ -223,17 +223,20 @@ static void compare_values(struct golden *g, int number, const char *settings)
     (void)snprintf(name, sizeof name, "%d.values", number);
     double *wanted = copy_of(g, name, MT_SAFETENSORS_F64);
     assert_non_null(wanted);
+    // A file may be older than the last terms, which are off then.
+    int known = (int)(mt_safetensors_find(&g->file, name)->bytes / sizeof(double) - 1) / 2;
+    assert_true(known > 0 && known <= MT_TERM_COUNT);
     double pushes = 0.0; // in the total they may cancel
     for (int term = 0; term < MT_TERM_COUNT; term++) {
-        double loss = wanted[term];
-        double weight = wanted[MT_TERM_COUNT + term];
+        double loss = term < known ? wanted[term] : 0.0;
+        double weight = term < known ? wanted[known + term] : 0.0;
         pushes += fabs(weight * loss);
         (void)snprintf(name, sizeof name, "loss.%s", mt_term_name((enum mt_term)term));
         if (weight != 0.0) compare_value(g, settings, name, g->results.loss[term], loss, fabs(loss));
         (void)snprintf(name, sizeof name, "weight.%s", mt_term_name((enum mt_term)term));
         compare_value(g, settings, name, g->results.weight[term], weight, fabs(weight));
     }
-    compare_value(g, settings, "total", g->results.total, wanted[2 * MT_TERM_COUNT], pushes);
+    compare_value(g, settings, "total", g->results.total, wanted[2 * known], pushes);
     free(wanted);
 }
 

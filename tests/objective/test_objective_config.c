@@ -45,7 +45,7 @@ static void methods_are_sound(void **state)
         assert_true(strlen(row->source) > 5);
         if (mt_objective_config_check(&ctx, &config) != MT_OK) fail_msg("%s: %s", row->name, ctx.message);
     }
-    assert_int_equal(count, 14);
+    assert_int_equal(count, 18);
     assert_null(mt_method_listed(-1));
 }
 
@@ -54,15 +54,21 @@ static void methods_have_the_published_strengths(void **state)
     (void)state;
     static const struct {
         const char *name;
-        double coefficient[MT_TERM_COUNT]; // aux, o, v, z, router_orth, simbal
+        double coefficient[MT_TERM_COUNT]; // aux, o, v, z, router_orth, simbal, erc, sp, cp
     } published[] = {
         {"none", {0}},
         {"aux", {1e-3}},
+        {"global-batch", {1e-3}},
         {"gshard", {1e-2}},
         {"st-moe", {1e-2, 0, 0, 1e-3}},
         {"loss-free", {0}},
+        {"smebu", {0}},
+        {"quantile", {0}},
+        {"densemixer", {0}},
         {"ernie", {1e-2, 0, 0, 1e-4, 1e-2}},
         {"simbal", {0, 0, 0, 1e-5, 0, 0.1}},
+        {"erc", {1e-2, 0, 0, 0, 0, 0, 1.0}},
+        {"intra-cross", {1e-2, 0, 0, 0, 0, 0, 0, 2e-3, 1e-3}},
         {"paper", {1e-3, 1e-3, 1e-3}},
         {"paper-code", {1e-3, 1e-4, 1e-3}},
         {"metier", {1e-3, 1e-2, 3e-3}},
@@ -86,6 +92,15 @@ static void methods_have_the_published_strengths(void **state)
     assert_int_equal(config.scale, MT_SCALE_ONCE_POW10);
     assert_int_equal(config.brake, MT_BRAKE_NONE);
     assert_false(config.exclude_first);
+    config = method("erc");
+    assert_true(config.erc_alpha == 1.0);
+    assert_true(config.erc_noise == 1.0);
+    config = method("smebu");
+    assert_int_equal(config.bias_rule, MT_BIAS_SMEBU);
+    assert_true(config.bias_rate == 5e-4 && config.bias_momentum == 0.5 && config.bias_clamp == 2.0);
+    assert_int_equal(method("quantile").bias_rule, MT_BIAS_QUANTILE);
+    assert_int_equal(method("global-batch").aux, MT_AUX_GLOBAL);
+    assert_true(method("densemixer").dense_router);
     config = method("st-moe");
     struct mt_router_policy policy = mt_objective_policy(&config, true, 9);
     assert_true(policy.training);
@@ -128,6 +143,12 @@ static void every_key_is_there(void **state)
         "zeta",
         "lambda_orth",
         "lambda_simbal",
+        "lambda_erc",
+        "lambda_sp",
+        "lambda_cp",
+        "erc_alpha",
+        "erc_noise",
+        "sp",
         "aux",
         "grouping",
         "form",
@@ -148,11 +169,14 @@ static void every_key_is_there(void **state)
         "bias_rule",
         "capacity",
         "bias_rate",
+        "bias_momentum",
+        "bias_clamp",
         "capacity_min",
         "jitter",
         "drop_threshold",
         "seed",
         "allow_indirect",
+        "dense_router",
     };
     struct mt_objective_key key;
     int count = 0;
@@ -373,7 +397,8 @@ static void everything_that_reaches_is_let_through(void **state)
     mt_context_init(&ctx, NULL);
     for (int m = 0; mt_method_listed(m) != NULL; m++) {
         struct mt_objective_config config = method(mt_method_listed(m)->name);
-        struct mt_layer_paths all = {.router = true, .experts = true, .below = true};
+        struct mt_layer_paths all = {
+            .router = true, .experts = true, .below = true, .inner = true, .gates = true};
         if (live(&ctx, &config, 2, true, all) != MT_OK) fail_msg("%s", ctx.message);
     }
     struct mt_objective_config config = method("loss-free"); // needs nothing trainable
@@ -420,6 +445,27 @@ static void inert_terms_are_refused(void **state)
     config = method("simbal");
     config.coefficient[MT_TERM_Z] = 0.0;
     refused(&ctx, live(&ctx, &config, 2, false, experts), "nothing else can change the term");
+
+    config = method("erc");
+    config.coefficient[MT_TERM_AUX] = 0.0;
+    config.allow_indirect = true; // no help either
+    refused(&ctx, live(&ctx, &config, 2, false, below),
+            "term erc has coefficient 1, but the router and the experts' gate projections are frozen");
+    refused(&ctx, live(&ctx, &config, 2, false, experts), "nothing else can change the term"); // down alone
+    assert_int_equal(live(&ctx, &config, 2, false, router), MT_OK);
+    assert_int_equal(live(&ctx, &config, 2, false, (struct mt_layer_paths){.gates = true}), MT_OK);
+    config = method("intra-cross");
+    refused(&ctx, live(&ctx, &config, 2, false, all), // experts' down projections alone
+            "term sp has coefficient 0.002, but the experts' gate and up projections are frozen");
+    config.coefficient[MT_TERM_SP] = 0.0;
+    assert_int_equal(live(&ctx, &config, 2, false, all), MT_OK);
+    refused(
+        &ctx,
+        mt_objective_check_live(&ctx, &config, &(struct mt_router_config){.slots = 2}, &all, 1, "objective."),
+        "term cp looks at neighbouring MoE layers, and there is one alone: set objective.lambda_cp=0");
+    config = method("intra-cross");
+    refused(&ctx, live(&ctx, &config, 1, false, all),
+            "each token has one expert: there is nothing to compare");
 
     config = method("paper-wo-lo");
     assert_int_equal(live(&ctx, &config, 1, false, all), MT_OK);

@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 #include "objective/evaluation.h"
+#include "support/alone.h"
 #include "support/cmocka_all.h"
 #include "support/failing_allocator.h"
 
@@ -198,6 +199,7 @@ static void single_precision_is_close(void **state)
         struct place place;
         const struct mt_router_config *router = &routers[c / 2 % 4];
         struct mt_objective_config config = configured(mt_method_listed(c / 8)->name);
+        if (!is_alone(&config)) continue;
         // Drawn choices may differ by one rounding: here only what is decided is compared.
         if (router->kind == MT_ROUTER_SPARSEMIXER) config.capacity_factor = config.drop_threshold = 0.0;
         open_place(&place, devices[c % 2], 2);
@@ -248,6 +250,7 @@ static void scratch_is_all_it_needs(void **state)
     struct arrays *a = draw(6);
     for (int m = 0; mt_method_listed(m) != NULL; m++) {
         struct mt_objective_config config = configured(mt_method_listed(m)->name);
+        if (!is_alone(&config)) continue;
         struct answers *own = answer_sheet();
         struct answers *lent = answer_sheet();
         struct place place;
@@ -283,6 +286,7 @@ static void same_bits_for_any_thread_count(void **state)
     a->given.router_bias = a->bias;
     for (int m = 0; mt_method_listed(m) != NULL; m++) {
         struct mt_objective_config config = configured(mt_method_listed(m)->name);
+        if (!is_alone(&config)) continue;
         struct answers *sheets[3];
         for (int t = 0; t < 3; t++) {
             struct place place;
@@ -371,6 +375,7 @@ static void unwanted_results_are_left_out(void **state)
     open_place(&place, "cpu", 1);
     for (int m = 0; mt_method_listed(m) != NULL; m++) {
         struct mt_objective_config config = configured(mt_method_listed(m)->name);
+        if (!is_alone(&config)) continue;
         config.coefficient[MT_TERM_SIMBAL] = 1e-3;
         evaluate(&place, &config, &router, a, all);
         struct mt_objective_results none = {0};
@@ -410,6 +415,34 @@ static void warnings_are_handed_over(void **state)
     assert_int_equal(mt_objective_evaluate(place.device, &config, &router, &a->given, &results, NULL, 0),
                      MT_OK);
     assert_string_equal(text, "");
+    close_place(&place);
+    free(a);
+}
+
+/* What a single layer's arrays cannot say is refused by name. */
+static void terms_that_look_further(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *method, *words;
+    } cases[] = {
+        {"erc",
+         "term erc needs the experts' weights, which a single layer does not have: train a model with it, "
+         "or set lambda_erc=0"},
+        {"intra-cross", "term sp needs the experts' activations"},
+    };
+    const struct mt_router_config router = {.slots = 2};
+    struct arrays *a = draw(13);
+    struct place place;
+    open_place(&place, "cpu", 1);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct mt_objective_config config = configured(cases[i].method);
+        struct mt_objective_results results = {0};
+        assert_int_equal(mt_objective_evaluate_bytes(&config, &router, &a->given), 0);
+        assert_int_equal(mt_objective_evaluate(place.device, &config, &router, &a->given, &results, NULL, 0),
+                         MT_ERR_UNSUPPORTED);
+        assert_non_null(strstr(place.ctx.message, cases[i].words));
+    }
     close_place(&place);
     free(a);
 }
@@ -498,6 +531,7 @@ int main(void)
         cmocka_unit_test(any_sequence_ids),
         cmocka_unit_test(unwanted_results_are_left_out),
         cmocka_unit_test(warnings_are_handed_over),
+        cmocka_unit_test(terms_that_look_further),
         cmocka_unit_test(no_tokens),
         cmocka_unit_test(refused_arrays),
     };

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "support/alone.h"
 #include "support/cmocka_all.h"
 #include "support/objective_problem.h"
 
@@ -358,7 +359,7 @@ static void masked_tokens_change_nothing(void **state)
     // Without drops: those are drawn by a token's place, and capacities count padding.
     const char *settings = "capacity=0 drop_threshold=0";
     for (int m = 0; mt_method_listed(m) != NULL; m++) {
-        for (int r = 0; r < 3; r++) {
+        for (int r = 0; r < 3 && is_alone(&mt_method_listed(m)->config); r++) {
             struct problem full = {.router = routers[r],
                                    .tokens = 11,
                                    .experts = 8,
@@ -391,6 +392,7 @@ static void nothing_but_padding(void **state)
 {
     (void)state;
     for (int m = 0; mt_method_listed(m) != NULL; m++) {
+        if (!is_alone(&mt_method_listed(m)->config)) continue;
         struct problem p = {
             .router = {.slots = 2}, .tokens = 5, .experts = 4, .width = 3, .masked = true, .sequenced = true};
         problem_configure(&p, mt_method_listed(m)->name, "lambda_orth=0 lambda_simbal=0");

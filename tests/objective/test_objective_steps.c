@@ -333,7 +333,9 @@ static bool same_gradients(const struct run_layer *a, const struct run_layer *b)
     return same_bytes(a->drows, b->drows, sizeof a->drows) &&
            same_bytes(a->dlogits, b->dlogits, sizeof a->dlogits) &&
            same_bytes(a->coupling, b->coupling, sizeof a->coupling) &&
-           same_bytes(a->drouter_weight, b->drouter_weight, sizeof a->drouter_weight);
+           same_bytes(a->drouter_weight, b->drouter_weight, sizeof a->drouter_weight) &&
+           same_bytes(a->dinner, b->dinner, sizeof a->dinner) &&
+           same_bytes(a->proxy_coupling, b->proxy_coupling, sizeof a->proxy_coupling);
 }
 
 static double norm(const float *values, size_t count)
@@ -366,6 +368,17 @@ static void same_bits_for_any_thread_count(void **state)
     }
 }
 
+/* Of what arrives at the responses, whose squared lengths are given. */
+static double proxy_norm(const struct run_layer *layer)
+{
+    double squares = 0.0;
+    for (int i = 0; i < RUN_EXPERTS * RUN_EXPERTS; i++) {
+        double coupling = (double)layer->proxy_coupling[i];
+        squares += coupling * coupling * (double)layer->proxy_squares[i];
+    }
+    return sqrt(squares);
+}
+
 /* One term at a time: its measured norm is that of what arrived. */
 static void norms_are_those_of_the_gradients(void **state)
 {
@@ -386,6 +399,10 @@ static void norms_are_those_of_the_gradients(void **state)
         {MT_TERM_O, "beta", "grouping", "expert-concat"},
         {MT_TERM_ROUTER_ORTH, "lambda_orth", "orth_groups", "2"},
         {MT_TERM_SIMBAL, "lambda_simbal", "scale", "none"},
+        {MT_TERM_ERC, "lambda_erc", "erc_alpha", "0.9"},
+        {MT_TERM_SP, "lambda_sp", "sp", "cosine"},
+        {MT_TERM_SP, "lambda_sp", "sp", "squared"},
+        {MT_TERM_CP, "lambda_cp", "scale", "none"},
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         struct bench bench;
@@ -405,6 +422,8 @@ static void norms_are_those_of_the_gradients(void **state)
             if (cases[c].term == MT_TERM_ROUTER_ORTH || cases[c].term == MT_TERM_SIMBAL) {
                 expected = norm(layer->drouter_weight, RUN_EXPERTS * RUN_WIDTH);
             }
+            if (cases[c].term == MT_TERM_ERC) expected = proxy_norm(layer);
+            if (cases[c].term == MT_TERM_SP) expected = norm(layer->dinner, RUN_ROWS * RUN_WIDTH);
             expected *= 4.0; // norms are reported without the loss scale
             assert_true(expected > 0.0);
             near(report(&bench, l)->gradient[cases[c].term] / expected, 1.0, 1e-5);
@@ -433,11 +452,13 @@ static void loss_scale_multiplies_gradients_only(void **state)
         backward(&whole);
         backward(&half);
         for (int l = 0; l < RUN_LAYERS; l++) { // halving is exact in binary
-            float *scaled[] = {half.run->layer[l].dlogits, half.run->layer[l].drows,
-                               half.run->layer[l].coupling, half.run->layer[l].drouter_weight};
-            const size_t count[] = {RUN_TOKENS * RUN_EXPERTS, RUN_ROWS * RUN_WIDTH, RUN_ROWS * RUN_SLOTS,
-                                    RUN_EXPERTS * RUN_WIDTH};
-            for (int i = 0; i < 4; i++) {
+            float *scaled[] = {half.run->layer[l].dlogits,  half.run->layer[l].drows,
+                               half.run->layer[l].coupling, half.run->layer[l].drouter_weight,
+                               half.run->layer[l].dinner,   half.run->layer[l].proxy_coupling};
+            const size_t count[] = {RUN_TOKENS * RUN_EXPERTS, RUN_ROWS * RUN_WIDTH,
+                                    RUN_ROWS * RUN_SLOTS,     RUN_EXPERTS * RUN_WIDTH,
+                                    RUN_ROWS * RUN_WIDTH,     RUN_EXPERTS * RUN_EXPERTS};
+            for (int i = 0; i < 6; i++) {
                 for (size_t j = 0; j < count[i]; j++) scaled[i][j] *= 2.0f;
             }
             assert_true(same_gradients(&whole.run->layer[l], &half.run->layer[l]));

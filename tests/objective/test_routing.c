@@ -295,6 +295,103 @@ static void bias_rules(void **state)
     assert_memory_equal(bias, start, sizeof bias);
 }
 
+/* Two steps; the numbers are NumPy's. */
+static void smebu_remembers(void **state)
+{
+    (void)state;
+    const struct mt_objective_config config = {
+        .bias_rule = MT_BIAS_SMEBU, .bias_rate = 0.25, .bias_momentum = 0.5, .bias_clamp = 2.0};
+    static const double loads[3][4] = {{10.0, 2.0, 4.0, 0.0}, {3.0, 5.0, 4.0, 4.0}, {0.0}};
+    static const double moved[2][4] = {{-0.14721206, 0.07236905, -0.02283022, 0.09767323},
+                                       {-0.01584139, -0.02158012, -0.01141511, 0.04883661}};
+    static const double ends[2][4] = {{0.35278794, -0.17763095, 0.97716978, 0.09767323},
+                                      {0.33694655, -0.19921107, 0.96575467, 0.14650984}};
+    float bias[4] = {0.5f, -0.25f, 1.0f, 0.0f};
+    double memory[4] = {0};
+    struct mt_selection_step step = {.experts = 4, .memory = memory, .bias = bias};
+    assert_int_equal(mt_selection_memory(&config, 4), 4);
+    for (int s = 0; s < 2; s++) {
+        step.load = loads[s];
+        mt_selection_move(&config, &step);
+        for (int j = 0; j < 4; j++) {
+            assert_float_equal(memory[j], moved[s][j], 1e-8);
+            assert_float_equal(bias[j], ends[s][j], 1e-7);
+        }
+    }
+    step.load = loads[2]; // nothing was served: nothing moves, momentum neither
+    mt_selection_move(&config, &step);
+    assert_float_equal(memory[3], moved[1][3], 1e-8);
+    mt_selection_after_step(&config, loads[0], 4, bias); // without a memory it cannot
+    assert_float_equal(bias[0], ends[1][0], 1e-7);
+}
+
+/*
+ * By hand, k = 1, n = 2, N = 4: the second scores are the thresholds, 1, 3, 2, 1; the margins of expert 0 are
+ * 7, 3, 4, 0 and those of expert 1 are 0, 0, 0, 4. The third largest of each is 3 and 0, so expert 0, which
+ * has three tokens, is held back by 3 until it has two. The masked token would have changed both.
+ */
+static void quantile_by_hand(void **state)
+{
+    (void)state;
+    static const char *const devices[] = {"ref", "cpu"};
+    for (int d = 0; d < 2; d++) {
+        struct mt_context ctx;
+        struct mt_device *device = NULL;
+        mt_context_init(&ctx, NULL);
+        assert_int_equal(mt_device_create(&ctx, devices[d], 1, &device), MT_OK);
+        float probs[5][2] = {{8.0f, 1.0f}, {6.0f, 3.0f}, {6.0f, 2.0f}, {1.0f, 5.0f}, {99.0f, 0.0f}};
+        int32_t mask[5] = {1, 1, 1, 1, 0};
+        float work[10];
+        double measured[3];
+        float bias[2] = {0.0f, 0.0f};
+        const struct mt_objective_config config = {.bias_rule = MT_BIAS_QUANTILE};
+        const struct mt_routing record = {.tokens = 5,
+                                          .experts = 2,
+                                          .slots = 1,
+                                          .probs = mt_tensor_2d(probs, MT_F32, 5, 2),
+                                          .mask = mt_tensor_1d(mask, MT_I32, 5)};
+        const struct mt_selection_numbers numbers = {.numbers = measured,
+                                                     .work = mt_tensor_2d(work, MT_F32, 2, 5)};
+        assert_int_equal(mt_selection_measures(&config, 2), 3);
+        assert_int_equal(mt_selection_measure(device, &config, &record, &numbers), MT_OK);
+        assert_memory_equal(measured, ((const double[]){12.0, 0.0, 4.0}), sizeof measured);
+        mt_selection_move(&config,
+                          &(struct mt_selection_step){.measured = measured, .experts = 2, .bias = bias});
+        assert_memory_equal(bias, ((const float[]){-1.5f, 1.5f}), sizeof bias);
+        mt_device_destroy(device);
+    }
+}
+
+/* Without a rate, loads even out within a few steps. */
+static void quantile_balances(void **state)
+{
+    (void)state;
+    struct routed r;
+    open_routed(&r, "cpu", SLOTS);
+    r.record.bias = mt_tensor_1d(r.bias, MT_F32, EXPERTS);
+    struct mt_router_config router = {.kind = MT_ROUTER_SOFTMAX, .slots = SLOTS};
+    const struct mt_objective_config config = {.bias_rule = MT_BIAS_QUANTILE};
+    float work[TOKENS * EXPERTS];
+    double measured[EXPERTS + 1];
+    const struct mt_selection_numbers numbers = {.numbers = measured,
+                                                 .work = mt_tensor_2d(work, MT_F32, EXPERTS, TOKENS)};
+    double violation[11];
+    for (int step = 0; step < 11; step++) {
+        route(&r, &router, &(struct mt_router_policy){0});
+        double load[EXPERTS] = {0};
+        for (int i = 0; i < TOKENS * SLOTS; i++) load[r.expert[i]] += 1.0;
+        double largest = 0.0;
+        for (int j = 0; j < EXPERTS; j++) largest = fmax(largest, load[j]);
+        violation[step] = largest / ((double)TOKENS * SLOTS / EXPERTS) - 1.0;
+        assert_int_equal(mt_selection_measure(r.device, &config, &r.record, &numbers), MT_OK);
+        mt_selection_move(
+            &config, &(struct mt_selection_step){.measured = measured, .experts = EXPERTS, .bias = r.bias});
+    }
+    assert_true(violation[0] > 0.8);
+    assert_true(violation[10] < 0.2);
+    close_routed(&r);
+}
+
 /* What is asked of the list is what its rules are. */
 static void rules_of_methods(void **state)
 {
@@ -314,6 +411,13 @@ static void rules_of_methods(void **state)
     assert_int_equal(mt_selection_check(&ctx, &limited, &mixer), MT_OK);
     assert_int_equal(mt_selection_check(&ctx, &balanced, &mixer), MT_ERR_UNSUPPORTED);
     assert_non_null(strstr(ctx.message, "SparseMixer"));
+    const struct mt_objective_config quantile = {.bias_rule = MT_BIAS_QUANTILE};
+    const struct mt_router_config grouped = {
+        .slots = 2, .group_rule = MT_GROUP_MAX, .groups = 4, .groups_kept = 2};
+    assert_int_equal(mt_selection_check(&ctx, &quantile, &softmax), MT_OK);
+    assert_int_equal(mt_selection_check(&ctx, &quantile, &mixer), MT_ERR_UNSUPPORTED);
+    assert_int_equal(mt_selection_check(&ctx, &quantile, &grouped), MT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(ctx.message, "groups of experts"));
     float bias[2] = {0};
     mt_selection_after_step(&limited, (const double[]){3.0, 1.0}, 2, bias);
     assert_memory_equal(bias, ((const float[]){0.0f, 0.0f}), sizeof bias);
@@ -358,6 +462,9 @@ int main(void)
         cmocka_unit_test(first_choices_are_never_dropped_at_random),
         cmocka_unit_test(first_tokens_are_left_out),
         cmocka_unit_test(bias_rules),
+        cmocka_unit_test(smebu_remembers),
+        cmocka_unit_test(quantile_by_hand),
+        cmocka_unit_test(quantile_balances),
         cmocka_unit_test(rules_of_methods),
         cmocka_unit_test(bias_balances),
     };

@@ -37,9 +37,12 @@
     X(stats)           \
     X(router_zloss)    \
     X(slot_drop)       \
+    X(balance_quantile) \
+    X(unchosen)        \
     X(router_orth)     \
     X(ortho)           \
     X(stat_values)     \
+    X(model_terms)     \
     // end of list
 // clang-format on
 

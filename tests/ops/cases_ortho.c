@@ -22,7 +22,7 @@ struct setting {
     bool weight, mask, printed, in_place;
 };
 
-static const char *const form_names[] = {"pairwise", "span", "cosine"};
+static const char *const form_names[] = {"pairwise", "span", "cosine", "signed"};
 
 static void describe(struct op_case *c, const struct setting *setting)
 {
@@ -231,7 +231,7 @@ static struct op_case *add_gram(struct case_list *list, int64_t tokens, int64_t 
 
 // ------------------------------------------------------------------ the list
 
-static const float usual_epsilon[] = {1e-8f, 1e-6f, 1e-12f}; // of each form
+static const float usual_epsilon[] = {1e-8f, 1e-6f, 1e-12f, 1e-12f}; // of each form
 
 static void add_speed(struct case_list *list, int64_t tokens, int64_t slots, enum mt_ortho_form form)
 {
@@ -271,7 +271,7 @@ static void add_options(struct case_list *list, enum mt_ortho_form form)
 
 void cases_ortho(struct case_list *list)
 {
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         enum mt_ortho_form form = (enum mt_ortho_form)i;
         struct setting plain = {.form = form, .epsilon = usual_epsilon[form]};
         struct setting exact = {.form = form};

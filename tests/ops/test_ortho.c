@@ -104,6 +104,17 @@ static void check_cosine(const struct op_test *test)
     assert_close((double)x.coupling[3], -2 * 4 / (5.0 * 100));
 }
 
+static void check_signed(const struct op_test *test)
+{
+    struct example x = two_rows;
+    run(test, &x, MT_ORTHO_SIGNED, 0.0f);
+    assert_close((double)x.loss, 2.0 / 6);
+    assert_close((double)x.coupling[0], -1.0 / 12);
+    assert_close((double)x.coupling[1], 1.0 / 6);
+    assert_close((double)x.coupling[2], 1.0 / 6);
+    assert_close((double)x.coupling[3], -1.0 / 27);
+}
+
 static void check_span(const struct op_test *test)
 {
     struct example x = two_rows;
@@ -284,6 +295,7 @@ static void test_hand_computed(void **state)
     check_pairwise(test);
     check_printed(test);
     check_cosine(test);
+    check_signed(test);
     check_span(test);
 }
 
@@ -309,7 +321,7 @@ static void test_forward_refusals(void **state)
     struct op_test *test = *state;
     float data[32] = {0};
     int32_t mask[4] = {0};
-    struct mt_ortho_forward_args args = {.form = (enum mt_ortho_form)3, .epsilon = -1.0f, .gate = NAN};
+    struct mt_ortho_forward_args args = {.form = (enum mt_ortho_form)4, .epsilon = -1.0f, .gate = NAN};
     op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_USAGE, "gram is missing");
     args.gram = mt_tensor_3d(data, MT_F32, 2, 65, 65);
     op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_USAGE, "gram's slots is 65");
@@ -330,7 +342,7 @@ static void test_forward_refusals(void **state)
     args.mask = mt_tensor_1d(mask, MT_I32, 4);
     op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_SHAPE, "mask is i32 [4]");
     args.mask = mt_tensor_1d(mask, MT_I32, 2);
-    op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_USAGE, "form is 3");
+    op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_USAGE, "form is 4");
     args.form = MT_ORTHO_SPAN;
     op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_USAGE, "epsilon is -1");
     args.epsilon = INFINITY;

@@ -203,12 +203,12 @@ def check_load(tool, rng):
         load = np.asarray(load, float)
         got = tool("load", len(load), tool.save(load, "<f8"))
         if load.sum() == 0:
-            note("load", case, got, np.zeros(4))
+            note("load", case, got, np.zeros(5))
             continue
         mean, share = load.mean(), load[load > 0] / load.sum()
         gini = np.abs(load[:, None] - load[None]).sum() / (2 * len(load) * load.sum())
         note("load", case, got, [(load.max() - mean) / mean, np.abs(load - mean).max() / mean,
-                                 -(share * np.log(share)).sum(), gini])
+                                 -(share * np.log(share)).sum(), gini, load.min() / mean])
 
 
 def check_variance(tool, rng):
@@ -254,6 +254,37 @@ def check_affinity(tool, rng):
         note("affinity", case, got, np.concatenate([[np.nansum(terms)], rows.ravel(), columns.ravel()]))
 
 
+def check_paths(tool, rng):
+    first = rng.integers(0, 16, (4000, 2))
+    cases = {"independent": rng.integers(0, 16, (4000, 2)), "the same": first, "turned": 15 - first,
+             "half": np.where(rng.random((4000, 1)) < 0.5, first, rng.integers(0, 16, (4000, 2))),
+             "one expert": np.full((4000, 2), 3)}
+    for case, then in cases.items():
+        got = tool("paths", 4000, 2, 16, tool.save(first, "<u2"), tool.save(then, "<u2"))
+        joint = np.zeros((16, 16))
+        np.add.at(joint, (first[:, 0], then[:, 0]), 1 / 4000)
+        apart = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
+        seen = joint > 0
+        note("paths", case, got, [-(joint[seen] * np.log(joint[seen])).sum(),
+                                  (joint[seen] * np.log(joint[seen] / apart[seen])).sum()])
+
+
+def check_coupling(tool, rng):
+    for case, n in (("random", 16), ("coupled", 16), ("two experts", 2)):
+        rows, gates = rng.normal(size=(n, 24)), rng.normal(size=(n, 24, 10))
+        if case == "coupled":
+            gates = gates + 2 * rows[:, :, None]
+        norms = np.linalg.norm(np.einsum("id,jdf->ijf", rows, gates), axis=2)  # M_ij
+        gram = (rows @ rows.T).astype(np.float32)
+        got = tool("coupling", n, tool.save(gram, "<f4"), tool.save(norms.T, "<f8"))
+        unit = gram.astype(float) / np.sqrt(np.outer(gram.diagonal(), gram.diagonal()).astype(float))
+        pairs = unit[np.triu_indices(n, 1)]
+        own = norms.diagonal()
+        best = [(own[i] >= norms[i]).all() and (own[i] >= norms[:, i]).all() for i in range(n)]
+        note("coupling", case, got, [pairs.mean(), np.abs(pairs).mean(), np.mean(best),
+                                     own.mean() / norms[~np.eye(n, dtype=bool)].mean()])
+
+
 def check_rest(tool, rng):
     base = np.array([rng.permutation(16)[:4] for _ in range(300)])
     moved = np.where(rng.random((300, 1)) < 0.5, base[:, ::-1], np.array([rng.permutation(16)[:4] for _ in range(300)]))
@@ -290,7 +321,7 @@ def main():
     rng = np.random.default_rng(1)
     with tempfile.TemporaryDirectory() as folder:
         tool = Tool(given.program, folder)
-        for check in (check_load, check_variance, check_affinity, check_rest, check_pca, check_geometry, check_sampled):
+        for check in (check_load, check_variance, check_affinity, check_paths, check_coupling, check_rest, check_pca, check_geometry, check_sampled):
             check(tool, rng)
         if given.large:
             check_large(tool, rng)

@@ -3,13 +3,16 @@
  *
  *     metrics_tool geometry N D K QUERIES euclidean|cosine POINTS LABELS   overlap silhouette and their
  * errors metrics_tool pca N D P POINTS          total variance, residual, then variances, axes and points
- *     metrics_tool load N LOADS              maxvio, maxvio_code, entropy, gini
+ *     metrics_tool load N LOADS              maxvio, maxvio_code, entropy, gini, min
  *     metrics_tool variance N n k SCORES EXPERTS WEIGHTS    token, expert, appendix
  *     metrics_tool affinity DOMAINS n LOADS  information, then shares and preferences
  *     metrics_tool drift N k CHOICES BASE    sets, slots
+ *     metrics_tool paths N k n BEFORE HERE   entropy, information
+ *     metrics_tool coupling n GRAM NORMS     row cos, |cos|, diagonal, dominance; NORMS[j,i] = M_ij
  *     metrics_tool rmse NA NB XA YA XB YB    rmse, points
  *
- * POINTS, SCORES and WEIGHTS are f32, LABELS and EXPERTS i32, CHOICES and BASE u16, the rest f64.
+ * POINTS, SCORES, WEIGHTS and GRAM are f32, LABELS and EXPERTS i32, CHOICES, BASE, BEFORE and HERE u16, the
+ * rest f64.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,9 +20,11 @@
 #include <string.h>
 
 #include "analysis/affinity.h"
+#include "analysis/coupling.h"
 #include "analysis/curves.h"
 #include "analysis/drift.h"
 #include "analysis/geometry.h"
+#include "analysis/paths.h"
 #include "analysis/pca.h"
 #include "analysis/variance.h"
 #include "base/files/file.h"
@@ -100,8 +105,32 @@ static enum mt_status loads(struct mt_context *ctx, char **argv)
     struct mt_load_figures figures;
     mt_load_judge(load_of, experts, &figures);
     print((double[]){figures.max_violation, figures.max_violation_code, figures.entropy,
-                     mt_load_gini(load_of, experts)},
-          4);
+                     mt_load_gini(load_of, experts), figures.min},
+          5);
+    return MT_OK;
+}
+
+static enum mt_status paths(struct mt_context *ctx, char **argv)
+{
+    int64_t tokens = whole(argv[0]);
+    int slots = (int)whole(argv[1]);
+    size_t bytes = (size_t)tokens * (size_t)slots * sizeof(uint16_t);
+    const uint16_t *before = load(ctx, argv[3], bytes);
+    const uint16_t *here = load(ctx, argv[4], bytes);
+    struct mt_path_figures figures;
+    enum mt_status status = mt_paths(ctx, before, here, tokens, slots, (int)whole(argv[2]), &figures);
+    if (status == MT_OK) print((double[]){figures.entropy, figures.information}, 2);
+    return status;
+}
+
+static enum mt_status coupling(struct mt_context *ctx, char **argv)
+{
+    int experts = (int)whole(argv[0]);
+    size_t count = (size_t)experts * (size_t)experts;
+    struct mt_coupling_figures figures;
+    mt_coupling_rows(load(ctx, argv[1], count * sizeof(float)), experts, &figures);
+    mt_coupling_norms(load(ctx, argv[2], count * sizeof(double)), experts, &figures);
+    print((double[]){figures.row_cos, figures.row_abs_cos, figures.diagonal, figures.dominance}, 4);
     return MT_OK;
 }
 
@@ -177,7 +206,7 @@ int main(int argc, char **argv)
         enum mt_status (*run)(struct mt_context *ctx, char **argv);
     } modes[] = {{"geometry", 7, geometry}, {"pca", 4, pca},           {"load", 2, loads},
                  {"variance", 6, variance}, {"affinity", 3, affinity}, {"drift", 4, drift},
-                 {"rmse", 6, rmse}};
+                 {"rmse", 6, rmse},         {"paths", 5, paths},       {"coupling", 3, coupling}};
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);
     for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof modes[0]; i++) {

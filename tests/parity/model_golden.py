@@ -59,7 +59,8 @@ MODELS = {  # name: architecture, variant, type of the weights, what makes it ti
                                                  "shared_expert_intermediate_size": 10, "num_experts": 7}),
 }
 METHODS = {"metier": {"c_o": 300.0, "c_v": 100.0}, "ernie": {"lambda_orth": 3.0, "zeta": 0.3},
-           "paper-code": {"beta": 10.0, "gamma": 10.0}}
+           "paper-code": {"beta": 10.0, "gamma": 10.0}, "erc": {"lambda_erc": 10.0, "erc_alpha": 0.8},
+           "intra-cross": {"lambda_sp": 3.0, "lambda_cp": 3.0}}
 
 
 def is_kept(name, last_layer):
@@ -121,9 +122,11 @@ def make_lora(model, tensors, sequences, generator):
 
 def make_method(model, tensors, sequences, method):
     keys = METHODS[method]
-    settings = objective.settings_of(method, keys)
     leaves = leaves_of(tensors)
     run = model.run(leaves, sequences)
+    if len(run.routers) < 2 and "lambda_cp" in keys:
+        keys = {**keys, "lambda_cp": 0.0}  # there is nothing to couple
+    settings = objective.settings_of(method, keys)
     loss = cross_entropy(run.logits, sequences) + model.objective(leaves, run, sequences, settings)[0]
     gradients = {name: value for name, value in gradients_of(loss, learning(leaves)).items()
                  if "embed" in name or ".gate.weight" in name or ".experts.0" in name}

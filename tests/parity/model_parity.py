@@ -290,7 +290,8 @@ def compare_terms(table, kind, case, got, loss, values, weights):
     for term in objective.TERMS:
         if term not in values:
             continue
-        error = abs(float(got[f"loss.{term}"]) - values[term]) / abs(values[term])
+        size = max(abs(values[term]), 1e-3 if term == "sp" else 0.0)  # cosines of both signs
+        error = abs(float(got[f"loss.{term}"]) - values[term]) / size
         table.add(kind, case, f"loss.{term}", error)
         want = torch.tensor(weights[term], dtype=torch.float64)
         table.add(kind, case, f"scale.{term}", float(((got[f"scale.{term}"] - want) / want).abs().max()))
@@ -314,13 +315,15 @@ def check_method(table, case, program, model, tensors, sequences, method, keys, 
     if settings["capacity"] == 0.0 or "capacity" not in keys:
         settings["capacity"], settings["drop_threshold"] = 0.0, 0.0  # in evaluation nothing is dropped
     options = [*(lora_options("*") if lora else ("--grads", "--train", "full")), "--method", method]
-    if settings["capacity"] != 0.0:
+    training = settings["capacity"] != 0.0 or "erc_noise" in keys
+    if training:
         options.append("--training")
     got = program.forward(model, sequences, *options, *(f"{key}={value}" for key, value in keys.items()))
     pairs = lora_leaves(got)
     leaves = {} if lora else leaves_of(tensors)
     effective = adapted(tensors, pairs) if lora else leaves
     run = run_with_capacity(model, effective, sequences, settings)
+    run.training = training
     total, values, weights = model.objective(effective, run, sequences, settings)
     loss = cross_entropy(run.logits, sequences) + total
     compare_terms(table, "loss", case, got, loss, values, weights)
@@ -340,19 +343,25 @@ METHOD_KEYS = [  # beyond the methods as they are
     ("paper", {"axis": "token", "scores": "full", "scale": "none", "gamma": 3.0}), ("metier", {"c_o": 300.0}),
     ("paper-code", {"beta": 10.0, "gamma": 10.0}), ("aux", {"alpha": 1.0, "aux": "literal"}),
     ("aux", {"alpha": 1.0, "aux": "sequence"}), ("ernie", {"lambda_orth": 3.0, "zeta": 0.3}),
+    ("erc", {"lambda_erc": 10.0, "erc_alpha": 0.7}), ("intra-cross", {"lambda_sp": 1.0, "lambda_cp": 1.0}),
+    ("intra-cross", {"sp": "squared", "lambda_sp": 1.0, "lambda_cp": 0.0}),
 ]
 TRAINING_KEYS = [  # with slots that find no room; sampling and noise off, so that the reference can follow
     ("gshard", {"drop_threshold": 0.0, "capacity": 0.6}),
     ("st-moe", {"drop_threshold": 0.0, "capacity": 0.6, "capacity_min": 1, "jitter": 0.0}),
+    ("erc", {"lambda_erc": 10.0, "erc_noise": 1.0, "seed": 2**33 + 5}),
 ]
 
 
 def check_methods(table, name, program, model, tensors, sequences):
-    # SparseMixer has no bias to move.
-    methods = [method for method in objective.METHODS if model.kind != "phimoe" or method != "loss-free"]
+    router = model.router()
+    name_of_router = "groups" if router.groups > 0 else router.kind
+    known = [*objective.METHODS, *objective.MODEL_METHODS]
+    methods = [method for method in known if not objective.refused(method, name_of_router)]
     cases = [(method, {}, False) for method in methods]
     cases += [(method, keys, False) for method, keys in METHOD_KEYS]
-    cases += [("metier", {"c_o": 300.0}, True), ("simbal", {}, True), ("paper-code", {"beta": 10.0}, True)]
+    cases += [("metier", {"c_o": 300.0}, True), ("simbal", {}, True), ("paper-code", {"beta": 10.0}, True),
+              ("erc", {"lambda_erc": 10.0}, True), ("intra-cross", {"lambda_sp": 1.0, "lambda_cp": 1.0}, True)]
     for method, keys, lora in cases:
         text = " ".join([name, "lora" if lora else "full", method, *(f"{k}={v}" for k, v in keys.items())])
         check_method(table, text, program, model, tensors, sequences, method, keys, lora)

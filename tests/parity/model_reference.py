@@ -35,6 +35,7 @@ class Run:
     logits: torch.Tensor = None  # [T,V]
     hidden: list = field(default_factory=list)  # of [T,d], leaving each layer
     routers: dict = field(default_factory=dict)  # layer -> Captured
+    training: bool = False  # noise on the router's rows, for terms that have it
 
 
 class Model:
@@ -238,10 +239,39 @@ class Model:
             outputs = outputs.index_put((token, slot), y)
         return outputs
 
+    def activations(self, tensors, layer, inputs, experts):
+        """[T,k,I]: what is inside each chosen expert, between its two steps."""
+        width = tensors[self.expert_name(layer, 0, 0)].shape[0]
+        inner = torch.zeros(*experts.shape, width)
+        for number in experts.unique().tolist():
+            token, slot = torch.where(experts == number)
+            gate, up = (tensors[self.expert_name(layer, number, which)] for which in range(2))
+            x = inputs[token]
+            inner = inner.index_put((token, slot), F.silu(F.linear(x, gate)) * F.linear(x, up))
+        return inner
+
+    def model_losses(self, tensors, run, layer, before, settings):
+        """The terms that look at more than a layer's scores, outputs and router's rows."""
+        losses, routing = {}, self.routing(tensors, run, layer, settings)
+        if settings["lambda_erc"] != 0.0:
+            rows = tensors[self.router_name(layer)].double()
+            gates = torch.stack([tensors[self.expert_name(layer, number, 0)] for number in range(rows.shape[0])])
+            if run.training:
+                rows = rows * objective.proxy_noise(rows.detach(), settings["erc_noise"], settings["seed"],
+                                                    proxy_stream(layer))
+            losses["erc"] = objective.erc_loss(rows, gates.double(), settings["erc_alpha"])
+        if settings["lambda_sp"] != 0.0:
+            inner = self.activations(tensors, layer, run.routers[layer].inputs, routing.expert)
+            losses["sp"] = objective.sp_loss(inner.double(), settings["sp"] == "squared")
+        if settings["lambda_cp"] != 0.0:
+            other = None if before is None else self.routing(tensors, run, before, settings)
+            losses["cp"] = objective.cp_loss(routing, other, self.router().kind)
+        return losses
+
     def objective_losses(self, tensors, run, sequences, settings):
         """[layers] of (term -> loss), and of what L_o and L_v are scaled to."""
         number = torch.cat([torch.full((len(ids),), i) for i, ids in enumerate(sequences)])
-        losses, scales = [], []
+        losses, scales, before = [], [], None
         for layer, captured in run.routers.items():
             chosen = self.routing(tensors, run, layer, {**settings, "capacity": 0.0}).expert
             weight = tensors[self.router_name(layer)].double()
@@ -250,6 +280,8 @@ class Model:
                                       tensors.get(self.router_name(layer, "e_score_correction_bias")))
             leaves = {"logits": captured.logits.double(), "expert_outputs": outputs, "router_weight": weight}
             parts, _, aux = objective.losses_of(inputs, leaves, self.router(), settings)
+            parts.update(self.model_losses(tensors, run, layer, before, settings))
+            before = layer
             losses.append(parts)
             scales.append(aux)
         return losses, scales
@@ -281,6 +313,21 @@ class Model:
             for weight, parts in zip(weights[term], losses):
                 total = total + weight * parts[term]
         return total, values, weights
+
+
+def scramble(value):
+    """Stafford's thirteenth variant of the murmur finaliser, as src/model/pass.c has it."""
+    full = 2**64 - 1
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & full
+    value = (value ^ value >> 27) * 0x94D049BB133111EB & full
+    return value ^ value >> 31
+
+
+def proxy_stream(layer, step=0):
+    """The stream of random numbers for the router's rows of a layer."""
+    golden, full, proxies = 0x9E3779B97F4A7C15, 2**64 - 1, 4
+    own = scramble((proxies << 40) + layer + golden & full)
+    return scramble(own + scramble(step + golden & full) & full)
 
 
 def cross_entropy(logits, sequences):

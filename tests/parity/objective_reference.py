@@ -16,9 +16,9 @@ except ImportError as error:
     print(f"this needs a Python with PyTorch: {error}", file=sys.stderr)
     sys.exit(77)
 
-TERMS = ("aux", "o", "v", "z", "router_orth", "simbal")
+TERMS = ("aux", "o", "v", "z", "router_orth", "simbal", "erc", "sp", "cp")
 COEFFICIENT = {"aux": "alpha", "o": "beta", "v": "gamma", "z": "zeta", "router_orth": "lambda_orth",
-               "simbal": "lambda_simbal"}
+               "simbal": "lambda_simbal", "erc": "lambda_erc", "sp": "lambda_sp", "cp": "lambda_cp"}
 EPSILON = {"pairwise": 1e-8, "span": 1e-6, "cosine": 1e-12}
 
 OFF = {
@@ -26,7 +26,7 @@ OFF = {
     "aux": "batch", "grouping": "token", "form": "pairwise", "reduce": "mean", "exclude_first": False, "eps": "auto",
     "tau_gate": 0.0, "gradient": "exact", "axis": "expert", "scores": "topk", "brake": "none", "scale": "once",
     "orth_groups": 1, "capacity": 0.0, "capacity_min": 0, "drop_threshold": 0.0,
-    "seed": 0,
+    "seed": 0, "lambda_erc": 0.0, "lambda_sp": 0.0, "lambda_cp": 0.0, "erc_alpha": 1.0, "erc_noise": 1.0, "sp": "cosine",
 }
 
 
@@ -38,9 +38,13 @@ PAPER = row(alpha=1e-3, beta=1e-3, gamma=1e-3)
 METHODS = {
     "none": OFF,
     "aux": row(alpha=1e-3),
+    "global-batch": row(alpha=1e-3, aux="global"),  # one batch is the step
     "gshard": row(alpha=1e-2, aux="switch", drop_threshold=0.2, capacity=1.0),
     "st-moe": row(alpha=1e-2, aux="switch", zeta=1e-3, drop_threshold=0.2, capacity=1.25, capacity_min=4),
     "loss-free": OFF,
+    "smebu": OFF,
+    "quantile": OFF,
+    "densemixer": OFF,
     "ernie": row(alpha=1e-2, aux="ernie", lambda_orth=1e-2, zeta=1e-4),
     "simbal": row(lambda_simbal=0.1, zeta=1e-5),
     "paper": PAPER,
@@ -52,6 +56,18 @@ METHODS = {
     "paper-only-aux": {**PAPER, "beta": 0.0, "gamma": 0.0},
     "paper-wo-all": OFF,
 }
+# Those that look at experts' activations and weights, or at several layers: for whole models alone.
+MODEL_METHODS = {
+    "erc": row(alpha=1e-2, lambda_erc=1.0),
+    "intra-cross": row(alpha=1e-2, lambda_sp=2e-3, lambda_cp=1e-3),
+}
+
+
+def refused(method, router_name):
+    """Whether a method cannot work with such a router, or asks for more than layers by themselves give."""
+    if method == "quantile" and "group" in router_name:
+        return True
+    return method == "densemixer" or (method in ("loss-free", "smebu", "quantile") and router_name == "sparsemixer")
 
 
 @dataclass
@@ -120,10 +136,10 @@ def choose(probs, bias, router):
     return stable_topk(scores, router.slots)
 
 
-def philox_word(seed, index):
-    """Element `index` of stream 0 of the seed: Philox4x32-10 (Salmon et al. 2011), 32 bits."""
+def philox_word(seed, index, stream=0):
+    """Element `index` of a stream of the seed: Philox4x32-10 (Salmon et al. 2011), 32 bits."""
     low32 = 0xFFFFFFFF
-    counter = [index // 4 & low32, index // 4 >> 32, 0, 0]
+    counter = [index // 4 & low32, index // 4 >> 32, stream & low32, stream >> 32]
     key = [seed & low32, seed >> 32]
     for _ in range(10):
         first, second = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
@@ -133,8 +149,8 @@ def philox_word(seed, index):
     return counter[index % 4]
 
 
-def philox_uniform(seed, index):
-    return (philox_word(seed, index) >> 8) / 2**24
+def philox_uniform(seed, index, stream=0):
+    return (philox_word(seed, index, stream) >> 8) / 2**24
 
 
 def gumbel_noise(shape, slot, seed, dtype):
@@ -260,7 +276,7 @@ def aux_loss(form, routing, router, mask, sequence):
     tokens = int(mask.sum())
     if tokens == 0:
         return scores.sum() * 0.0
-    if form == "batch":
+    if form in ("batch", "global"):
         return deepseek_balance(scores[mask], routing.greedy[mask])
     if form == "sequence":
         parts = []
@@ -414,6 +430,49 @@ def simbal_loss(weight):
     return (weight @ weight.T - torch.eye(weight.shape[0], dtype=weight.dtype)).abs().sum()
 
 
+# ---------------------------------------------------------------- terms of whole models
+
+
+def proxy_noise(weight, amount, seed, stream):
+    """[n,d], a constant: uniform in 1 ± amount·ε_i, ε_i half the distance to the nearest row over the row's length."""
+    with torch.no_grad():
+        distances = torch.cdist(weight, weight, compute_mode="donot_use_mm_for_euclid_dist")
+        distances.fill_diagonal_(math.inf)
+        epsilon = amount * distances.min(dim=1).values / 2 / weight.norm(dim=1)
+        rows, width = weight.shape
+        draws = [[philox_uniform(seed, i * width + j, stream) for j in range(width)] for i in range(rows)]
+        return 1.0 + epsilon[:, None] * (2.0 * torch.tensor(draws, dtype=weight.dtype) - 1.0)
+
+
+def erc_loss(rows, gates, alpha):
+    """rows [n,d], the router's with their noise; gates [n,I,d], the experts' gate projections."""
+    responses = torch.einsum("jDd,id->ijD", gates, rows).norm(dim=-1)
+    own = torch.diag(responses)
+    above = (responses - alpha * own[:, None]).clamp(min=0.0) + (responses - alpha * own[None, :]).clamp(min=0.0)
+    return (above * (1.0 - torch.eye(rows.shape[0], dtype=rows.dtype))).mean()
+
+
+def sp_loss(activations, squared):
+    """activations [T,k,I] of the chosen experts."""
+    rows = activations / activations.norm(dim=-1, keepdim=True)
+    slots = rows.shape[1]
+    pairs = [(rows[:, a] * rows[:, b]).sum(-1) for a in range(slots) for b in range(a + 1, slots)]
+    cosines = torch.stack(pairs)
+    return cosines.pow(2).mean() if squared else cosines.mean()
+
+
+def cp_loss(routing, before, kind):
+    """Of two MoE layers, one after the other."""
+    if before is None:
+        return routing.probs.sum() * 0.0
+
+    def mass(part):
+        probs = part.probs / part.probs.sum(dim=-1, keepdim=True) if kind == "sigmoid" else part.probs
+        return probs.gather(1, part.greedy).sum(dim=-1)
+
+    return -(mass(routing) * mass(before)).mean()
+
+
 # ---------------------------------------------------------------- weights of the terms, first batch
 
 
@@ -451,7 +510,7 @@ def term_scale(term, loss, aux_value, inputs, router, settings):
 
 def settings_of(method, changes):
     """A method's row with keys changed; c_o and c_v are multiples of alpha."""
-    settings = dict(METHODS[method])
+    settings = dict({**METHODS, **MODEL_METHODS}[method])
     settings.update({key: value for key, value in changes.items() if key not in ("c_o", "c_v")})
     alpha = settings["alpha"] if settings["alpha"] > 0.0 else 1e-3
     for key, target in (("c_o", "beta"), ("c_v", "gamma")):

@@ -5,7 +5,7 @@
 
 #include "base/rng.h"
 
-enum { STREAM_LOGITS = 10, STREAM_ROWS = 20, STREAM_ROUTER = 30 };
+enum { STREAM_LOGITS = 10, STREAM_ROWS = 20, STREAM_ROUTER = 30, STREAM_INNER = 40, STREAM_PROXIES = 50 };
 
 void objective_run_draw(struct objective_run *run, uint64_t seed)
 {
@@ -26,6 +26,13 @@ void objective_run_draw(struct objective_run *run, uint64_t seed)
         }
         for (uint64_t i = 0; i < RUN_EXPERTS * RUN_WIDTH; i++) {
             layer->router_weight[i] = 0.1f * mt_rng_normal(seed, STREAM_ROUTER + stream, i);
+        }
+        for (uint64_t i = 0; i < RUN_ROWS * RUN_WIDTH; i++) {
+            layer->inner[i] = 0.3f + mt_rng_normal(seed, STREAM_INNER + stream, i);
+        }
+        for (uint64_t i = 0; i < RUN_EXPERTS * RUN_EXPERTS; i++) {
+            float length = 1.0f + mt_rng_unit(mt_rng_u32(seed, STREAM_PROXIES + stream, i));
+            layer->proxy_squares[i] = length * length;
         }
     }
 }
@@ -66,7 +73,14 @@ struct mt_routing objective_run_record(struct objective_run *run, int layer)
         .rows = mt_tensor_2d(l->rows, MT_F32, RUN_ROWS, RUN_WIDTH),
         .gram = mt_tensor_3d(l->gram, MT_F32, RUN_TOKENS, RUN_SLOTS, RUN_SLOTS),
         .router_weight = mt_tensor_2d(l->router_weight, MT_F32, RUN_EXPERTS, RUN_WIDTH),
+        .inner_gram = mt_tensor_3d(l->inner_gram, MT_F32, RUN_TOKENS, RUN_SLOTS, RUN_SLOTS),
+        .proxy_squares = mt_tensor_2d(l->proxy_squares, MT_F32, RUN_EXPERTS, RUN_EXPERTS),
     };
+}
+
+static struct mt_tensor inner_of(struct objective_run *run, int layer)
+{
+    return mt_tensor_2d(run->layer[layer].inner, MT_F32, RUN_ROWS, RUN_WIDTH);
 }
 
 static enum mt_status forward_layer(struct objective_run *run, int layer)
@@ -89,6 +103,13 @@ static enum mt_status forward_layer(struct objective_run *run, int layer)
                                     .y = mt_tensor_2d(run->layer[layer].y, MT_F32, RUN_TOKENS, RUN_WIDTH),
                                     .gram = record.gram,
                                 });
+    if (status != MT_OK) return status;
+    status = mt_combine_forward(run->device, &(struct mt_combine_forward_args){
+                                                 .rows = inner_of(run, layer),
+                                                 .row_of_slot = record.row_of_slot,
+                                                 .weight = record.weight,
+                                                 .gram = record.inner_gram,
+                                             });
     if (status != MT_OK) return status;
     return mt_objective_forward(run->objective, layer, &record);
 }
@@ -113,11 +134,16 @@ static enum mt_status backward_layer(struct objective_run *run, int layer)
     memset(l->dlogits, 0, sizeof l->dlogits);
     memset(l->dprobs, 0, sizeof l->dprobs);
     memset(l->drouter_weight, 0, sizeof l->drouter_weight);
+    memset(l->inner_coupling, 0, sizeof l->inner_coupling);
+    memset(l->dinner, 0, sizeof l->dinner);
+    memset(l->proxy_coupling, 0, sizeof l->proxy_coupling);
     struct mt_routing_gradient gradient = {
         .dlogits = mt_tensor_2d(l->dlogits, MT_F32, RUN_TOKENS, RUN_EXPERTS),
         .dprobs = mt_tensor_2d(l->dprobs, MT_F32, RUN_TOKENS, RUN_EXPERTS),
         .dweight = mt_tensor_2d(l->dweight, MT_F32, RUN_TOKENS, RUN_SLOTS),
         .drouter_weight = mt_tensor_2d(l->drouter_weight, MT_F32, RUN_EXPERTS, RUN_WIDTH),
+        .inner_coupling = mt_tensor_3d(l->inner_coupling, MT_F32, RUN_TOKENS, RUN_SLOTS, RUN_SLOTS),
+        .proxy_coupling = mt_tensor_2d(l->proxy_coupling, MT_F32, RUN_EXPERTS, RUN_EXPERTS),
     };
     enum mt_status status = mt_objective_coupling(run->objective, layer, &record, &coupling);
     if (status != MT_OK) return status;
@@ -133,6 +159,15 @@ static enum mt_status backward_layer(struct objective_run *run, int layer)
     if (status != MT_OK) return status;
     const struct mt_objective_backward_options options = {.measure = run->measure};
     status = mt_objective_backward(run->objective, layer, &record, &gradient, &drows, &options);
+    if (status != MT_OK) return status;
+    status =
+        mt_combine_backward(run->device, &(struct mt_combine_backward_args){
+                                             .rows = inner_of(run, layer),
+                                             .row_of_slot = record.row_of_slot,
+                                             .weight = record.weight,
+                                             .coupling = gradient.inner_coupling,
+                                             .drows = mt_tensor_2d(l->dinner, MT_F32, RUN_ROWS, RUN_WIDTH),
+                                         });
     if (status != MT_OK) return status;
     return mt_routing_backward(run->device, &run->router, &record, &gradient);
 }

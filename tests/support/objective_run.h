@@ -25,6 +25,9 @@ struct run_layer {
     float y[RUN_TOKENS * RUN_WIDTH];
     float gram[RUN_ROWS * RUN_SLOTS];
     float router_weight[RUN_EXPERTS * RUN_WIDTH];
+    float inner[RUN_ROWS * RUN_WIDTH]; // activations, as wide as the outputs
+    float inner_gram[RUN_ROWS * RUN_SLOTS];
+    float proxy_squares[RUN_EXPERTS * RUN_EXPERTS];
     // Results of backward.
     float coupling[RUN_ROWS * RUN_SLOTS];
     float drows[RUN_ROWS * RUN_WIDTH];
@@ -32,6 +35,9 @@ struct run_layer {
     float dprobs[RUN_TOKENS * RUN_EXPERTS];
     float dweight[RUN_ROWS];
     float drouter_weight[RUN_EXPERTS * RUN_WIDTH];
+    float inner_coupling[RUN_ROWS * RUN_SLOTS];
+    float dinner[RUN_ROWS * RUN_WIDTH];
+    float proxy_coupling[RUN_EXPERTS * RUN_EXPERTS];
 };
 
 struct objective_run {

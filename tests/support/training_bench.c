@@ -151,3 +151,12 @@ void training_bench_remove(const struct workplace *place, const char *name)
     char path[512];
     (void)nftw(workplace_path(place, name, path, sizeof path), remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
+
+bool training_bench_takes(const struct mt_arch *model, const struct mt_method *method)
+{
+    enum mt_bias_rule rule = method->config.bias_rule;
+    bool groups =
+        model == &mt_arch_deepseek_v2 || model == &mt_arch_deepseek_v3 || model == &mt_arch_glm4_moe_lite;
+    if (model == &mt_arch_phimoe) return rule == MT_BIAS_NONE && !method->config.dense_router;
+    return !groups || rule != MT_BIAS_QUANTILE;
+}

@@ -48,4 +48,7 @@ bool training_bench_has(const struct workplace *place, const char *path);
 /* Removes a folder of the workplace with everything below. */
 void training_bench_remove(const struct workplace *place, const char *name);
 
+/* False where a method refuses the router of a small model: SparseMixer has no bias, groups no quantile. */
+bool training_bench_takes(const struct mt_arch *model, const struct mt_method *method);
+
 #endif

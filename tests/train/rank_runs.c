@@ -143,8 +143,8 @@ static void compare_method(struct bench *bench, size_t at, const struct mt_metho
     char together[640];
     int ranks = mt_comm_size(bench->comm);
     const char *name = model->name;
-    if (model == &mt_arch_phimoe && method->config.bias_rule != MT_BIAS_NONE)
-        return; // refused for its router
+    if (!training_bench_takes(model, method)) return;
+    if (sharing > 1 && method->config.dense_router) return; // refused
     // Two examples of at most 24 tokens fit a micro-batch: a step is one round.
     (void)snprintf(what, sizeof what, "%s, %s, global, experts over %d", name, method->name, sharing);
     (void)snprintf(alone, sizeof alone, COMMON " method=%s noise=false batch.examples=%d batch.tokens=%d",
@@ -156,8 +156,11 @@ static void compare_method(struct bench *bench, size_t at, const struct mt_metho
     // Groups in expert order are made of the tokens at hand.
     bool groups =
         method->config.coefficient[MT_TERM_O] > 0.0 && method->config.grouping == MT_GROUPING_EXPERT_CONCAT;
-    if (!groups) compare(bench, what, alone, together, 1e-5);
-    static const char *const with_noise[] = {"metier", "loss-free", "gshard", "simbal"};
+    // Quantiles are of a micro-batch, and a step's the mean of them.
+    bool quantiles = method->config.bias_rule == MT_BIAS_QUANTILE;
+    if (!groups && !quantiles) compare(bench, what, alone, together, 1e-5);
+    static const char *const with_noise[] = {"metier",       "loss-free", "smebu", "quantile",
+                                             "global-batch", "gshard",    "simbal"};
     bool local = every;
     for (size_t i = 0; i < sizeof with_noise / sizeof with_noise[0]; i++)
         local = local || strcmp(method->name, with_noise[i]) == 0;

@@ -124,12 +124,66 @@ static void terms_are_means_weighted_by_tokens(void **state)
     model_run_close(&run);
 }
 
+/* aux=global: micro-batches of a step have the gradients of aux=batch on the whole. */
+static void loads_of_the_whole_step(void **state)
+{
+    struct model_run run;
+    struct model_batch batch;
+    struct mt_objective_config method;
+    struct mt_model_loss loss;
+    model_batch_fill(&batch, lengths, 53, 3);
+    batch.batch.labels = NULL; // the terms alone
+    open_with(&run, *state, &method, "aux", "none");
+    assert_int_equal(mt_model_forward(run.model, &batch.batch, &loss), MT_OK);
+    double value = loss.terms;
+    assert_int_equal(mt_model_backward(run.model), MT_OK);
+    float *once = copy_gradients(&run);
+    assert_int_equal(mt_params_zero_gradients(mt_model_params(run.model)), MT_OK);
+    batch.batch.step_tokens = TOKENS;
+    for (int part = 0; part < PARTS; part++) add_part(&run, &batch.batch, part, &loss);
+    assert_true(difference(&run, once) > 1e-2); // each micro-batch balanced by itself is something else
+    assert_int_equal(mt_model_set_objective(run.model, NULL), MT_OK);
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    assert_int_equal(mt_objective_config_method(&ctx, "global-batch", &method), MT_OK);
+    assert_int_equal(mt_model_set_objective(run.model, &method), MT_OK);
+    struct mt_objective *objective = mt_model_objective(run.model);
+    mt_objective_count_begin(objective);
+    for (int part = 0; part < PARTS; part++) {
+        int32_t offsets[2];
+        struct mt_batch alone = part_of(&batch.batch, part, offsets);
+        assert_int_equal(mt_model_forward(run.model, &alone, &loss), MT_OK);
+        assert_true(loss.terms == 0.0);
+    }
+    mt_objective_count_end(objective);
+    assert_int_equal(mt_params_zero_gradients(mt_model_params(run.model)), MT_OK);
+    double sum = 0.0;
+    for (int part = 0; part < PARTS; part++) {
+        add_part(&run, &batch.batch, part, &loss);
+        sum += loss.terms * lengths[part] / TOKENS;
+    }
+    assert_true(fabs(sum - value) < 1e-6 * value);
+    assert_true(difference(&run, once) < 2e-6);
+    // Nothing counted: a micro-batch is the step.
+    mt_objective_count_begin(objective);
+    mt_objective_count_end(objective);
+    batch.batch.step_tokens = 0;
+    assert_int_equal(mt_params_zero_gradients(mt_model_params(run.model)), MT_OK);
+    assert_int_equal(mt_model_forward(run.model, &batch.batch, &loss), MT_OK);
+    assert_true(loss.terms == value);
+    assert_int_equal(mt_model_backward(run.model), MT_OK);
+    assert_true(difference(&run, once) == 0.0);
+    free(once);
+    model_run_close(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(task_is_the_mean_over_the_steps_labels, workplace_open,
                                         workplace_close),
         cmocka_unit_test_setup_teardown(terms_are_means_weighted_by_tokens, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(loads_of_the_whole_step, workplace_open, workplace_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

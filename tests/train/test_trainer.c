@@ -79,12 +79,14 @@ static void a_run_learns(void **state)
 static void going_on_changes_no_bit(void **state)
 {
     const struct workplace *place = *state;
-    static const struct mt_arch *const models[] = {&mt_arch_deepseek_v3, &mt_arch_phimoe, &mt_arch_mixtral};
+    static const struct mt_arch *const models[] = {&mt_arch_deepseek_v3, &mt_arch_phimoe, &mt_arch_mixtral,
+                                                   &mt_arch_qwen3_moe};
     static const char *const words[] = {
         "method=loss-free evaluation.split=0.2 evaluation.every=2 lora.dropout=0.1 batch.tokens=32",
         ("method=metier evaluation.split=0.2 evaluation.every=3 lora.dropout=0.2 data.layout=packed "
          "objective.scale=running"),
-        "method=loss-free evaluation.split=0.2 evaluation.every=2 objective.bias_rate=0.01",
+        "method=smebu evaluation.split=0.2 evaluation.every=2 objective.bias_rate=0.01",
+        "method=quantile evaluation.split=0.2 evaluation.every=2 batch.tokens=32",
     };
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
         struct training_run run = {0};
@@ -131,7 +133,7 @@ static void steps_allocate_nothing(void **state)
             struct training_run run = {0};
             char words[256];
             const struct mt_method *method = mt_method_listed(i);
-            if (model == &mt_arch_phimoe && method->config.bias_rule != MT_BIAS_NONE) continue; // has none
+            if (!training_bench_takes(model, method)) continue;
             (void)snprintf(words, sizeof words, "method=%s log.measure_every=2 log.every=1", method->name);
             must(training_run_open(&run, place, "run", words), &run);
             for (int step = 0; step < 3; step++) must(mt_trainer_step(run.trainer), &run);

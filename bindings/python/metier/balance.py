@@ -6,7 +6,7 @@ import ctypes
 import torch
 
 from .layers import Layers
-from .library import keys, load, text
+from .library import SelectionStep, keys, load, text
 from .structure import Block
 
 
@@ -28,5 +28,8 @@ def move_biases(layers: Layers, numbers: torch.Tensor, blocks: list[Block]) -> N
     for layer, block in enumerate(blocks):
         loads = layers.loads(layer)
         values = (ctypes.c_float * len(loads))(*block.bias.tolist())
-        load().mt_selection_after_step(layers.config, loads, len(loads), values)
+        step = SelectionStep(load=ctypes.addressof(loads), measured=layers.measured(layer), experts=len(loads),
+                             memory=load().mt_objective_rule_memory(layers.objective, layer),
+                             bias=ctypes.addressof(values))
+        load().mt_selection_move(layers.config, ctypes.byref(step))
         block.bias.copy_(block.bias.new_tensor(list(values)))

@@ -169,6 +169,11 @@ class Layers:
         address = ctypes.cast(self._reports[layer], ctypes.POINTER(c_void_p))[3 * self._terms + 3]
         return ctypes.cast(address, ctypes.POINTER(ctypes.c_double * self.shape.experts)).contents
 
+    def measured(self, layer: int) -> int:
+        """Where what the selection rules measured in the last step lies."""
+        numbers = load().mt_objective_layer(self.objective, layer)
+        return ctypes.cast(numbers, ctypes.POINTER(c_void_p))[3 * load().mt_term_count() + 4] or 0
+
     def check_live(self, paths: list[tuple[bool, bool, bool]]) -> str:
         """Why a term reaches nothing that is trained, given (router, experts, below) of every layer; "": none does."""
         rows = (LayerPaths * len(paths))(*(LayerPaths(*path) for path in paths))

@@ -66,8 +66,12 @@ class Step(ctypes.Structure):
     _fields_ = [("progress", c_double), ("loss_scale", c_double), ("room", Grown)]
 
 
+class SelectionStep(ctypes.Structure):
+    _fields_ = [("load", c_void_p), ("measured", c_void_p), ("experts", c_int), ("memory", c_void_p), ("bias", c_void_p), ("room", Grown)]
+
+
 class LayerPaths(ctypes.Structure):
-    _fields_ = [("router", c_bool), ("experts", c_bool), ("below", c_bool)]
+    _fields_ = [("router", c_bool), ("experts", c_bool), ("below", c_bool), ("inner", c_bool), ("gates", c_bool)]
 
 
 class TermInfo(ctypes.Structure):  # its first fields
@@ -104,7 +108,8 @@ _FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "mt_objective_layer": (POINTER(c_double), [c_void_p, c_int]),
     "mt_objective_state": (POINTER(c_double), [c_void_p, c_void_p]),
     "mt_objective_check_live": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_int, c_char_p]),
-    "mt_selection_after_step": (None, [c_void_p, c_void_p, c_int, c_void_p]),
+    "mt_selection_move": (None, [c_void_p, c_void_p]),
+    "mt_objective_rule_memory": (c_void_p, [c_void_p, c_int]),
     "mt_selection_drops": (c_bool, [c_void_p]),
     "mt_selection_has_bias": (c_bool, [c_void_p]),
     "mt_status_text": (c_char_p, [c_int]),

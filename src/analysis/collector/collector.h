@@ -20,7 +20,9 @@
 #ifndef MT_ANALYSIS_COLLECTOR_H
 #define MT_ANALYSIS_COLLECTOR_H
 
+#include "analysis/coupling.h"
 #include "analysis/geometry.h"
+#include "analysis/paths.h"
 #include "comm/comm.h"
 #include "metier/routing.h"
 
@@ -37,7 +39,8 @@ struct mt_collector_options {
                            // call is one
     int64_t groups;        // of tokens that have names: batches of MaxVio_batch are made of whole groups, in
                            // their order; 0: of tokens as they come
-    int64_t choices;       // tokens whose experts are kept in order, the first so many: for drift; 0: none
+    int64_t choices; // tokens whose experts are kept in order, the first so many: for drift and paths; 0:
+                     // none
     uint64_t seed;
     uint64_t stream; // another one for every collector that is to be merged
 };
@@ -107,6 +110,8 @@ struct mt_layer_figures {
     int64_t batches;
     double entropy;         // of the load, in nats; ln n when balanced
     double gini;            // 0 when balanced, 1 - 1/n when one expert has everything
+    double load_min;        // the smallest load over the mean
+    double load_max;        // the largest
     double rv_token;        // mean over tokens of the variance over experts (divisor n-1) of the scores P
     double rv_expert;       // mean over experts of the variance over tokens of the weights s after top-k
     double rv_appendix;     // 1/n Σ_j (mean over tokens of P_ij/Σ_m P_im - 1/n)²
@@ -117,10 +122,12 @@ struct mt_layer_figures {
     struct mt_geometry_figures input;       // inputs, labelled by the first choice
     struct mt_geometry_figures output;      // expert outputs, labelled by expert; Euclidean
     struct mt_geometry_figures output_unit; // the same by angle
-    const double *load;                     // [n]: slots served
-    const double *first;                    // [n]: tokens whose first choice it is
-    const double *mean_score;               // [n]: mean over tokens of P_ij
-    const double *mean_weight;              // [n]: mean over tokens of s_ij
+    struct mt_path_figures path;         // from the MoE layer before; NaN of the first, and without choices
+    struct mt_coupling_figures coupling; // of weights (analysis/run/weights.h); NaN: nobody looked
+    const double *load;                  // [n]: slots served
+    const double *first;                 // [n]: tokens whose first choice it is
+    const double *mean_score;            // [n]: mean over tokens of P_ij
+    const double *mean_weight;           // [n]: mean over tokens of s_ij
 };
 
 struct mt_figures {

@@ -38,6 +38,8 @@ static void fill_loads(const struct mt_layer_sums *sums, const struct mt_batch_s
     figures->max_violation_code = any ? load.max_violation_code : NAN;
     figures->entropy = any ? load.entropy : NAN;
     figures->gini = any ? mt_load_gini(sums->load, experts) : NAN;
+    figures->load_min = any ? load.min : NAN;
+    figures->load_max = any ? load.max_violation + 1.0 : NAN;
     figures->rv_token = variance.token;
     figures->rv_expert = variance.expert;
     figures->rv_appendix = variance.appendix;
@@ -181,6 +183,17 @@ static enum mt_status fill_geometry(struct mt_collector *collector, const struct
 
 // ------------------------------------------------------------------ all layers
 
+static enum mt_status fill_paths(const struct mt_collector *collector, int index,
+                                 struct mt_layer_figures *figures)
+{
+    const struct mt_layer_sums *here = &collector->layer[index];
+    const struct mt_layer_sums *before = index > 0 ? here - 1 : here;
+    int64_t tokens = index > 0 ? here->choice_count : 0;
+    if (before->choice_count < tokens) tokens = before->choice_count;
+    return mt_paths(collector->ctx, before->choices, here->choices, tokens, collector->options.slots,
+                    collector->options.experts, &figures->path);
+}
+
 static enum mt_status finish_layer(struct mt_collector *collector, int index,
                                    const struct mt_geometry_options *geometry, double *numbers,
                                    struct mt_layer_figures *figures)
@@ -195,6 +208,8 @@ static enum mt_status finish_layer(struct mt_collector *collector, int index,
     if (status == MT_OK) status = mt_sample_sort(&sums->outputs);
     if (status == MT_OK) status = fill_outputs(collector, sums, figures);
     if (status == MT_OK) status = fill_geometry(collector, sums, geometry, figures);
+    if (status == MT_OK) status = fill_paths(collector, index, figures);
+    figures->coupling = (struct mt_coupling_figures){NAN, NAN, NAN, NAN};
     if (status == MT_OK) return MT_OK;
     return mt_fail_within(collector->ctx, status, "layer %lld", (long long)sums->number);
 }

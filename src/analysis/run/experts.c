@@ -1,8 +1,8 @@
 /*
  * The routed experts data goes to, as train's key `experts` reads them: ESFT's two choices (2407.01906), by
  * the mean weight of an expert and by its share of the slots, and that of ExpertSieve (2603.24044), a share
- * of the experts. Scores are taken within a layer, as ESFT's paper has them; its published code divides an
- * expert's by the sum over the layers.
+ * of the experts; or those it does not go to, for --prune of metier eval. Scores are taken within a layer, as
+ * ESFT's paper has them; its published code divides an expert's by the sum over the layers.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -15,6 +15,7 @@ static const struct mt_expert_rule rules[] = {
     {.name = "gate", .reached = "of the experts' weights", .threshold = 0.1, .by_weight = true},
     {.name = "token", .reached = "of the slots", .threshold = 0.2},
     {.name = "sieve", .reached = "of the experts", .threshold = 0.25, .counts = true},
+    {.name = "least", .reached = "of the experts", .threshold = 0.25, .counts = true, .least = true},
 };
 
 const struct mt_expert_rule *mt_expert_rule_named(const char *name)
@@ -25,12 +26,13 @@ const struct mt_expert_rule *mt_expert_rule_named(const char *name)
     return NULL;
 }
 
-/* The highest that is not taken yet, the first of equals. */
-static int highest(const double *score, const bool *taken, int experts)
+/* The highest, or lowest, that is not taken yet, the first of equals. */
+static int next_of(const double *score, const bool *taken, int experts, bool least)
 {
     int found = -1;
     for (int j = 0; j < experts; j++) {
-        if (!taken[j] && (found < 0 || score[j] > score[found])) found = j;
+        if (taken[j]) continue;
+        if (found < 0 || (least ? score[j] < score[found] : score[j] > score[found])) found = j;
     }
     return found;
 }
@@ -48,7 +50,7 @@ static int choose(const struct mt_layer_figures *layer, int experts, const struc
         total += rule->counts ? 1.0 : score[j];
     }
     while (count < experts && (count == 0 || reached < (threshold - ROUNDING) * total)) {
-        int next = highest(score, taken, experts);
+        int next = next_of(score, taken, experts, rule->least);
         taken[next] = true;
         reached += rule->counts ? 1.0 : score[next];
         count++;

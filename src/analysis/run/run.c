@@ -3,14 +3,15 @@
 
 #include <string.h>
 
+#include "analysis/run/weights.h"
 #include "comm/rank_progress.h"
 #include "model/adapters/adapter.h"
 #include "model/collect.h"
-#include "model/layers/linear.h"
 #include "train/data/corpus.h"
 
 #define ARENA_BLOCK_BYTES 65536
 #define MOST_CHOICES      (1 << 20) // tokens of a domain whose experts are compared with the base's
+#define PATH_TOKENS       (1 << 16) // tokens of a domain whose experts are followed through the layers
 #define BATCH_TOKENS      2048      // of a batch that the model computes, unless a sequence is longer
 #define LEAST_TOKENS      1024      // of a batch of MaxVio_batch
 #define MOST_GROUPS       4096      // about, of a domain's batches
@@ -109,9 +110,11 @@ static int64_t group_tokens(const struct mt_analysis *run)
     return few_groups > LEAST_TOKENS ? few_groups : LEAST_TOKENS;
 }
 
-static enum mt_status open_model(struct mt_analysis *run, const char *directory,
-                                 const char *adapter_directory, struct mt_model **model)
+static enum mt_status open_model(struct mt_analysis *run, const struct mt_analysis_side *side,
+                                 const char *directory, const char *adapter_directory,
+                                 struct mt_model **model)
 {
+    bool otherwise = side == &run->base && run->settings->against != NULL;
     struct mt_adapter adapter = {0};
     struct mt_model_options options = {
         .tokens = batch_tokens(run), .sequences = batch_tokens(run) / 2, .positions = run->settings->length};
@@ -121,7 +124,7 @@ static enum mt_status open_model(struct mt_analysis *run, const char *directory,
         if (status == MT_OK) mt_adapter_select(&adapter, &options.selection);
         if (run->settings->quantise == NULL) run->quantise = adapter.quantise;
     }
-    options.selection.quantise = run->quantise;
+    options.selection.quantise = otherwise ? run->against : run->quantise;
     if (status == MT_OK) status = mt_model_open(run->device, directory, &options, model);
     if (status == MT_OK && adapter_directory != NULL)
         status = mt_adapter_apply(&adapter, mt_model_params(*model));
@@ -298,7 +301,8 @@ static enum mt_status make_collector(struct mt_analysis *run, int stream, bool v
                                      struct mt_collector **collector)
 {
     const struct mt_analysis_settings *settings = run->settings;
-    int64_t choices = settings->tokens < MOST_CHOICES ? settings->tokens + batch_tokens(run) : MOST_CHOICES;
+    int64_t most = run->with_base ? MOST_CHOICES : PATH_TOKENS;
+    int64_t choices = settings->tokens < most ? settings->tokens + batch_tokens(run) : most;
     int64_t outputs = (settings->sample + run->slots - 1) / run->slots;
     struct mt_collector_options options = {
         .layers = run->layers,
@@ -310,7 +314,7 @@ static enum mt_status make_collector(struct mt_analysis *run, int stream, bool v
         .outputs = outputs,
         .batch_tokens = LEAST_TOKENS, // what is left over at the end of a window joins the next
         .groups = stream < run->domains ? (settings->tokens + batch_tokens(run)) / group_tokens(run) + 1 : 0,
-        .choices = run->with_base ? choices : 0,
+        .choices = choices,
         .seed = (uint64_t)settings->seed,
         .stream = (uint64_t)stream,
     };
@@ -320,7 +324,7 @@ static enum mt_status make_collector(struct mt_analysis *run, int stream, bool v
 
 // ------------------------------------------------------------------ routers
 
-/* The router's weight as it acts, LoRA included, as f32 [n,d]. */
+/* The router's weight as f32 [n,d]. */
 static enum mt_status read_router(struct mt_analysis *run, const struct mt_linear *router, float *target)
 {
     size_t count = (size_t)run->experts * (size_t)run->width;
@@ -328,20 +332,21 @@ static enum mt_status read_router(struct mt_analysis *run, const struct mt_linea
     enum mt_status status = mt_device_buffer_create(run->device, count * sizeof(float), &buffer);
     if (status != MT_OK) return status;
     struct mt_tensor sum = mt_tensor_2d(buffer.data, MT_F32, run->experts, run->width);
-    const struct mt_tensor *weight = NULL;
-    status = mt_linear_weight(run->device, router, &weight);
-    if (status == MT_OK) status = mt_copy(run->device, &(struct mt_copy_args){.x = *weight, .y = sum});
-    if (status == MT_OK && mt_linear_has_lora(router)) {
-        status = mt_gemm(run->device, &(struct mt_gemm_args){.a = router->b,
-                                                             .b = router->a,
-                                                             .c = sum,
-                                                             .exact = true,
-                                                             .alpha = router->lora_scale,
-                                                             .beta = 1.0f});
-    }
+    status = mt_router_weight(run->device, router, &sum);
     if (status == MT_OK) status = mt_device_download(run->device, target, sum.data, count * sizeof(float));
     mt_buffer_release(&buffer);
     return status;
+}
+
+/* What the weights say; all ranks hold the same. */
+static enum mt_status look_at_weights(struct mt_analysis *run, struct mt_model *model,
+                                      struct mt_analysis_side *side)
+{
+    void *memory = NULL;
+    enum mt_status status =
+        mt_arena_allocate(&run->arena, (size_t)run->layers * sizeof *side->coupling, &memory);
+    side->coupling = memory;
+    return status == MT_OK ? mt_model_coupling(model, side->coupling) : status;
 }
 
 static enum mt_status read_routers(struct mt_analysis *run, struct mt_model *model,
@@ -366,9 +371,10 @@ static enum mt_status run_side(struct mt_analysis *run, const char *directory, c
                                bool vectors, struct mt_analysis_side *side)
 {
     struct mt_model *model = NULL;
-    enum mt_status status = open_model(run, directory, adapter, &model);
+    enum mt_status status = open_model(run, side, directory, adapter, &model);
     if (status == MT_OK) status = learn_shape(run, model, directory);
     if (status == MT_OK && run->with_base) status = read_routers(run, model, side);
+    if (status == MT_OK && vectors) status = look_at_weights(run, model, side);
     for (int i = 0; status == MT_OK && i < run->domains; i++)
         status = make_collector(run, i, vectors, &side->collector[i]);
     status = mt_comm_agree(run->comm, run->ctx, status);
@@ -392,6 +398,7 @@ static enum mt_status finish_side(struct mt_analysis *run, bool vectors, struct 
     enum mt_status status = MT_OK;
     for (int i = 0; status == MT_OK && i <= run->domains; i++) {
         status = mt_collector_finish(side->collector[i], vectors ? &geometry : NULL, &side->figures[i]);
+        if (status == MT_OK && vectors) mt_figures_take_coupling(&side->figures[i], side->coupling);
         if (status == MT_OK) mt_progress_update(&run->progress, run->progress.done + 1);
     }
     return status;
@@ -419,31 +426,40 @@ static enum mt_status finish_sides(struct mt_analysis *run)
     return mt_comm_agree(run->comm, run->ctx, status);
 }
 
+static enum mt_status parse_formats(struct mt_analysis *run)
+{
+    const struct mt_analysis_settings *settings = run->settings;
+    enum mt_status status = MT_OK;
+    if (settings->quantise != NULL) status = mt_quantise_parse(run->ctx, settings->quantise, &run->quantise);
+    if (status == MT_OK && settings->against != NULL)
+        status = mt_quantise_parse(run->ctx, settings->against, &run->against);
+    return status;
+}
+
 enum mt_status mt_analysis_run(struct mt_analysis *run, struct mt_device *device, struct mt_comm *comm)
 {
     const struct mt_analysis_settings *settings = run->settings;
     const char *base = settings->base != NULL ? settings->base : settings->model;
+    const char *base_adapter = settings->against != NULL ? settings->adapter : NULL;
     void *memory = NULL;
     run->device = device;
     run->comm = comm;
-    run->with_base = settings->base != NULL || settings->adapter != NULL;
-    if (settings->quantise != NULL) {
-        enum mt_status status = mt_quantise_parse(run->ctx, settings->quantise, &run->quantise);
-        if (status != MT_OK) return status;
-    }
+    run->with_base = settings->base != NULL || settings->adapter != NULL || settings->against != NULL;
+    enum mt_status status = parse_formats(run);
+    if (status != MT_OK) return status;
     run->passes_left = (int64_t)run->domains * (run->with_base ? 2 : 1);
     mt_progress_start(&run->progress, &(struct mt_progress_options){
                                           .stream = mt_comm_rank(comm) == 0 ? settings->terminal : NULL,
                                           .label = "analysing",
                                           .unit = "tok",
                                           .total = settings->tokens * run->passes_left});
-    enum mt_status status =
+    status =
         mt_arena_allocate(&run->arena, 2 * (size_t)batch_tokens(run) * sizeof *run->token_names, &memory);
     run->token_names = memory;
     status = mt_comm_agree(run->comm, run->ctx, status);
     if (status == MT_OK) status = run_side(run, settings->model, settings->adapter, true, &run->model);
     status = mt_comm_agree(run->comm, run->ctx, status);
-    if (status == MT_OK && run->with_base) status = run_side(run, base, NULL, false, &run->base);
+    if (status == MT_OK && run->with_base) status = run_side(run, base, base_adapter, false, &run->base);
     mt_progress_finish(&run->progress);
     status = mt_comm_agree(run->comm, run->ctx, status);
     return status == MT_OK ? finish_sides(run) : status;

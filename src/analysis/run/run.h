@@ -25,9 +25,10 @@
 /* What is asked for; everything is borrowed. */
 struct mt_analysis_settings {
     const char *model;
-    const char *adapter;     // NULL: none
-    const char *base;        // NULL: the model without its adapter, if it has one
-    const char *quantise;    // as mt_quantise_parse reads it; NULL: as the adapter was trained
+    const char *adapter;  // NULL: none
+    const char *base;     // NULL: the model without its adapter, if it has one
+    const char *quantise; // as mt_quantise_parse reads it; NULL: as the adapter was trained
+    const char *against; // likewise: the base is the model itself, adapter included, read so; NULL: it is not
     const char *const *data; // [data_count]: FILE, whose name is its domain's, or FILE=DOMAIN
     size_t data_count;
     const char *template_name;
@@ -54,6 +55,7 @@ struct mt_analysis_side {
     struct mt_collector *collector[MT_ANALYSIS_FILES + 1];
     struct mt_figures figures[MT_ANALYSIS_FILES + 1];
     float *router; // [layers][n,d], in the arena: the routers' weights, where drift is wanted
+    struct mt_coupling_figures *coupling; // [layers], in the arena; NULL of the base
 };
 
 struct mt_analysis {
@@ -69,7 +71,8 @@ struct mt_analysis {
     int64_t width;
     int64_t *number; // [layers], in the arena: their numbers in the model
     bool with_base;
-    struct mt_quantise_options quantise; // of the model and of the base
+    struct mt_quantise_options quantise; // of the model, and of a base that is not read otherwise
+    struct mt_quantise_options against;  // of the base, where settings->against says how it is read
     struct mt_analysis_side model, base;
     // While it runs:
     struct mt_progress progress;
@@ -106,6 +109,7 @@ struct mt_expert_rule {
     double threshold;    // of those who proposed the rule
     bool by_weight;      // the score is the mean weight after top-k, else the load
     bool counts;         // the threshold is a share of the experts, else of the score
+    bool least;          // the lowest are chosen, not the highest
 };
 
 /* NULL: there is none of that name. */

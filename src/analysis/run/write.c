@@ -31,6 +31,11 @@ static void put_settings(const struct mt_analysis *run, struct mt_json_text *tex
     put_name(text, "model", settings->model);
     put_name(text, "adapter", settings->adapter);
     put_name(text, "base", base);
+    if (settings->against != NULL) {
+        char how[MT_QUANTISE_TEXT_BYTES];
+        put_name(text, "quantize", mt_quantise_text(&run->quantise, how));
+        put_name(text, "against", mt_quantise_text(&run->against, how));
+    }
     mt_json_text_format(text,
                         ",\n \"tokens\": %" PRId64 ", \"length\": %" PRId64 ", \"seed\": %" PRId64
                         ", \"neighbours\": %" PRId64 ", \"sample\": %" PRId64 ", \"queries\": %" PRId64

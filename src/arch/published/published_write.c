@@ -114,6 +114,16 @@ enum mt_status mt_published_write(struct mt_checkpoint_writer *writer, const str
     return status == MT_OK ? write_tensor(writer, fp8 ? &matrix->codes : &matrix->scales) : status;
 }
 
+enum mt_hf_quant_method mt_published_method(enum mt_quantised_format format)
+{
+    static const enum mt_hf_quant_method methods[MT_QUANTISED_FORMATS] = {
+        [MT_QUANTISED_FP8] = MT_HF_QUANT_FP8,
+        [MT_QUANTISED_NF4] = MT_HF_QUANT_NF4,
+        [MT_QUANTISED_MXFP4] = MT_HF_QUANT_MXFP4,
+    };
+    return methods[format];
+}
+
 const char *mt_published_config(enum mt_quantised_format format, bool nested)
 {
     switch (format) {

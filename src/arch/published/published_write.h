@@ -17,6 +17,9 @@ int mt_published_specs(const struct mt_published_names *names, const struct mt_q
 enum mt_status mt_published_write(struct mt_checkpoint_writer *writer, const struct mt_quantised *matrix,
                                   enum mt_hf_float dtype);
 
+/* The quant_method of folders in a format; MT_HF_QUANT_NONE: the format has no published form. */
+enum mt_hf_quant_method mt_published_method(enum mt_quantised_format format);
+
 /* What config.json says of such a folder, as a JSON object; lives forever. NULL: the format has no such form.
  */
 const char *mt_published_config(enum mt_quantised_format format, bool nested);

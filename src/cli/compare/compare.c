@@ -15,6 +15,7 @@
 
 #define ARENA_BLOCK_BYTES 65536
 #define PATH_BYTES        4096
+#define MOST_SHARES       100000
 
 // ------------------------------------------------------------------ the table
 
@@ -100,21 +101,22 @@ static enum mt_status print_tasks(const struct mt_comparison *comparison, size_t
 static enum mt_status print_figures(const struct mt_comparison *comparison, size_t model)
 {
     static const enum mt_compare_figure shown[] = {
-        MT_COMPARE_ACCURACY, MT_COMPARE_ACCURACY_OTHERS, MT_COMPARE_LOSS,
-        MT_COMPARE_MAXVIO,   MT_COMPARE_OVERLAP,         MT_COMPARE_SILHOUETTE,
-        MT_COMPARE_RV_TOKEN, MT_COMPARE_ABS_COS,         MT_COMPARE_SECONDS};
-    enum { SHOWN = sizeof shown / sizeof shown[0] };
+        MT_COMPARE_ACCURACY, MT_COMPARE_ACCURACY_OTHERS, MT_COMPARE_LOSS,      MT_COMPARE_MAXVIO,
+        MT_COMPARE_OVERLAP,  MT_COMPARE_SILHOUETTE,      MT_COMPARE_RV_TOKEN,  MT_COMPARE_ABS_COS,
+        MT_COMPARE_SECONDS,  MT_COMPARE_SAME_EXPERTS,    MT_COMPARE_SAME_SLOTS};
+    enum { SHOWN = sizeof shown / sizeof shown[0], AGREEMENT = 2 };
     const struct mt_compare_settings *settings = comparison->settings;
     struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
     struct cli_column columns[SHOWN + 1] = {{"method", false}};
     char text[SHOWN][MT_COMPARE_TEXT_BYTES];
     struct cli_table table;
-    for (int i = 0; i < SHOWN; i++)
+    int count = settings->agreement ? SHOWN : SHOWN - AGREEMENT;
+    for (int i = 0; i < count; i++)
         columns[i + 1] = (struct cli_column){mt_compare_figure_row(shown[i])->title, true};
-    cli_table_init(&table, comparison->ctx, columns, SHOWN + 1);
+    cli_table_init(&table, comparison->ctx, columns, count + 1);
     for (size_t m = 0; m < settings->methods; m++) {
         const char *cells[SHOWN + 1] = {settings->method[m].name};
-        for (int i = 0; i < SHOWN; i++) {
+        for (int i = 0; i < count; i++) {
             mt_compare_summarize(comparison, model, shown[i], MT_ALL_DOMAINS, summary);
             cells[i + 1] =
                 mt_compare_mean_text(text[i], mt_compare_figure_row(shown[i]), &summary[m].moments);
@@ -161,7 +163,10 @@ static void print_notes(const struct mt_comparison *comparison, bool ran)
     size_t jobs = mt_comparison_jobs(comparison);
     if (ran && comparison->kept > 0)
         printf("of %s, %zu trained and measured now, %zu before\n", mt_counted(jobs, "cell", "cells").text,
-               jobs - comparison->kept - comparison->failed, comparison->kept);
+               jobs - comparison->kept - comparison->failed - comparison->absent, comparison->kept);
+    if (comparison->absent > 0)
+        printf("%s for other shares to do, not there yet\n",
+               mt_counted(comparison->absent, "cell is", "cells are").text);
 }
 
 static enum mt_status print_comparison(const struct mt_comparison *comparison, bool ran)
@@ -202,6 +207,7 @@ static enum mt_status write_comparison(const struct mt_comparison *comparison, s
 
 struct arguments {
     bool quiet, keys, tables, dry_run;
+    const char *share;
     struct cli_page_files files;
     const char *config;
     const char *const *words; // borrowed from argv
@@ -230,6 +236,28 @@ static enum mt_status show(const struct mt_comparison *comparison, bool ran, str
     return status == MT_OK ? write_comparison(comparison, files) : status;
 }
 
+/* --share I/N. */
+static enum mt_status read_share(struct mt_context *ctx, const char *text, const struct mt_comm *comm,
+                                 struct mt_comparison_options *options)
+{
+    if (text == NULL) return MT_OK;
+    char *slash = NULL;
+    char *end = NULL;
+    unsigned long share = strtoul(text, &slash, 10);
+    unsigned long shares = *slash == '/' ? strtoul(slash + 1, &end, 10) : 0;
+    // strtoul would take signs and spaces, too.
+    bool plain = strspn(text, "0123456789/") == strlen(text) && end != NULL && end > slash + 1 && *end == 0;
+    if (!plain || share < 1 || share > shares || shares > MOST_SHARES)
+        return mt_fail(ctx, MT_ERR_USAGE, "--share %s: it is I/N, the I-th of N shares, as 1/4; N at most %d",
+                       text, MOST_SHARES);
+    if (mt_comm_size(comm) > 1)
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "--share %s: ranks share the cells by themselves: leave out one of both", text);
+    options->share = share - 1;
+    options->shares = shares;
+    return MT_OK;
+}
+
 /* What one rank does; only the first of them talks. */
 static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
 {
@@ -251,6 +279,7 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
                                             .data = getenv("METIER_DATA")};
     enum mt_status status = mt_compare_settings_read(ctx, arguments->config, arguments->words,
                                                      arguments->word_count, arena, &settings);
+    if (status == MT_OK) status = read_share(ctx, arguments->share, comm, &options);
     if (status == MT_OK) status = cli_find_templates(arena, "plain", &options.templates);
     if (status == MT_OK) status = cli_find_share(arena, "tasks", "tasks", &options.tasks);
     if (status == MT_OK) status = cli_find_share(arena, "recipes", "recipes", &options.recipes);
@@ -280,6 +309,8 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--tables", CLI_FLAG, &arguments.tables, NULL, "train nothing: show the cells that are there"},
         {"--dry-run", CLI_FLAG, &arguments.dry_run, NULL,
          "train nothing, write nothing: cells, benchmarks, memory, disk"},
+        {"--share", CLI_TEXT, &arguments.share, "I/N",
+         "only the I-th of N shares of the cells: others do the rest, at the same time if need be"},
         {"--markdown", CLI_TEXT, &arguments.files.markdown, "FILE",
          "the report as Markdown, too; with --png it links the pictures"},
         {"--latex", CLI_TEXT, &arguments.files.latex, "FILE",
@@ -296,11 +327,11 @@ static enum mt_status run_verb(struct cli_call *call)
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
     const struct cli_void rules[] = {
-        {arguments.keys, "--tables --dry-run --markdown --latex --csv --png --svg --chart-js --quiet",
+        {arguments.keys, "--tables --dry-run --share --markdown --latex --csv --png --svg --chart-js --quiet",
          "with --keys"},
-        {arguments.dry_run, "--tables --markdown --latex --csv --png --svg --chart-js --quiet",
+        {arguments.dry_run, "--tables --share --markdown --latex --csv --png --svg --chart-js --quiet",
          "with --dry-run: nothing is trained"},
-        {arguments.tables, "--quiet", "with --tables: nothing is trained"},
+        {arguments.tables, "--share --quiet", "with --tables: nothing is trained"},
     };
     status = cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
     if (status != MT_OK) return status;

@@ -166,7 +166,8 @@ static enum mt_status find_tasks(struct mt_context *ctx, const struct eval_argum
 
 static enum mt_status check_void(const struct eval_arguments *arguments, const struct cli_call *given)
 {
-    static const char of_a_model[] = "--adapter --quantize --template --template-option --bos --temperature "
+    static const char of_a_model[] = "--adapter --quantize --prune --template --template-option --bos "
+                                     "--temperature "
                                      "--top-p --seed --slots --context --memory --device --threads "
                                      "--no-routing";
     bool asks = arguments->endpoint.url != NULL;
@@ -180,7 +181,8 @@ static enum mt_status check_void(const struct eval_arguments *arguments, const s
          "with --questions: nothing is answered"},
         {arguments->answers != NULL, "--max-new --max-tokens", "with --answers: they are there already"},
         {asks,
-         "--adapter --quantize --template-option --bos --context --memory --device --threads --no-routing",
+         "--adapter --quantize --prune --template-option --bos --context --memory --device --threads "
+         "--no-routing",
          "with --endpoint: the server knows"},
         {!asks, "--key-env --timeout --retries --backoff --insecure-http", "without --endpoint"},
         {arguments->infer.directory == NULL && !asks, of_a_model, "without --model"},
@@ -357,6 +359,8 @@ static enum mt_status run_verb(struct cli_call *call)
          "an OpenAI-compatible server that answers: https://HOST/v1"},
         {"--adapter", CLI_TEXT, &infer->adapter, "DIR", "a PEFT adapter to answer with"},
         {"--quantize", CLI_TEXT, &infer->quantise, "HOW", CLI_QUANTISE_HELP},
+        {"--prune", CLI_TEXT, &infer->prune, "FILE",
+         "experts that are taken away, as metier analyze --select-experts least writes them"},
         {"--template", CLI_TEXT, &infer->template_name, "NAME",
          "chat template: model (its own), a name, a file, none; default as in training, if known"},
         {"--template-option", CLI_LIST, &infer->template_options, "X=Y",

@@ -216,6 +216,7 @@ static struct mt_answers_source source_of(const struct eval_arguments *arguments
                                       .model = infer->directory,
                                       .adapter = infer->adapter,
                                       .quantise = infer->quantise,
+                                      .prune = infer->prune,
                                       .template_name = infer->template_name,
                                       .templates = arguments->templates,
                                       .template_options = infer->template_options.item,

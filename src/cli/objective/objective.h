@@ -37,6 +37,7 @@ struct objective_answer {
     struct mt_context *ctx; // borrowed
     struct mt_objective_results results;
     float *bias;                      // [n]: the router's bias after this step; NULL without a bias rule
+    double *memory;                   // what the bias rule keeps, zeros before
     int64_t dropped;                  // slots of unmasked tokens that no expert serves
     char notes[OBJECTIVE_TEXT_BYTES]; // one per line, "" when there is none
     char warnings[OBJECTIVE_TEXT_BYTES];

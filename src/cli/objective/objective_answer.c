@@ -39,6 +39,14 @@ static enum mt_status allocate_results(const struct objective_question *question
     }
     if (status == MT_OK && mt_selection_has_bias(&question->config)) {
         status = allocate_floats(answer, experts, &answer->bias);
+        size_t count = mt_selection_memory(&question->config, arrays->experts);
+        void *memory = NULL;
+        if (status == MT_OK) status = mt_allocate_array(answer->ctx, count, sizeof(double), &memory);
+        answer->memory = memory;
+        count = mt_selection_measures(&question->config, arrays->experts);
+        memory = NULL;
+        if (status == MT_OK) status = mt_allocate_array(answer->ctx, count, sizeof(double), &memory);
+        results->measured = memory;
     }
     if (status != MT_OK) return status;
     block = NULL;
@@ -111,7 +119,11 @@ static void move_bias(const struct objective_question *question, const struct mt
     if (arrays->router_bias != NULL) {
         memcpy(answer->bias, arrays->router_bias, (size_t)arrays->experts * sizeof(float));
     }
-    mt_selection_after_step(&question->config, answer->results.load, arrays->experts, answer->bias);
+    mt_selection_move(&question->config, &(struct mt_selection_step){.load = answer->results.load,
+                                                                     .measured = answer->results.measured,
+                                                                     .experts = arrays->experts,
+                                                                     .memory = answer->memory,
+                                                                     .bias = answer->bias});
 }
 
 /* The length of an array seen as one vector. */
@@ -217,4 +229,8 @@ void cli_objective_answer_free(const struct objective_question *question,
     mt_release(answer->ctx, results->drouter_weight, experts * width * sizeof(float));
     mt_release(answer->ctx, results->expert, tokens * slots * sizeof(int32_t));
     mt_release(answer->ctx, answer->bias, experts * sizeof(float));
+    mt_release(answer->ctx, results->measured,
+               mt_selection_measures(&question->config, arrays->experts) * sizeof(double));
+    mt_release(answer->ctx, answer->memory,
+               mt_selection_memory(&question->config, arrays->experts) * sizeof(double));
 }

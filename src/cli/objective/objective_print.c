@@ -20,6 +20,8 @@ const char *cli_objective_gradient_of(enum mt_term term)
     switch (mt_term_info(term)->path) {
     case MT_PATH_OUTPUTS: return "expert_outputs";
     case MT_PATH_ROUTER_WEIGHT: return "router_weight";
+    case MT_PATH_INNER: return "activations";
+    case MT_PATH_GATES: return "gate_projections";
     case MT_PATH_LOGITS: break;
     }
     return "logits";
@@ -192,8 +194,11 @@ enum mt_status cli_objective_print_json(struct mt_context *ctx, const struct obj
 // ------------------------------------------------------------------ --methods and --keys
 
 // What a method does to the router.
-static const struct mt_term_word router_words[MT_TERM_WORDS] = {
-    {"bias_rule", "none"}, {"capacity", "0"}, {"drop_threshold", "0"}, {"jitter", "0"}};
+static const struct mt_term_word router_words[MT_TERM_WORDS] = {{"bias_rule", "none"},
+                                                                {"capacity", "0"},
+                                                                {"drop_threshold", "0"},
+                                                                {"jitter", "0"},
+                                                                {"dense_router", "false"}};
 
 /* The value of a key, which exists, as text. */
 static void key_text(const struct mt_objective_config *config, const char *key, char *text, size_t bytes)

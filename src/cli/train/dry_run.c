@@ -284,20 +284,31 @@ static void print_term(struct mt_context *ctx, const struct mt_train_settings *s
     struct mt_objective_config alone = settings->objective;
     int routers = 0;
     int experts = 0;
+    int inner = 0;
+    int gates = 0;
     for (int t = 0; t < MT_TERM_COUNT; t++) {
         if (t != (int)term) alone.coefficient[t] = 0.0;
     }
     for (int i = 0; i < outline->moe_layers; i++) {
         routers += outline->paths[i].router ? 1 : 0;
         experts += outline->paths[i].experts ? 1 : 0;
+        inner += outline->paths[i].inner ? 1 : 0;
+        gates += outline->paths[i].gates ? 1 : 0;
     }
     enum mt_status status =
         mt_objective_check_live(ctx, &alone, &outline->desc->router, outline->paths, outline->moe_layers, "");
-    bool direct = mt_term_info(term)->path == MT_PATH_OUTPUTS ? experts > 0 : routers > 0;
+    enum mt_term_path path = mt_term_info(term)->path;
+    bool direct = routers > 0;
+    if (path == MT_PATH_OUTPUTS) direct = experts > 0;
+    if (path == MT_PATH_INNER) direct = inner > 0;
+    if (path == MT_PATH_GATES) direct = gates + routers > 0;
     const char *state = status != MT_OK ? "DEAD" : direct ? "live" : "live through layers below alone";
     printf("  %-12s coefficient %-8g %s", mt_term_name(term), alone.coefficient[term], state);
-    printf(": the router is trainable in %d, experts in %d of %s\n", routers, experts,
+    printf(": the router is trainable in %d, experts in %d of %s", routers, experts,
            mt_counted((uint64_t)outline->moe_layers, "layer", "layers").text);
+    if (path == MT_PATH_INNER) printf(", their gate or up projections in %d", inner);
+    if (path == MT_PATH_GATES) printf(", their gate projections in %d", gates);
+    printf("\n");
 }
 
 static void print_objective(struct mt_context *ctx, const struct mt_train_settings *settings,
@@ -312,7 +323,10 @@ static void print_objective(struct mt_context *ctx, const struct mt_train_settin
     }
     if (!any) printf("  no term besides L_h\n");
     if (!settings->task_only && mt_selection_has_bias(&settings->objective)) {
-        printf("  each router's bias moves by %g a step\n", settings->objective.bias_rate);
+        if (settings->objective.bias_rule == MT_BIAS_QUANTILE)
+            printf("  each router's bias becomes what would have balanced the step before\n");
+        else
+            printf("  each router's bias moves by %g a step\n", settings->objective.bias_rate);
     }
     if (outline->bias_file != NULL)
         printf("  the routers' biases are written as %s, which only metier reads\n", outline->bias_file);

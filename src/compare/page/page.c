@@ -140,7 +140,7 @@ typedef void add_part(const struct mt_compare_view *view);
 static const struct part {
     const char *section; // NULL: as before
     add_part *add;
-    enum { ALWAYS, WITH_TASKS, WITH_ABLATIONS, WITH_GRID } when;
+    enum { ALWAYS, WITH_TASKS, WITH_ABLATIONS, WITH_GRID, WITH_PRUNED, WITH_STEPS } when;
 } parts[] = {
     {"Benchmarks", mt_page_compare_benchmarks, WITH_TASKS},
     {NULL, mt_page_compare_budgets, WITH_TASKS},
@@ -153,6 +153,8 @@ static const struct part {
     {"Training", mt_page_compare_curves, ALWAYS},
     {"Experts", mt_page_compare_tokens, ALWAYS},
     {NULL, mt_page_compare_shares, ALWAYS},
+    {"Experts taken away", mt_page_compare_pruned, WITH_PRUNED},
+    {"Data efficiency", mt_page_compare_steps, WITH_STEPS},
     {"Sensitivity", mt_page_compare_sensitivity, WITH_GRID},
     {"Cost", mt_page_compare_cost, ALWAYS},
 };
@@ -163,6 +165,8 @@ static bool is_shown(const struct mt_compare_view *view, const struct part *part
     switch (part->when) {
     case WITH_TASKS: return view->comparison->tasks.count > 0;
     case WITH_ABLATIONS: return mt_view_has_ablations(view);
+    case WITH_PRUNED: return view->comparison->settings->prune.count > 0;
+    case WITH_STEPS: return view->comparison->settings->at.count > 0;
     case WITH_GRID: return view->comparison->settings->grid.method != NULL;
     default: return true;
     }

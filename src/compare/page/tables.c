@@ -183,56 +183,79 @@ void mt_page_compare_answers(const struct mt_compare_view *view)
 
 // ------------------------------------------------------------------ balance and geometry
 
-static const size_t geometry[] = {
-    MT_COMPARE_LOSS,     MT_COMPARE_LOSS_OTHERS, MT_COMPARE_MAXVIO,      MT_COMPARE_ENTROPY,
-    MT_COMPARE_OVERLAP,  MT_COMPARE_SILHOUETTE,  MT_COMPARE_OVERLAP_OUT, MT_COMPARE_SILHOUETTE_OUT,
-    MT_COMPARE_RV_TOKEN, MT_COMPARE_RV_EXPERT,   MT_COMPARE_ABS_COS,     MT_COMPARE_INFORMATION,
+/* A table of such figures. */
+struct figure_list {
+    const char *what, *differences; // titles
+    size_t column[16];
+    int count;
 };
 
-enum { GEOMETRY = sizeof geometry / sizeof geometry[0] };
+static const struct figure_list lists[] = {
+    {"Balance and geometry",
+     "Differences in balance and geometry",
+     {MT_COMPARE_LOSS, MT_COMPARE_LOSS_OTHERS, MT_COMPARE_MAXVIO, MT_COMPARE_ENTROPY, MT_COMPARE_OVERLAP,
+      MT_COMPARE_SILHOUETTE, MT_COMPARE_OVERLAP_OUT, MT_COMPARE_SILHOUETTE_OUT, MT_COMPARE_RV_TOKEN,
+      MT_COMPARE_RV_EXPERT, MT_COMPARE_ABS_COS, MT_COMPARE_INFORMATION},
+     12},
+    {"Loads, paths and coupling",
+     "Differences in loads, paths and coupling",
+     {MT_COMPARE_GINI, MT_COMPARE_LOAD_MIN, MT_COMPARE_LOAD_MAX, MT_COMPARE_PATH_ENTROPY,
+      MT_COMPARE_PATH_INFORMATION, MT_COMPARE_ROUTER_COS, MT_COMPARE_ROUTER_ABS_COS, MT_COMPARE_ERC_DIAGONAL,
+      MT_COMPARE_ERC_DOMINANCE},
+     9},
+    {"Routing beside weights as stored",
+     "Differences in routing beside weights as stored",
+     {MT_COMPARE_SAME_EXPERTS, MT_COMPARE_SAME_SLOTS},
+     2},
+};
 
-static void add_geometry(const struct mt_compare_view *view, const char *what, const char *meaning,
-                         bool differences)
+static void add_figures(const struct mt_compare_view *view, const struct figure_list *list,
+                        const char *meaning, bool differences)
 {
     const struct mt_comparison *comparison = view->comparison;
     struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
     char title[MT_COMPARE_TITLE_BYTES];
     char formula[3072];
-    mt_view_formulas(formula, sizeof formula, view, geometry, GEOMETRY);
-    struct mt_figure *table =
-        mt_page_figure(view->page, &(struct mt_figure_head){.kind = MT_FIGURE_TABLE,
-                                                            .title = mt_view_title(title, view, what),
-                                                            .meaning = meaning,
-                                                            .formula = differences ? PAIRED : formula});
+    mt_view_formulas(formula, sizeof formula, view, list->column, (size_t)list->count);
+    struct mt_figure *table = mt_page_figure(
+        view->page, &(struct mt_figure_head){
+                        .kind = MT_FIGURE_TABLE,
+                        .title = mt_view_title(title, view, differences ? list->differences : list->what),
+                        .meaning = meaning,
+                        .formula = differences ? PAIRED : formula});
     mt_figure_column(table, MT_COLUMN_LABEL, "method");
-    for (int i = 0; i < GEOMETRY; i++) {
-        const struct mt_compare_figure_row *row = mt_compare_column_row(comparison, geometry[i]);
+    for (int i = 0; i < list->count; i++) {
+        const struct mt_compare_figure_row *row = mt_compare_column_row(comparison, list->column[i]);
         mt_figure_measure_column(table, row->title, row->decimals, differences);
     }
     for (size_t m = 0; m < view->methods; m++) {
         if (differences && m == view->reference) continue;
         mt_figure_text(table, comparison->settings->method[m].name);
-        for (int i = 0; i < GEOMETRY; i++) {
-            const struct mt_compare_figure_row *row = mt_compare_column_row(comparison, geometry[i]);
-            mt_compare_summarize(comparison, view->model, geometry[i], MT_ALL_DOMAINS, summary);
+        for (int i = 0; i < list->count; i++) {
+            const struct mt_compare_figure_row *row = mt_compare_column_row(comparison, list->column[i]);
+            mt_compare_summarize(comparison, view->model, list->column[i], MT_ALL_DOMAINS, summary);
             if (differences)
                 put_difference(table, row->factor, &summary[m].paired, summary[m].holm, false);
             else
                 put_mean(table, row, &summary[m].moments);
         }
     }
-    for (int i = 0; i < GEOMETRY && !differences; i++)
-        mt_figure_rank(table, i + 1, mt_compare_column_row(comparison, geometry[i])->better, 0);
+    for (int i = 0; i < list->count && !differences; i++)
+        mt_figure_rank(table, i + 1, mt_compare_column_row(comparison, list->column[i])->better, 0);
 }
 
 void mt_page_compare_geometry(const struct mt_compare_view *view)
 {
     char meaning[256];
-    add_geometry(view, "Balance and geometry",
-                 "Mean ± standard deviation over seeds, of held-out problems of the domain trained on.",
-                 false);
     (void)snprintf(meaning, sizeof meaning, "Mean ± standard error of paired differences to %.80s.",
                    view->comparison->settings->reference);
-    if (view->comparison->settings->seeds > 1 && view->methods > 1)
-        add_geometry(view, "Differences in balance and geometry", meaning, true);
+    size_t count = sizeof lists / sizeof lists[0];
+    if (!view->comparison->settings->agreement) count--; // nothing was measured for the last
+    for (size_t i = 0; i < count; i++) {
+        add_figures(view, &lists[i],
+                    "Mean ± standard deviation over seeds, of held-out problems of the domain trained on.",
+                    false);
+        if (view->comparison->settings->seeds > 1 && view->methods > 1)
+            add_figures(view, &lists[i], meaning, true);
+    }
 }

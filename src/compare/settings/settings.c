@@ -81,6 +81,8 @@ static enum mt_status check(const struct mt_keys_reader *reader)
     if (mt_compare_reference(settings) == settings->methods)
         return mt_key_fail(reader, NULL, NULL, "reference is '%s', which is none of the methods",
                            settings->reference);
+    if (settings->agreement && settings->ranks == MT_COMPARE_RANKS_EACH)
+        return mt_key_fail(reader, NULL, NULL, "analysis.agreement is not measured with ranks: each");
     return MT_OK;
 }
 

@@ -30,6 +30,7 @@
 #define MT_COMPARE_MOST_MODELS  16
 #define MT_COMPARE_MOST_TASKS   64 // each budget of tokens counts
 #define MT_COMPARE_MOST_BUDGETS 8
+#define MT_COMPARE_MOST_PROBES  16 // of each kind
 
 struct mt_compare_model {
     const char *name; // fit for a file name
@@ -80,9 +81,21 @@ struct mt_compare_axis {
     size_t count; // 0: as the method has it
 };
 
+/* When, or with how much taken away, cells are asked their problems besides the end of training. */
+struct mt_compare_probes {
+    int64_t value[MT_COMPARE_MOST_PROBES];
+    size_t count;
+};
+
 struct mt_compare_grid {
     const char *method;
     struct mt_compare_axis alpha, beta, gamma;
+};
+
+/* What stays of a cell once it is complete, in the order of the key's words. */
+enum mt_compare_keep {
+    MT_COMPARE_KEEP_RUNS,
+    MT_COMPARE_KEEP_FIGURES, // cell.json and what was answered, not the adapter
 };
 
 /* What ranks of mpirun do, in the order of the key's words. */
@@ -114,15 +127,19 @@ struct mt_compare_settings {
     struct mt_compare_words training_over; // those of them that were given as words over the file
     bool methods_over;                     // methods was
     struct mt_compare_grid grid;           // grid; method NULL: none
+    struct mt_compare_probes prune;        // prune: experts taken away in every layer
+    struct mt_compare_probes at;           // evaluate_at: steps of training; 0: before the first
     int64_t train_problems;                // problems.train: also rows a recipe is asked for
     int64_t test_problems;                 // problems.test
     int64_t problem_seed;                  // problems.seed
     int64_t difficulty;                    // problems.difficulty
     int64_t sample;                        // analysis.sample
     int64_t neighbours;                    // analysis.neighbours
+    bool agreement;                        // analysis.agreement
     const char *device;                    // device
     int64_t threads;                       // threads
     enum mt_compare_ranks ranks;           // ranks
+    enum mt_compare_keep keep;             // keep
 };
 
 /* Reads a file and the words over it; refuses as "FILE:LINE: ..." with the nearest valid key. */

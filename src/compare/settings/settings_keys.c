@@ -10,6 +10,7 @@
 #define MOST_NAME       64
 
 _Static_assert(sizeof(enum mt_compare_ranks) == sizeof(int), "choices are stored as int");
+_Static_assert(sizeof(enum mt_compare_keep) == sizeof(int), "choices are stored as int");
 
 #define AT(field)     offsetof(struct mt_compare_settings, field)
 #define DOMAIN(field) offsetof(struct mt_compare_domain, field)
@@ -245,6 +246,26 @@ static enum mt_status add_grid_value(const struct mt_keys_reader *reader, const 
     return MT_OK;
 }
 
+static enum mt_status add_probe(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                void *target)
+{
+    static const struct mt_key_row row = {.kind = MT_KEY_WHOLE, .values = "WHOLE NUMBERS >= 0"};
+    struct mt_compare_probes *probes = (void *)((char *)target + entry->row->offset);
+    int64_t value = 0;
+    enum mt_status status = read_element(reader, entry, &row, &value);
+    if (status != MT_OK) return status;
+    if (probes->count == MT_COMPARE_MOST_PROBES)
+        return mt_key_fail(reader, entry, NULL, "%s has more than %d values", entry->name,
+                           MT_COMPARE_MOST_PROBES);
+    for (size_t i = 0; i < probes->count; i++) {
+        if (probes->value[i] >= value)
+            return mt_key_fail(reader, entry, NULL, "%s has %lld after %lld, expected rising numbers",
+                               entry->name, (long long)value, (long long)probes->value[i]);
+    }
+    probes->value[probes->count++] = value;
+    return MT_OK;
+}
+
 static enum mt_status set_training(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
                                    void *target)
 {
@@ -284,6 +305,11 @@ static const struct mt_key_row rows[] = {
      .set = add_domain},
     {"training", MT_KEY_OWN, 0, "KEYS", "none", .meaning = "keys of metier train, for every cell",
      .set = set_training},
+    {"prune", MT_KEY_EACH, AT(prune), "NUMBERS", "none",
+     .meaning = "cells are asked again with so many experts of every layer taken away, the least used first",
+     .set = add_probe},
+    {"evaluate_at", MT_KEY_EACH, AT(at), "NUMBERS", "none",
+     .meaning = "cells are asked after these steps of training, too; 0: before the first", .set = add_probe},
     {"problems.train", MT_KEY_WHOLE, AT(train_problems), "WHOLE NUMBER >= 1", "6000",
      .meaning = "built-in problems of a domain, or rows of a recipe, to train on", .most = 1e7},
     {"problems.test", MT_KEY_WHOLE, AT(test_problems), "WHOLE NUMBER >= 1", "300",
@@ -296,6 +322,9 @@ static const struct mt_key_row rows[] = {
      .meaning = "vectors kept per layer, for overlap, silhouette, PCA", .most = 1 << 20},
     {"analysis.neighbours", MT_KEY_WHOLE, AT(neighbours), "WHOLE NUMBER >= 1", "10",
      .meaning = "of the overlap", .most = 4096},
+    {"analysis.agreement", MT_KEY_FLAG, AT(agreement), "true|false", "false",
+     .meaning = "beside quantised cells: tokens that choose the experts they do with weights as stored, "
+                "which takes their memory"},
     {"grid.method", MT_KEY_OWN, 0, "NAME", "none",
      .meaning = "a method whose coefficients are varied, for the sensitivity grid", .set = set_grid_method},
     {"grid.alpha", MT_KEY_EACH, AT(grid.alpha), "NUMBERS", "as the method has it",
@@ -310,6 +339,8 @@ static const struct mt_key_row rows[] = {
      .meaning = "0: as many as the machine has", .most = 4096},
     {"ranks", MT_KEY_CHOICE, AT(ranks), "share|each", "share",
      .meaning = "what ranks of mpirun do: share the cells between them, or train each of them together"},
+    {"keep", MT_KEY_CHOICE, AT(keep), "runs|figures", "runs",
+     .meaning = "what stays of a cell that is done: its run with the adapter, too, or its figures alone"},
     {0},
 };
 

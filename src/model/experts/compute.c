@@ -96,6 +96,35 @@ static enum mt_status make_inner(const struct mt_pass *pass, const struct mt_exp
         &(struct mt_swiglu_forward_args){.gate = experts->gate, .up = experts->up, .y = experts->inner});
 }
 
+/*
+ * Back through down where a term couples a token's activations: what it says about them is made first, what
+ * comes through down is added, and gate's and up's gradients are made of the sum.
+ */
+static enum mt_status coupled_backward(const struct mt_pass *pass, const struct mt_experts *experts,
+                                       const struct mt_projection_gradient *down,
+                                       const struct mt_tensor *offsets)
+{
+    struct mt_tensor unused = mt_tensor_2d(experts->inner_coupling.data, experts->inner_coupling.dtype,
+                                           experts->row_of_slot.dim[0], experts->row_of_slot.dim[1]);
+    enum mt_status status = make_inner(pass, experts);
+    if (status == MT_OK) // rows of dropped slots, which belong to no token, are nobody's
+        status = mt_combine_backward(pass->device, &(struct mt_combine_backward_args){
+                                                       .rows = experts->inner,
+                                                       .row_of_slot = experts->row_of_slot,
+                                                       .weight = unused, // without dy
+                                                       .coupling = experts->inner_coupling,
+                                                       .drows = experts->dinner,
+                                                   });
+    if (status == MT_OK)
+        status = mt_expert_linear_backward(pass, down, 1, offsets, &experts->inner, true, &experts->dinner);
+    if (status != MT_OK) return status;
+    return mt_swiglu_backward(pass->device, &(struct mt_swiglu_backward_args){.dy = experts->dinner,
+                                                                              .gate = experts->gate,
+                                                                              .up = experts->up,
+                                                                              .dgate = experts->gate,
+                                                                              .dup = experts->up});
+}
+
 enum mt_status mt_experts_down_backward(const struct mt_pass *pass,
                                         const struct mt_expert_projections *projections,
                                         const struct mt_experts *experts, const struct mt_tensor *offsets,
@@ -110,6 +139,7 @@ enum mt_status mt_experts_down_backward(const struct mt_pass *pass,
         if (status != MT_OK) return status;
         return mt_expert_linear_backward(pass, &down, 1, offsets, &experts->inner, false, NULL);
     }
+    if (mt_tensor_present(&experts->dinner)) return coupled_backward(pass, experts, &down, offsets);
     const struct mt_swiglu_inner block = {
         .gate = &experts->gate, .up = &experts->up, .inner = &experts->inner};
     enum mt_status status = mt_expert_linear_swiglu_backward(pass, &down, offsets, &block);

@@ -20,6 +20,10 @@ struct mt_experts {
     struct mt_lora_trace gate_lora, up_lora, down_lora;
     // work
     struct mt_tensor inner; // [Q,I]: silu(gate) · up; in backward also its gradient
+    // where a term looks at `inner`, in backward: its gradient, made of what the term says first
+    struct mt_tensor dinner;         // [Q,I]
+    struct mt_tensor inner_coupling; // [T,k,k]: of a token's activations
+    struct mt_tensor row_of_slot;    // i32 [T,k]: the record's
     // work of expert_parallel.c; C: the most rows that can be received
     struct mt_tensor own;                            // [R,d]: our rows
     struct mt_tensor own_offsets;                    // i32 [owned+1]: where each of our experts' rows begin

@@ -18,6 +18,8 @@ static void plan(struct mt_experts *experts, const struct mt_pass *pass, const s
                  const struct mt_experts_planners *planners)
 {
     mt_experts_plan_compute(experts, pass, params, most_rows(pass), planners);
+    if (pass->method != NULL && (mt_objective_needs(pass->method) & MT_NEEDS_INNER_GRAM) != 0)
+        experts->dinner = mt_plan_2d(planners->work, pass->type, most_rows(pass), pass->desc->expert_width);
 }
 
 static enum mt_status forward(const struct mt_pass *pass, const struct mt_layer_params *params,

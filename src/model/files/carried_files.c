@@ -157,15 +157,13 @@ static enum mt_status drop(const char *text, size_t bytes, const char *key, stru
     return status == MT_OK ? append(out, text + end, bytes - end) : status;
 }
 
-static enum mt_status write_config(struct mt_context *ctx, const char *path, const char *text, size_t bytes,
-                                   const struct mt_config_change *change)
+enum mt_status mt_config_changed(struct mt_context *ctx, const char *text, size_t bytes,
+                                 const struct mt_config_change *change, struct mt_json_text *out)
 {
     static const char key[] = "quantization_config";
     struct mt_json_text typed;
-    struct mt_json_text out;
     struct member member;
     mt_json_text_init(&typed, ctx);
-    mt_json_text_init(&out, ctx);
     bool old =
         !find_member(text, bytes, "dtype", &member) && find_member(text, bytes, "torch_dtype", &member);
     const char *dtype_key = old ? "torch_dtype" : "dtype"; // where a file has both, the new one is read
@@ -173,14 +171,23 @@ static enum mt_status write_config(struct mt_context *ctx, const char *path, con
                                 ? append(&typed, text, bytes)
                                 : replace(text, bytes, dtype_key, dtype_word(change->dtype), &typed);
     if (status == MT_OK && change->quantisation == NULL) {
-        status = append(&out, typed.bytes, typed.length);
+        status = append(out, typed.bytes, typed.length);
     } else if (status == MT_OK && change->quantisation[0] == '\0') {
-        status = drop(typed.bytes, typed.length, key, &out);
+        status = drop(typed.bytes, typed.length, key, out);
     } else if (status == MT_OK) {
-        status = replace(typed.bytes, typed.length, key, change->quantisation, &out);
+        status = replace(typed.bytes, typed.length, key, change->quantisation, out);
     }
-    if (status == MT_OK) status = mt_file_write_all(ctx, path, out.bytes, out.length);
     mt_json_text_free(&typed);
+    return status;
+}
+
+static enum mt_status write_config(struct mt_context *ctx, const char *path, const char *text, size_t bytes,
+                                   const struct mt_config_change *change)
+{
+    struct mt_json_text out;
+    mt_json_text_init(&out, ctx);
+    enum mt_status status = mt_config_changed(ctx, text, bytes, change, &out);
+    if (status == MT_OK) status = mt_file_write_all(ctx, path, out.bytes, out.length);
     mt_json_text_free(&out);
     return status;
 }

@@ -3,6 +3,7 @@
 #define MT_MODEL_CARRIED_FILES_H
 
 #include "arch/config.h"
+#include "formats/text/json_text.h"
 
 #define MT_CHAT_TEMPLATE_FILE    "chat_template.jinja"
 #define MT_MORE_TEMPLATES_FOLDER "additional_chat_templates"
@@ -12,6 +13,10 @@ struct mt_config_change {
     enum mt_hf_float dtype;   // the type of the weights; unknown: as it is
     const char *quantisation; // quantization_config, as JSON; NULL: as it is, "": there is none
 };
+
+/* The text of a config.json with these changes, appended. */
+enum mt_status mt_config_changed(struct mt_context *ctx, const char *text, size_t bytes,
+                                 const struct mt_config_change *change, struct mt_json_text *out);
 
 /*
  * Copies every regular file of up to 64 MB that is not hidden and holds no weights: config, with these

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 
 #include "arch/model_tensors.h"
+#include "arch/published/published_write.h"
+#include "base/arena.h"
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "base/progress.h"
@@ -16,6 +18,9 @@
 #include "formats/safetensors/checkpoint.h"
 #include "formats/safetensors/checkpoint_writer.h"
 #include "formats/text/json.h"
+#include "model/files/carried_files.h"
+#include "model/files/merge_format.h"
+#include "model/files/rewrite_parts.h"
 #include "model/params/stream.h"
 #include "tensor/dtype.h"
 
@@ -23,6 +28,7 @@
 #define DEFAULT_DEVIATION 0.02
 #define CONFIG_MAX_BYTES  ((size_t)64 * 1024 * 1024)
 #define CONFIG_NAME       "config.json"
+#define ARENA_BLOCK_BYTES 65536
 
 enum content {
     CONTENT_NORMAL,
@@ -46,13 +52,15 @@ struct initializer {
     const char *directory; // where the files are written: a temporary one for a new folder
     void *config_text;
     size_t config_bytes;
+    struct mt_json_text quantised_config; // what is written instead, where there are codes
     struct mt_hf_config config;
     double deviation;
     enum mt_dtype dtype;
     int threads;
-    struct planned_tensor *tensors; // in the order of the file
-    struct mt_safetensors_spec *specs;
-    size_t count;
+    struct planned_tensor *tensors;    // in the order of the file
+    struct mt_safetensors_spec *specs; // one or, of a matrix in codes, some for each tensor
+    size_t count, spec_count;
+    struct mt_arena arena; // names of what codes consist of
     int64_t parameters;
 };
 
@@ -109,24 +117,77 @@ static enum content content_of(const struct mt_model_tensor *tensor)
     return tensor->part == MT_PART_NORMS && ends_with(tensor->name, ".weight") ? CONTENT_ONE : CONTENT_ZERO;
 }
 
-/* Correction biases come first: wide types before narrow ones, so that every tensor is aligned. */
-static void plan_tensors(struct initializer *init, bool correction, size_t *place)
+/* Wide types before narrow ones, so that every tensor is aligned. */
+enum order { ORDER_CORRECTION, ORDER_CODES, ORDER_FLOATS, ORDERS };
+
+static enum order order_of(const struct initializer *init, const struct mt_model_tensor *tensor)
+{
+    if (is_correction(tensor)) return ORDER_CORRECTION;
+    return mt_quantise_takes(&init->options->quantise, tensor) ? ORDER_CODES : ORDER_FLOATS;
+}
+
+static struct mt_quantised codes_of(const struct initializer *init, const struct mt_model_tensor *tensor)
+{
+    const struct mt_quantise_options *how = &init->options->quantise;
+    return mt_quantised_shape(how->format, how->nested, tensor->dim[0], tensor->dim[1]);
+}
+
+static enum mt_status specify_codes(struct initializer *init, const struct mt_model_tensor *tensor)
+{
+    enum mt_hf_quant_method method = mt_published_method(init->options->quantise.format);
+    struct mt_quantised shape = codes_of(init, tensor);
+    void *names = NULL;
+    enum mt_status status = mt_arena_allocate(&init->arena, sizeof(struct mt_published_names), &names);
+    if (status != MT_OK) return status;
+    mt_published_names(&init->config, method, tensor, false, names);
+    init->spec_count += (size_t)mt_published_specs(names, &shape, init->specs + init->spec_count);
+    return MT_OK;
+}
+
+static enum mt_status plan_tensors(struct initializer *init, enum order order, size_t *place)
 {
     struct mt_model_tensors walk = mt_model_tensors_begin(&init->config);
     struct mt_model_tensor tensor;
-    while (mt_model_tensors_next(&walk, &tensor)) {
-        if (is_correction(&tensor) != correction) continue;
-        struct planned_tensor *planned = &init->tensors[*place];
+    enum mt_status status = MT_OK;
+    while (mt_model_tensors_next(&walk, &tensor) && status == MT_OK) {
+        if (order_of(init, &tensor) != order) continue;
+        struct planned_tensor *planned = &init->tensors[(*place)++];
         *planned = (struct planned_tensor){.tensor = tensor, .content = content_of(&tensor)};
-        init->specs[*place] = (struct mt_safetensors_spec){
+        init->parameters += mt_model_tensor_count(&tensor);
+        if (order == ORDER_CODES) {
+            status = specify_codes(init, &tensor);
+            continue;
+        }
+        init->specs[init->spec_count++] = (struct mt_safetensors_spec){
             .name = planned->tensor.name,
-            .dtype = mt_safetensors_dtype_of(correction ? MT_F32 : init->dtype),
+            .dtype = mt_safetensors_dtype_of(order == ORDER_CORRECTION ? MT_F32 : init->dtype),
             .rank = tensor.rank,
             .dim = {tensor.dim[0], tensor.dim[1]},
         };
-        init->parameters += mt_model_tensor_count(&tensor);
-        (*place)++;
     }
+    return status;
+}
+
+/* The config that says what the codes are. */
+static enum mt_status describe_codes(struct initializer *init)
+{
+    const struct mt_quantise_options *how = &init->options->quantise;
+    struct mt_json_text text;
+    if (!how->on) return MT_OK;
+    if (mt_published_config(how->format, how->nested) == NULL)
+        return mt_fail(init->ctx, MT_ERR_UNSUPPORTED, "no folder is written in %s",
+                       mt_quantised_name(how->format));
+    if (init->config.quant.method != MT_HF_QUANT_NONE)
+        return mt_fail(init->ctx, MT_ERR_USAGE, "%s: has a quantization_config of its own",
+                       init->options->config);
+    mt_json_text_init(&text, init->ctx);
+    enum mt_status status = mt_merge_describe_format(&init->config, how, &text);
+    const struct mt_config_change change = {.quantisation = text.bytes};
+    if (status == MT_OK)
+        status = mt_config_changed(init->ctx, init->config_text, init->config_bytes, &change,
+                                   &init->quantised_config);
+    mt_json_text_free(&text);
+    return status;
 }
 
 static enum mt_status plan(struct initializer *init)
@@ -138,13 +199,13 @@ static enum mt_status plan(struct initializer *init)
     while (mt_model_tensors_next(&walk, &tensor)) init->count++;
     enum mt_status status = mt_allocate_array(init->ctx, init->count, sizeof *init->tensors, &tensors);
     init->tensors = tensors;
-    if (status == MT_OK) status = mt_allocate_array(init->ctx, init->count, sizeof *init->specs, &specs);
+    if (status == MT_OK)
+        status = mt_allocate_array(init->ctx, init->count, MT_PUBLISHED_PARTS * sizeof *init->specs, &specs);
     init->specs = specs;
-    if (status != MT_OK) return status;
     size_t place = 0;
-    plan_tensors(init, true, &place);
-    plan_tensors(init, false, &place);
-    return MT_OK;
+    for (int order = 0; order < ORDERS && status == MT_OK; order++)
+        status = plan_tensors(init, (enum order)order, &place);
+    return status == MT_OK ? describe_codes(init) : status;
 }
 
 // ------------------------------------------------------------------ the folder
@@ -152,15 +213,18 @@ static enum mt_status plan(struct initializer *init)
 /* Writes the copy; where there is the same file already it stays, another is refused. */
 static enum mt_status place_config(const struct initializer *init, const char *path)
 {
+    bool codes = init->options->quantise.on;
+    const void *written = codes ? init->quantised_config.bytes : init->config_text;
+    size_t length = codes ? init->quantised_config.length : init->config_bytes;
     bool found = false;
     enum mt_status status = mt_checkpoint_has_file(init->ctx, init->directory, CONFIG_NAME, &found);
     if (status != MT_OK) return status;
-    if (!found) return mt_file_write_all(init->ctx, path, init->config_text, init->config_bytes);
+    if (!found) return mt_file_write_all(init->ctx, path, written, length);
     void *text = NULL;
     size_t bytes = 0;
     status = mt_file_read_all(init->ctx, path, CONFIG_MAX_BYTES, &text, &bytes);
     if (status != MT_OK) return status;
-    bool same = bytes == init->config_bytes && memcmp(text, init->config_text, bytes) == 0;
+    bool same = bytes == length && memcmp(text, written, bytes) == 0;
     mt_release(init->ctx, text, bytes);
     if (same) return MT_OK;
     return mt_fail(init->ctx, MT_ERR_USAGE,
@@ -224,6 +288,37 @@ static enum mt_status write_tensor(const struct initializer *init, const struct 
     return MT_OK;
 }
 
+static enum mt_hf_float stored_float(const struct initializer *init)
+{
+    return init->dtype == MT_BF16 ? MT_HF_BFLOAT16 : init->dtype == MT_F16 ? MT_HF_FLOAT16 : MT_HF_FLOAT32;
+}
+
+/* A matrix in codes: those of the numbers that a folder of floats would have. */
+static enum mt_status write_codes(const struct initializer *init, const struct mt_model_tensor *tensor,
+                                  struct mt_checkpoint_writer *writer)
+{
+    struct mt_quantised matrix = codes_of(init, tensor);
+    int64_t count = mt_model_tensor_count(tensor);
+    size_t bytes = (size_t)count * sizeof(float);
+    size_t code_bytes = 0;
+    void *memory = NULL;
+    void *values = NULL;
+    void *stored = NULL;
+    enum mt_status status = mt_rewrite_codes_room(init->ctx, &matrix, &memory, &code_bytes);
+    if (status == MT_OK) status = mt_allocate(init->ctx, bytes, &values);
+    if (status == MT_OK) status = mt_allocate(init->ctx, bytes, &stored);
+    if (status == MT_OK) {
+        make_normal(init, mt_stream_of_name(tensor->name), 0, count, values);
+        mt_convert_from_f32(values, count, init->dtype, stored);
+        (void)mt_quantise_threaded(init->dtype, stored, &matrix, init->threads); // they are finite
+        status = mt_published_write(writer, &matrix, stored_float(init));
+    }
+    if (stored != NULL) mt_release(init->ctx, stored, bytes);
+    if (values != NULL) mt_release(init->ctx, values, bytes);
+    mt_release(init->ctx, memory, code_bytes);
+    return status;
+}
+
 static enum mt_status write_tensors(const struct initializer *init, struct piece *piece,
                                     struct mt_checkpoint_writer *writer)
 {
@@ -235,7 +330,14 @@ static enum mt_status write_tensors(const struct initializer *init, struct piece
                                                                .unit = "parameter",
                                                                .total = init->parameters});
     for (size_t i = 0; i < init->count && status == MT_OK; i++) {
-        status = write_tensor(init, &init->tensors[i], piece, writer, &progress, &done);
+        const struct planned_tensor *planned = &init->tensors[i];
+        if (order_of(init, &planned->tensor) != ORDER_CODES) {
+            status = write_tensor(init, planned, piece, writer, &progress, &done);
+            continue;
+        }
+        status = write_codes(init, &planned->tensor, writer);
+        done += mt_model_tensor_count(&planned->tensor);
+        mt_progress_update(&progress, done);
     }
     mt_progress_finish(&progress);
     return status;
@@ -248,7 +350,7 @@ static enum mt_status write_weights(const struct initializer *init, struct mt_mo
     void *piece = NULL;
     enum mt_status status = mt_allocate(init->ctx, sizeof(struct piece), &piece);
     if (status != MT_OK) return status;
-    status = mt_checkpoint_writer_open(init->ctx, init->directory, init->specs, init->count,
+    status = mt_checkpoint_writer_open(init->ctx, init->directory, init->specs, init->spec_count,
                                        shard_bytes > 0 ? shard_bytes : MT_CHECKPOINT_SHARD_BYTES, &writer);
     // After the writer has looked: beside somebody's weights not even a config is left.
     if (status == MT_OK) status = copy_config(init);
@@ -288,12 +390,16 @@ enum mt_status mt_model_init(struct mt_context *ctx, const struct mt_model_init_
         .threads = options->threads > 0 ? options->threads : omp_get_num_procs(),
     };
     struct mt_model_init_result made = {0};
+    mt_arena_init(&init.arena, ctx, ARENA_BLOCK_BYTES);
+    mt_json_text_init(&init.quantised_config, ctx);
     enum mt_status status = read_config(&init);
     if (status == MT_OK) status = plan(&init);
     if (status == MT_OK) status = write_folder(&init, &made);
     if (status == MT_OK && result != NULL) *result = made;
     mt_release(ctx, init.tensors, init.count * sizeof *init.tensors);
-    mt_release(ctx, init.specs, init.count * sizeof *init.specs);
+    mt_release(ctx, init.specs, init.count * MT_PUBLISHED_PARTS * sizeof *init.specs);
+    mt_json_text_free(&init.quantised_config);
+    mt_arena_free(&init.arena);
     mt_hf_config_free(&init.config);
     mt_release(ctx, init.config_text, init.config_bytes);
     return status;

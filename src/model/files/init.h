@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "arch/config.h"
+#include "arch/quantise.h"
 
 struct mt_model_init_options {
     const char *config;     // path of the config.json to start from
@@ -15,9 +15,10 @@ struct mt_model_init_options {
     uint64_t seed;          // values depend on it and the tensor's name, nothing else
     enum mt_hf_float dtype; // unknown: as the config says, and f32 where it does not
     double deviation;       // negative: the config's initializer_range, 0.02 where it has none
-    uint64_t shard_bytes;   // of one file at the most; 0: 5 GB
-    int threads;            // 0: as many as the machine has
-    FILE *progress;         // borrowed; NULL: none is shown
+    struct mt_quantise_options quantise; // in codes, as folders are published; the others stay floats
+    uint64_t shard_bytes;                // of one file at the most; 0: 5 GB
+    int threads;                         // 0: as many as the machine has
+    FILE *progress;                      // borrowed; NULL: none is shown
 };
 
 struct mt_model_init_result {

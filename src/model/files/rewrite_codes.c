@@ -6,9 +6,8 @@
 #include "model/files/rewrite_parts.h"
 #include "model/params/params.h"
 
-/* Memory for a matrix of this shape; the caller releases it. */
-static enum mt_status make_room(struct mt_context *ctx, struct mt_quantised *matrix, void **memory,
-                                size_t *bytes)
+enum mt_status mt_rewrite_codes_room(struct mt_context *ctx, struct mt_quantised *matrix, void **memory,
+                                     size_t *bytes)
 {
     struct mt_tensor *tensors[MT_QUANTISED_TENSORS];
     size_t size[MT_QUANTISED_TENSORS] = {0};
@@ -42,7 +41,7 @@ enum mt_status mt_rewrite_codes_open(struct mt_context *ctx, const struct mt_rew
         return status == MT_OK ? MT_OK : mt_fail_within(ctx, status, "%s", tensor->name);
     }
     codes->matrix = mt_quantised_shape(tensor->format, tensor->nested, tensor->dim[0], tensor->dim[1]);
-    status = make_room(ctx, &codes->matrix, &codes->memory, &codes->bytes);
+    status = mt_rewrite_codes_room(ctx, &codes->matrix, &codes->memory, &codes->bytes);
     size_t bytes = (size_t)tensor->count * mt_dtype_bytes(tensor->from);
     void *aligned = NULL; // a tensor in the file may lie at any address
     if (status == MT_OK) status = mt_allocate(ctx, bytes, &aligned);
@@ -103,7 +102,7 @@ static enum mt_status write_changed(struct mt_rewriter *rewriter, const struct m
     size_t value_bytes = (size_t)tensor->count * sizeof(float);
     enum mt_status status = mt_allocate(ctx, value_bytes, &values);
     if (status != MT_OK) return status;
-    status = make_room(ctx, &matrix, &memory, &bytes);
+    status = mt_rewrite_codes_room(ctx, &matrix, &memory, &bytes);
     if (status == MT_OK) status = gather(rewriter, tensor, values);
     if (status == MT_OK) {
         (void)mt_quantise(MT_F32, values, &matrix); // they are finite

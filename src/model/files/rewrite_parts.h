@@ -42,6 +42,10 @@ struct mt_rewrite_codes {
     size_t bytes;
 };
 
+/* Memory for a matrix of this shape, and the map of nested scales; the caller releases it. */
+enum mt_status mt_rewrite_codes_room(struct mt_context *ctx, struct mt_quantised *matrix, void **memory,
+                                     size_t *bytes);
+
 /* Opens the folder's codes, or makes them of the floats. The caller closes, also after a failure. */
 enum mt_status mt_rewrite_codes_open(struct mt_context *ctx, const struct mt_rewrite_tensor *tensor,
                                      struct mt_rewrite_codes *codes);

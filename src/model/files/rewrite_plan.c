@@ -188,11 +188,6 @@ static int order_of(const struct mt_rewriter *rewriter, const struct mt_rewrite_
 
 static enum mt_status specify_codes(struct mt_rewriter *rewriter, const struct mt_rewrite_tensor *tensor)
 {
-    static const enum mt_hf_quant_method methods[MT_QUANTISED_FORMATS] = {
-        [MT_QUANTISED_FP8] = MT_HF_QUANT_FP8,
-        [MT_QUANTISED_NF4] = MT_HF_QUANT_NF4,
-        [MT_QUANTISED_MXFP4] = MT_HF_QUANT_MXFP4,
-    };
     struct mt_model_tensor named = {.layer = -1, .expert = -1};
     struct mt_quantised shape =
         mt_quantised_shape(tensor->format, tensor->nested, tensor->dim[0], tensor->dim[1]);
@@ -200,7 +195,7 @@ static enum mt_status specify_codes(struct mt_rewriter *rewriter, const struct m
     enum mt_status status = mt_arena_allocate(&rewriter->arena, sizeof(struct mt_published_names), &names);
     if (status != MT_OK) return status;
     (void)snprintf(named.name, sizeof named.name, "%s", tensor->name);
-    mt_published_names(rewriter->config, methods[tensor->format], &named, false, names);
+    mt_published_names(rewriter->config, mt_published_method(tensor->format), &named, false, names);
     int count = mt_published_specs(names, &shape, rewriter->specs + rewriter->spec_count);
     if (count == 0) {
         return mt_fail(rewriter->ctx, MT_ERR_UNSUPPORTED,

@@ -59,6 +59,10 @@ static void plan_record(struct mt_routing *record, const struct mt_pass *pass,
     record->slot_of_row = mt_plan_1d(planners->index, MT_I32, tokens * slots);
     if (pass->grams || needs(pass, MT_NEEDS_GRAM))
         record->gram = mt_plan_3d(planners->routing, pass->exact, tokens, slots, slots);
+    if (needs(pass, MT_NEEDS_INNER_GRAM))
+        record->inner_gram = mt_plan_3d(planners->routing, pass->exact, tokens, slots, slots);
+    if (needs(pass, MT_NEEDS_PROXIES))
+        record->proxy_squares = mt_plan_2d(planners->routing, pass->exact, desc->experts, desc->experts);
 }
 
 static void plan_backward(struct mt_moe *moe, const struct mt_pass *pass, struct mt_planner *work)
@@ -71,6 +75,10 @@ static void plan_backward(struct mt_moe *moe, const struct mt_pass *pass, struct
                                             : moe->record.rows;
     if (mt_tensor_present(&moe->record.gram))
         moe->coupling = mt_plan_3d(work, pass->exact, tokens, slots, slots);
+    if (mt_tensor_present(&moe->record.inner_gram)) {
+        moe->experts.inner_coupling = mt_plan_3d(work, pass->exact, tokens, slots, slots);
+        moe->experts.row_of_slot = moe->record.row_of_slot;
+    }
     moe->dweight = mt_plan_2d(work, pass->exact, tokens, slots);
     moe->dprobs = mt_plan_2d(work, pass->exact, tokens, desc->experts);
     moe->dlogits = mt_plan_2d(work, pass->exact, tokens, desc->experts);
@@ -99,6 +107,8 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
         mt_all_outputs_plan(&moe->all_outputs, pass, params, backward, planners->work);
         moe->record.all_outputs = moe->all_outputs.outputs;
     }
+    if (needs(pass, MT_NEEDS_PROXIES))
+        mt_proxies_plan(&moe->proxies, pass, params, moe->layer, backward, planners->work);
     // The shared experts read what the router reads, unless that has jitter: one draw, the router's.
     moe->router_lora = mt_linear_plan_lora(planners->shared, pass, &params->router, NULL);
     if (desc->shared_width > 0) {
@@ -107,6 +117,8 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
         mt_shared_experts_plan(&moe->shared, pass, params, backward, &drawn, planners->shared,
                                planners->work);
     }
+    if (backward && needs(pass, MT_NEEDS_DENSE_BACKWARD))
+        mt_dense_router_plan(&moe->dense_router, pass, params, planners->work);
     if (backward) plan_backward(moe, pass, planners->work);
 }
 
@@ -159,6 +171,26 @@ enum mt_status mt_moe_repeat_experts(const struct mt_pass *pass, const struct mt
     return pass->placement->forward(pass, params, &moe->experts, &moe->record, x, &meanwhile);
 }
 
+/* What terms look at beside routing and outputs; the experts' activations are still there. */
+static enum mt_status show_more(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                const struct mt_moe *moe, const struct mt_tensor *x)
+{
+    const struct mt_routing *record = &moe->record;
+    enum mt_status status = MT_OK;
+    if (mt_tensor_present(&record->inner_gram))
+        status = mt_combine_forward(pass->device, &(struct mt_combine_forward_args){
+                                                      .rows = moe->experts.inner,
+                                                      .row_of_slot = record->row_of_slot,
+                                                      .weight = record->weight, // without y
+                                                      .gram = record->inner_gram,
+                                                  });
+    if (status == MT_OK && mt_tensor_present(&record->all_outputs))
+        status = mt_all_outputs_forward(pass, params, &moe->all_outputs, x);
+    if (status == MT_OK && mt_tensor_present(&record->proxy_squares))
+        status = mt_proxies_forward(pass, params, &moe->proxies, record);
+    return status;
+}
+
 /* y = residual + the weighted outputs, and with shared experts what y has of them already. */
 static enum mt_status combine(const struct mt_pass *pass, const struct mt_moe *moe,
                               const struct mt_tensor *residual, const struct mt_tensor *y)
@@ -192,8 +224,7 @@ enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_
         status = pass->placement->routed(pass, &moe->experts, &moe->record);
     if (status == MT_OK)
         status = pass->placement->forward(pass, params, &moe->experts, &moe->record, x, &meanwhile);
-    if (status == MT_OK && pass->objective != NULL && mt_tensor_present(&moe->record.all_outputs))
-        status = mt_all_outputs_forward(pass, params, &moe->all_outputs, x);
+    if (status == MT_OK && pass->objective != NULL) status = show_more(pass, params, moe, x);
     while (status == MT_OK && shared.left > 0) status = next_part(&shared);
     return status == MT_OK ? combine(pass, moe, residual, y) : status;
 }
@@ -257,10 +288,19 @@ static enum mt_status routed_backward(const struct mt_pass *pass, const struct m
     if (status == MT_OK) status = fill_zero(pass, &moe->dprobs);
     if (status == MT_OK) status = fill_zero(pass, &moe->dlogits);
     if (status != MT_OK) return status;
+    if (pass->objective != NULL && mt_tensor_present(&moe->dense_router.outputs)) {
+        status = mt_dense_router_backward(pass, params, &moe->dense_router, &moe->record, x, shared->dy,
+                                          &moe->dprobs);
+        if (status != MT_OK) return status;
+    }
     bool all_outputs = pass->objective != NULL && mt_tensor_present(&moe->record.all_outputs);
     if (all_outputs) {
         status = mt_all_outputs_forward(pass, params, &moe->all_outputs, x); // once more, for the terms
         if (status == MT_OK) status = fill_zero(pass, &moe->all_outputs.doutputs);
+        if (status != MT_OK) return status;
+    }
+    if (mt_tensor_present(&moe->experts.inner_coupling)) {
+        status = fill_zero(pass, &moe->experts.inner_coupling);
         if (status != MT_OK) return status;
     }
     if (pass->objective != NULL) {

@@ -6,6 +6,8 @@
 #define MT_MODEL_MOE_H
 
 #include "model/experts/all_outputs.h"
+#include "model/experts/dense_router.h"
+#include "model/experts/proxies.h"
 #include "model/layers/shared_experts.h"
 #include "model/planner.h"
 
@@ -19,8 +21,10 @@ struct mt_moe {
     struct mt_experts experts;       // the routed ones
     struct mt_shared_experts shared; // where the model has any
     // work
-    struct mt_tensor router_input;     // [T,d], where a method has jitter on it
-    struct mt_all_outputs all_outputs; // where a term asks for them
+    struct mt_tensor router_input;       // [T,d], where a method has jitter on it
+    struct mt_all_outputs all_outputs;   // where a term asks for them
+    struct mt_proxies proxies;           // likewise
+    struct mt_dense_router dense_router; // where a method asks for it
     struct mt_tensor router_sum; // f32 [n,d]: weight and LoRA together, where a term reads the router's rows
     // work of backward
     struct mt_tensor drows;    // [R,d]: gradient of record.rows, which is the same memory if nothing reads

@@ -123,9 +123,17 @@ enum mt_status mt_moe_terms_backward(const struct mt_pass *pass, const struct mt
                                            .dweight = moe->dweight,
                                            .drouter_weight =
                                                through_lora ? moe->drouter_sum : router->dweight,
-                                           .dall_outputs = moe->all_outputs.doutputs};
+                                           .dall_outputs = moe->all_outputs.doutputs,
+                                           .inner_coupling = moe->experts.inner_coupling,
+                                           .proxy_coupling = moe->proxies.coupling};
+    if (mt_tensor_present(&moe->proxies.coupling)) {
+        status = mt_fill(pass->device, &(struct mt_fill_args){.y = moe->proxies.coupling, .value = 0.0f});
+        if (status != MT_OK) return status;
+    }
     status = mt_objective_backward(pass->objective, moe->number, &moe->record, &gradient, &moe->drows,
                                    &(struct mt_objective_backward_options){.measure = pass->measure});
+    if (status == MT_OK && mt_tensor_present(&moe->proxies.coupling))
+        status = mt_proxies_backward(pass, params, &moe->proxies, &moe->record, &gradient.drouter_weight);
     if (status != MT_OK || !through_lora) return status;
     return rows_to_lora(pass, router, moe);
 }

@@ -670,7 +670,10 @@ void mt_params_paths(const struct mt_params *params, const struct mt_model_desc 
 {
     for (int64_t layer = 0; layer < desc->layers; layer++) {
         if (!params->layer[layer].moe) continue;
-        *paths = (struct mt_layer_paths){0};
+        const struct mt_layer_params *own = &params->layer[layer];
+        bool gates = own->gate.dweight != NULL || own->gate.da != NULL;
+        bool ups = own->up.dweight != NULL || own->up.da != NULL;
+        *paths = (struct mt_layer_paths){.inner = gates || ups, .gates = gates};
         for (size_t i = 0; i < params->trained_count; i++) {
             const struct mt_param *param = &params->trained[i];
             bool here = param->layer == layer;

@@ -1,12 +1,12 @@
 /* Loss-free balancing: the selection bias moves against the loads of the step that just ended (2408.15664).
  */
-#include "metier/objective.h"
+#include "objective/selection/selection.h"
 
 void mt_bias_update(enum mt_bias_rule rule, double rate, const double *load, int experts, float *bias)
 {
     double mean = 0.0;
     for (int j = 0; j < experts; j++) mean += load[j] / experts;
-    if (rule == MT_BIAS_NONE || !(mean > 0.0)) return;
+    if ((rule != MT_BIAS_SIGN && rule != MT_BIAS_PROPORTIONAL) || !(mean > 0.0)) return;
     for (int j = 0; j < experts; j++) {
         double error = mean - load[j];
         double sign = (error > 0.0) - (error < 0.0);
@@ -19,20 +19,20 @@ void mt_bias_update(enum mt_bias_rule rule, double rate, const double *load, int
 
 static bool is_on(const struct mt_objective_config *config)
 {
-    return config->bias_rule != MT_BIAS_NONE;
+    return config->bias_rule == MT_BIAS_SIGN || config->bias_rule == MT_BIAS_PROPORTIONAL;
 }
 
-static enum mt_status check(struct mt_context *ctx, const struct mt_router_config *router)
+enum mt_status mt_selection_check_bias(struct mt_context *ctx, const struct mt_router_config *router)
 {
     if (router->kind != MT_ROUTER_SPARSEMIXER) return MT_OK;
     return mt_fail(ctx, MT_ERR_UNSUPPORTED,
                    "objective.bias_rule: SparseMixer chooses without a bias; take another method");
 }
 
-static void after_step(const struct mt_objective_config *config, const double *load, int experts, float *bias)
+static void after_step(const struct mt_objective_config *config, const struct mt_selection_step *step)
 {
-    mt_bias_update(config->bias_rule, config->bias_rate, load, experts, bias);
+    mt_bias_update(config->bias_rule, config->bias_rate, step->load, step->experts, step->bias);
 }
 
 const struct mt_selection_rule mt_selection_bias = {
-    .is_on = is_on, .has_bias = true, .check = check, .after_step = after_step};
+    .is_on = is_on, .has_bias = true, .check = mt_selection_check_bias, .after_step = after_step};

@@ -8,6 +8,7 @@
  *     ernie     n Σ_j f_j P_j, f_j = c_j / N
  *     hf        as ernie, over the tokens of all layers together; a layer reports its share
  *     literal   Σ_j f_j p_j, f_j = c_j / N and p_j = Σ_i s_ij over what was served
+ *     global    as batch, c_j and the N beside it of the whole step, all its micro-batches and processes
  *
  * All are Σ_b share_b Σ_j c_bj sum_bj with one factor per group of tokens.
  */
@@ -185,6 +186,35 @@ static void value_pooled(const struct mt_objective *objective, struct mt_term_vi
     for (int l = 0; l < layers; l++) views[l].loss = loss / layers;
 }
 
+bool mt_objective_counts_steps(const struct mt_objective_config *config)
+{
+    return mt_term_is_on(config, MT_TERM_AUX) && config->aux == MT_AUX_GLOBAL;
+}
+
+void mt_aux_count(struct mt_objective *objective, int layer, const double *numbers)
+{
+    int experts = objective->shape.experts;
+    double *counts = objective->counts + (size_t)layer * ((size_t)experts + 1);
+    const double *own = numbers + objective->offset[MT_TERM_AUX] + experts;
+    for (int j = 0; j < experts; j++) counts[j] += own[j];
+    counts[experts] += numbers[experts];
+}
+
+/* Counts of the step meet the scores of the micro-batch. */
+static void value_global(const struct mt_objective *objective, int layer, struct mt_term_view *view)
+{
+    int experts = objective->shape.experts;
+    const double *count = view->statistics + experts;
+    double tokens = view->tokens;
+    const double *counts = objective->counts + (size_t)layer * ((size_t)experts + 1);
+    if (counts[experts] > 0.0) {
+        count = counts;
+        tokens = counts[experts];
+    }
+    double share = experts / (tokens * view->tokens * objective->shape.slots);
+    add_group(share, count, view->statistics, experts, &view->loss, view->gradient);
+}
+
 static void value(const struct mt_objective *objective, struct mt_term_view *views)
 {
     enum mt_aux_form form = form_of(objective);
@@ -198,6 +228,10 @@ static void value(const struct mt_objective *objective, struct mt_term_view *vie
         if (view->tokens <= 0.0) continue;
         if (form == MT_AUX_SEQUENCE) {
             value_sequence(objective, view);
+            continue;
+        }
+        if (form == MT_AUX_GLOBAL) {
+            value_global(objective, l, view);
             continue;
         }
         double tokens = view->tokens;
@@ -215,7 +249,7 @@ static int products(const struct mt_objective *objective, struct mt_stat_product
 {
     enum mt_aux_form form = form_of(objective);
     int experts = objective->shape.experts;
-    if (form == MT_AUX_HF || form == MT_AUX_SEQUENCE) return 0;
+    if (form == MT_AUX_HF || form == MT_AUX_SEQUENCE || form == MT_AUX_GLOBAL) return 0;
     struct mt_stat_product product = {.x = (int64_t)objective->offset[MT_TERM_AUX],
                                       .count = experts,
                                       .over = experts,

@@ -54,7 +54,8 @@ static float epsilon_of(const struct mt_objective *objective)
     switch (objective->config.form) {
     case MT_ORTHO_PAIRWISE: return 1e-8f;
     case MT_ORTHO_SPAN: return 1e-6f;
-    case MT_ORTHO_COSINE: return 1e-12f;
+    case MT_ORTHO_COSINE:
+    case MT_ORTHO_SIGNED: return 1e-12f;
     }
     return 0.0f;
 }

@@ -19,8 +19,8 @@ static void check_tokens(struct mt_check *c, const struct mt_tensor *gram, const
 
 static void check_numbers(struct mt_check *c, enum mt_ortho_form form, float epsilon, float gate)
 {
-    bool known = (unsigned)form <= MT_ORTHO_COSINE;
-    mt_check_value(c, known, "form", (double)form, "pairwise, span or cosine");
+    bool known = (unsigned)form <= MT_ORTHO_SIGNED;
+    mt_check_value(c, known, "form", (double)form, "pairwise, span, cosine or signed");
     bool usable = isfinite(epsilon) && epsilon >= 0.0f;
     mt_check_value(c, usable, "epsilon", (double)epsilon, "finite and not negative");
     mt_check_value(c, !isnan(gate), "gate", (double)gate, "a number");

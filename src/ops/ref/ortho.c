@@ -3,10 +3,12 @@
  *   pairwise  Σ q² B / (B + ε)²                 ∂/∂q = 2 q B / (B + ε)²,  ∂/∂B = q² (ε - B) / (B + ε)³
  *   span      see ops/span.h
  *   cosine    Σ q² / ((A + ε)(B + ε)) / (k(k-1))
+ *   signed    Σ q / √((A + ε)(B + ε)) / (k(k-1))
  * Backward: coupling = scale · factor · (Γ + Γᵀ), Γ_ab = ∂ loss / ∂ G_ab. A division by zero (ε = 0, zero
  * row) is a term that is not there.
  */
 #include <float.h>
+#include <math.h>
 
 #include "ops/ref/tokens.h"
 #include "ops/span.h"
@@ -118,6 +120,42 @@ static void cosine_gradient(const struct token *token, double epsilon, double *g
     }
 }
 
+/* 1 / √(x + ε), or 0 for a row of zeros, which has no direction. */
+static double inverse_length(double square, double epsilon)
+{
+    return square > 0.0 ? 1.0 / sqrt(square + epsilon) : 0.0;
+}
+
+static double signed_loss(const struct token *token, double epsilon)
+{
+    int k = token->k;
+    double sum = 0.0;
+    for (int a = 0; a < k; a++) {
+        for (int b = 0; b < k; b++) {
+            double over_a = inverse_length(token->gram[a * k + a], epsilon);
+            double over_b = inverse_length(token->gram[b * k + b], epsilon);
+            if (a != b) sum += token->gram[a * k + b] * over_a * over_b;
+        }
+    }
+    return k > 1 ? sum / (double)(k * (k - 1)) : 0.0;
+}
+
+static void signed_gradient(const struct token *token, double epsilon, double *gradient)
+{
+    int k = token->k;
+    double mean = inverse((double)(k * (k - 1)));
+    for (int a = 0; a < k; a++) {
+        double over_a = inverse_length(token->gram[a * k + a], epsilon);
+        double pulls = 0.0; // Σ_b of the terms (a,b) and (b,a), times √(A + ε)
+        for (int b = 0; b < k; b++) {
+            double over_b = inverse_length(token->gram[b * k + b], epsilon);
+            gradient[a * k + b] = mean * over_a * over_b;
+            if (a != b) pulls += (token->gram[a * k + b] + token->gram[b * k + a]) * over_b;
+        }
+        gradient[a * k + a] = -0.5 * mean * pulls * over_a * over_a * over_a;
+    }
+}
+
 enum mt_status mt_ref_ortho_forward(struct mt_device *device, const void *args)
 {
     (void)device;
@@ -132,6 +170,7 @@ enum mt_status mt_ref_ortho_forward(struct mt_device *device, const void *args)
             case MT_ORTHO_PAIRWISE: loss = pairwise_loss(&token, epsilon); break;
             case MT_ORTHO_SPAN: loss = span_loss(&token, epsilon, rounding_of(&a->gram)); break;
             case MT_ORTHO_COSINE: loss = cosine_loss(&token, epsilon); break;
+            case MT_ORTHO_SIGNED: loss = signed_loss(&token, epsilon); break;
             }
         }
         ref_set1(&a->loss, i, loss);
@@ -169,6 +208,7 @@ static void store_exact(const struct mt_ortho_backward_args *a, const struct tok
         mt_ortho_span_gradient(token->gram, k, epsilon, rounding_of(&a->gram), gradient, workspace);
         break;
     case MT_ORTHO_COSINE: cosine_gradient(token, epsilon, gradient); break;
+    case MT_ORTHO_SIGNED: signed_gradient(token, epsilon, gradient); break;
     }
     for (int s = 0; s < k; s++) {
         for (int m = 0; m < k; m++) {

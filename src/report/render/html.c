@@ -195,8 +195,9 @@ static enum mt_status put_figure(struct mt_output *out, const struct mt_figure *
     bool table = figure->head.kind == MT_FIGURE_TABLE;
     if (out->status == MT_OK) out->status = mt_thin(figure, MT_THIN_ROWS, &thinned);
     if (out->status != MT_OK) return out->status;
-    mt_putf(out, "<figure id=\"f-%s\" class=\"%s%s\" data-figure=\"%s\"><figcaption>", figure->id,
-            mt_figure_kind_name(figure), mt_figure_panels(figure) != NULL ? " many" : "", figure->id);
+    mt_putf(out, "<figure id=\"f-%s\" class=\"%s%s\" data-figure=\"%s\"%s><figcaption>", figure->id,
+            mt_figure_kind_name(figure), mt_figure_panels(figure) != NULL ? " many" : "", figure->id,
+            figure->head.filtered ? " data-filtered" : "");
     put_element(out, "<h3>", figure->head.title, "</h3>");
     put_worded(out, "<p>", figure->head.meaning, "</p></figcaption>\n");
     if (table) {

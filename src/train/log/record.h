@@ -23,6 +23,7 @@ struct mt_layer_record {
     double variance_token;       // of the scores within a token, divisor n-1: the authors' code
     double rows_sent;            // to experts of other ranks, by all ranks; NaN: no experts are spread
     const double *load;          // [n] slots served at this step
+    const double *measured;      // [mt_selection_measures] of this step
 };
 
 struct mt_step_record {

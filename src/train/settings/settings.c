@@ -289,8 +289,7 @@ static enum mt_status check_objective(const struct mt_keys_reader *reader)
     struct mt_train_settings *settings = reader->target;
     const struct mt_objective_config *config = &settings->objective;
     if (mt_keys_given(reader, OBJECTIVE_PREFIX "seed") == NULL) settings->objective.seed = settings->seed;
-    settings->task_only = config->bias_rule == MT_BIAS_NONE && config->capacity_factor == 0.0 &&
-                          config->drop_threshold == 0.0 && config->jitter == 0.0 &&
+    settings->task_only = !mt_selection_is_on(config) && config->jitter == 0.0 && !config->dense_router &&
                           !mt_objective_has_terms(config);
     if (mt_objective_config_check(reader->ctx, config) != MT_OK)
         return mt_key_fail_within(reader, first_key(reader));

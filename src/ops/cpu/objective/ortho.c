@@ -52,7 +52,7 @@ static void load_tokens(const struct input *in, int64_t start, int64_t count, la
     }
 }
 
-// ------------------------------------------------------------------ pairwise and cosine
+// ------------------------------------------------------------------ pairwise, cosine and signed
 
 static lanes pairwise_loss(int k, const lanes *gram, double epsilon)
 {
@@ -128,6 +128,42 @@ static void cosine_gradient(int k, const lanes *gram, double epsilon, lanes *gra
     }
 }
 
+/* 1 / √(x + ε), or 0 for a row of zeros, which has no direction. */
+static lanes inverse_length(lanes square, double epsilon)
+{
+    return lanes_where((lane_mask)(square > 0.0), 1.0 / lanes_sqrt(square + epsilon));
+}
+
+static lanes signed_loss(int k, const lanes *gram, double epsilon)
+{
+    lanes over[MT_MAX_SLOTS];
+    for (int b = 0; b < k; b++) over[b] = inverse_length(gram[b * k + b], epsilon);
+    lanes loss = {0};
+    for (int a = 0; a < k; a++) {
+        lanes sum = {0};
+        for (int b = 0; b < k; b++) {
+            if (a != b) sum += gram[a * k + b] * over[b];
+        }
+        loss += sum * over[a];
+    }
+    return k > 1 ? loss / (double)(k * (k - 1)) : loss;
+}
+
+static void signed_gradient(int k, const lanes *gram, double epsilon, lanes *gradient)
+{
+    lanes over[MT_MAX_SLOTS];
+    for (int b = 0; b < k; b++) over[b] = inverse_length(gram[b * k + b], epsilon);
+    double mean = k > 1 ? 1.0 / (double)(k * (k - 1)) : 0.0;
+    for (int a = 0; a < k; a++) {
+        lanes pulls = {0}; // Σ_b of the terms (a,b) and (b,a), times √(A + ε)
+        for (int b = 0; b < k; b++) {
+            gradient[a * k + b] = mean * over[a] * over[b];
+            if (a != b) pulls += (gram[a * k + b] + gram[b * k + a]) * over[b];
+        }
+        gradient[a * k + a] = -0.5 * mean * pulls * over[a] * over[a] * over[a];
+    }
+}
+
 // ------------------------------------------------------------------ the ops
 
 /* Threads worth waking: span's work per token grows with the fourth power of k. */
@@ -174,6 +210,7 @@ static lanes loss_of(const struct mt_ortho_forward_args *a, int k, lanes *space)
     double epsilon = (double)a->epsilon;
     if (a->form == MT_ORTHO_PAIRWISE) return pairwise_loss(k, gram, epsilon);
     if (a->form == MT_ORTHO_COSINE) return cosine_loss(k, gram, epsilon);
+    if (a->form == MT_ORTHO_SIGNED) return signed_loss(k, gram, epsilon);
     struct span span = span_at(space + (int64_t)k * k, k, false);
     return span_value(&span, gram, epsilon);
 }
@@ -218,6 +255,8 @@ static void couple(const struct mt_ortho_backward_args *a, int k, double scale, 
         span_gradient(&span, gram, epsilon, coupling);
     } else if (a->form == MT_ORTHO_PAIRWISE) {
         pairwise_gradient(k, gram, epsilon, coupling);
+    } else if (a->form == MT_ORTHO_SIGNED) {
+        signed_gradient(k, gram, epsilon, coupling);
     } else {
         cosine_gradient(k, gram, epsilon, coupling);
     }

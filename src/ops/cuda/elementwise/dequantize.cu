@@ -5,6 +5,7 @@
  * the host.
  */
 #include "ops/cuda/common/wide.cuh"
+#include "tensor/nf4_numbers.h"
 
 #define AT_ONCE 64 // experts of a launch: what they need fits into a kernel's parameters
 #define EIGHT   8  // elements of a thread
@@ -20,22 +21,7 @@ struct matrices {
     int64_t out, in;
 };
 
-__constant__ static const float nf4_values[16] = {-1.0f,
-                                                  -0.6961928009986877f,
-                                                  -0.5250730514526367f,
-                                                  -0.39491748809814453f,
-                                                  -0.28444138169288635f,
-                                                  -0.18477343022823334f,
-                                                  -0.09105003625154495f,
-                                                  0.0f,
-                                                  0.07958029955625534f,
-                                                  0.16093020141124725f,
-                                                  0.24611230194568634f,
-                                                  0.33791524171829224f,
-                                                  0.44070982933044434f,
-                                                  0.5626170039176941f,
-                                                  0.7229568362236023f,
-                                                  1.0f};
+__constant__ static const float nf4_values[16] = {MT_NF4_NUMBERS};
 
 /* nf4's numbers where lanes can read different ones at a time; all threads of a block call it. */
 __device__ static inline const float *shared_values(void)

@@ -6,6 +6,7 @@
  *   pairwise  Σ q² B / (B + ε)²                 ∂/∂q = 2 q B / (B + ε)²,  ∂/∂B = q² (ε - B) / (B + ε)³
  *   span      see ops/span.h
  *   cosine    Σ q² / ((A + ε)(B + ε)) / (k(k-1))
+ *   signed    Σ q / √((A + ε)(B + ε)) / (k(k-1))
  */
 #include <float.h>
 
@@ -135,10 +136,19 @@ __device__ static double inverse(double x)
 
 // ------------------------------------------------------------------ the forms
 
-/* The workspace of forms other than span. */
+/* The workspace of pairwise and cosine. */
 __device__ static void find_inverses(const struct token &token, double epsilon)
 {
     for (int a = 0; a < token.k; a++) token.workspace[a] = inverse(token.gram[a * token.k + a] + epsilon);
+}
+
+/* That of signed: 1 / √(A + ε), or 0 for a row of zeros, which has no direction. */
+__device__ static void find_inverse_lengths(const struct token &token, double epsilon)
+{
+    for (int a = 0; a < token.k; a++) {
+        double square = token.gram[a * token.k + a];
+        token.workspace[a] = square > 0.0 ? 1.0 / sqrt(square + epsilon) : 0.0;
+    }
 }
 
 __device__ static double pairwise_loss(const struct token &token)
@@ -202,15 +212,47 @@ __device__ static void cosine_gradient(const struct token &token)
     }
 }
 
+__device__ static double signed_loss(const struct token &token)
+{
+    int k = token.k;
+    double sum = 0.0;
+    for (int a = 0; a < k; a++) {
+        for (int b = 0; b < k; b++) {
+            if (a != b) sum += token.gram[a * k + b] * token.workspace[a] * token.workspace[b];
+        }
+    }
+    return k > 1 ? sum / (double)(k * (k - 1)) : 0.0;
+}
+
+__device__ static void signed_gradient(const struct token &token)
+{
+    int k = token.k;
+    double mean = inverse((double)(k * (k - 1)));
+    for (int a = 0; a < k; a++) {
+        double over_a = token.workspace[a];
+        double pulls = 0.0; // Σ_b of the terms (a,b) and (b,a), times √(A + ε)
+        for (int b = 0; b < k; b++) {
+            double over_b = token.workspace[b];
+            token.gradient[a * k + b] = mean * over_a * over_b;
+            if (a != b) pulls += (token.gram[a * k + b] + token.gram[b * k + a]) * over_b;
+        }
+        token.gradient[a * k + a] = -0.5 * mean * pulls * over_a * over_a * over_a;
+    }
+}
+
 // ------------------------------------------------------------------ kernels
 
 __device__ static double loss_of(const struct mt_ortho_forward_args &a, const struct token &token)
 {
     double epsilon = (double)a.epsilon;
-    if (a.form == MT_ORTHO_SPAN)
+    switch (a.form) {
+    case MT_ORTHO_PAIRWISE: find_inverses(token, epsilon); return pairwise_loss(token);
+    case MT_ORTHO_SPAN:
         return span_value(token.gram, token.k, token.k, epsilon, rounding_of(a.gram), token.workspace);
-    find_inverses(token, epsilon);
-    return a.form == MT_ORTHO_PAIRWISE ? pairwise_loss(token) : cosine_loss(token);
+    case MT_ORTHO_COSINE: find_inverses(token, epsilon); return cosine_loss(token);
+    case MT_ORTHO_SIGNED: find_inverse_lengths(token, epsilon); return signed_loss(token);
+    }
+    return 0.0;
 }
 
 /* A block's sum of losses and number of tokens are left in `parts`, where there is one. */
@@ -274,12 +316,22 @@ __device__ static void find_exact(const struct mt_ortho_backward_args &a, const 
 {
     int k = token.k;
     double epsilon = (double)a.epsilon;
-    if (a.form == MT_ORTHO_SPAN) {
-        span_gradient(token.gram, k, epsilon, rounding_of(a.gram), token.gradient, token.workspace);
-    } else {
+    switch (a.form) {
+    case MT_ORTHO_PAIRWISE:
         find_inverses(token, epsilon);
-        if (a.form == MT_ORTHO_PAIRWISE) pairwise_gradient(token, epsilon);
-        if (a.form == MT_ORTHO_COSINE) cosine_gradient(token);
+        pairwise_gradient(token, epsilon);
+        break;
+    case MT_ORTHO_SPAN:
+        span_gradient(token.gram, k, epsilon, rounding_of(a.gram), token.gradient, token.workspace);
+        break;
+    case MT_ORTHO_COSINE:
+        find_inverses(token, epsilon);
+        cosine_gradient(token);
+        break;
+    case MT_ORTHO_SIGNED:
+        find_inverse_lengths(token, epsilon);
+        signed_gradient(token);
+        break;
     }
     for (int s = 0; s < k; s++) {
         for (int m = 0; m <= s; m++) {

@@ -1,0 +1,109 @@
+/* Taking experts away, and giving them back. */
+#include "model/prune.h"
+
+#include <inttypes.h>
+
+#define NEVER (-1e30f) // finite: routers subtract and divide by logits
+
+static size_t numbers_of(const struct mt_model *model)
+{
+    const struct mt_model_desc *desc = mt_model_description(model);
+    return (size_t)desc->layers * (size_t)desc->experts;
+}
+
+static enum mt_status check_layer(const struct mt_model *model, const bool *flags, int64_t layer)
+{
+    const struct mt_model_desc *desc = mt_model_description(model);
+    struct mt_context *ctx = mt_device_context(mt_model_device(model));
+    int left = desc->experts;
+    for (int j = 0; j < desc->experts; j++) left -= flags[j] ? 1 : 0;
+    if (left < desc->router.slots)
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "taking %d of %d experts away leaves layer %" PRId64 " %d, and a token has %d",
+                       desc->experts - left, desc->experts, layer, left, desc->router.slots);
+    return MT_OK;
+}
+
+/* One layer: its logits' mask, and its bias where it has one. `work` has room for n numbers. */
+static enum mt_status prune_layer(struct mt_pruning *pruning, int64_t index, const bool *flags, float *work)
+{
+    struct mt_layer_params *layer = &mt_model_params(pruning->model)->layer[index];
+    struct mt_device *device = mt_model_device(pruning->model);
+    int64_t n = mt_model_description(pruning->model)->experts;
+    size_t bytes = (size_t)n * sizeof *work;
+    float *mask = (float *)pruning->masks.data + index * n;
+    float *saved = pruning->biases + index * n;
+    enum mt_status status = MT_OK;
+    if (mt_tensor_present(&layer->correction)) {
+        status = mt_device_download(device, saved, layer->correction.data, bytes);
+        for (int64_t j = 0; j < n; j++) work[j] = flags[j] ? NEVER : saved[j];
+        if (status == MT_OK) status = mt_device_upload(device, layer->correction.data, work, bytes);
+    }
+    for (int64_t j = 0; j < n; j++) work[j] = flags[j] ? NEVER : 0.0f;
+    if (status == MT_OK) status = mt_device_upload(device, mask, work, bytes);
+    if (status == MT_OK) layer->router.bias = mt_tensor_1d(mask, MT_F32, n);
+    return status;
+}
+
+enum mt_status mt_pruning_begin(struct mt_model *model, const bool *const *experts,
+                                struct mt_pruning *pruning)
+{
+    struct mt_context *ctx = mt_device_context(mt_model_device(model));
+    const struct mt_params *params = mt_model_params(model);
+    size_t numbers = numbers_of(model);
+    enum mt_status status = MT_OK;
+    void *memory = NULL;
+    *pruning = (struct mt_pruning){0};
+    for (int64_t i = 0; i < params->layers && status == MT_OK; i++) {
+        if (experts[i] == NULL || !params->layer[i].moe) continue;
+        status = check_layer(model, experts[i], i);
+        if (status == MT_OK && mt_tensor_present(&params->layer[i].router.bias))
+            status = mt_fail(ctx, MT_ERR_UNSUPPORTED,
+                             "layer %" PRId64 ": experts of a router with a bias of its own stay", i);
+    }
+    if (status != MT_OK) return status;
+    // Twice: what selected before, and work for one layer.
+    status = mt_allocate_array(ctx, 2 * numbers, sizeof(float), &memory);
+    if (status == MT_OK)
+        status = mt_device_buffer_create(mt_model_device(model), numbers * sizeof(float), &pruning->masks);
+    pruning->model = model;
+    pruning->biases = memory;
+    for (int64_t i = 0; i < params->layers && status == MT_OK; i++) {
+        if (experts[i] != NULL && params->layer[i].moe)
+            status = prune_layer(pruning, i, experts[i], pruning->biases + numbers);
+    }
+    return status;
+}
+
+enum mt_status mt_pruning_end(struct mt_pruning *pruning)
+{
+    if (pruning->model == NULL) return MT_OK;
+    struct mt_params *params = mt_model_params(pruning->model);
+    struct mt_device *device = mt_model_device(pruning->model);
+    size_t n = (size_t)mt_model_description(pruning->model)->experts;
+    enum mt_status status = MT_OK;
+    for (int64_t i = 0; i < params->layers; i++) {
+        struct mt_layer_params *layer = &params->layer[i];
+        if (!mt_tensor_present(&layer->router.bias)) continue;
+        layer->router.bias = (struct mt_tensor){0};
+        if (mt_tensor_present(&layer->correction) && status == MT_OK)
+            status = mt_device_upload(device, layer->correction.data, pruning->biases + (size_t)i * n,
+                                      n * sizeof(float));
+    }
+    mt_release(mt_device_context(device), pruning->biases, 2 * numbers_of(pruning->model) * sizeof(float));
+    mt_buffer_release(&pruning->masks);
+    *pruning = (struct mt_pruning){0};
+    return status;
+}
+
+void mt_prune_least(const double *load, int experts, int count, bool *flags)
+{
+    for (int j = 0; j < experts; j++) flags[j] = false;
+    for (int taken = 0; taken < count && taken < experts; taken++) {
+        int least = -1;
+        for (int j = 0; j < experts; j++) {
+            if (!flags[j] && (least < 0 || load[j] < load[least])) least = j;
+        }
+        flags[least] = true;
+    }
+}
