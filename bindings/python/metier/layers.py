@@ -22,7 +22,15 @@ DTYPES = {torch.float32: library.F32, torch.bfloat16: library.BF16}
 def computable(outputs: torch.Tensor) -> torch.Tensor:
     """In a type the library has kernels for: f32, and on a GPU bf16."""
     fast = outputs.dtype == torch.float32 or (outputs.is_cuda and outputs.dtype in DTYPES)
-    return (outputs if fast else outputs.float()).contiguous()
+    outputs = outputs if fast else outputs.float()
+    return outputs if outputs.is_contiguous() else outputs.contiguous()
+
+
+def plain(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    """In f32 and contiguous."""
+    if tensor is None or (tensor.dtype == torch.float32 and tensor.is_contiguous()):
+        return tensor
+    return tensor.float().contiguous()
 
 
 class Device:
