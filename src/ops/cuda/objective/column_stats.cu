@@ -196,11 +196,30 @@ __global__ static void backward_kernel(struct mt_column_stats_backward_args a)
     }
 }
 
+/* The same, where no element of a row looks at the others: R is not asked for. */
+__global__ static void elements_backward_kernel(struct mt_column_stats_backward_args a)
+{
+    cuda_follow();
+    int64_t experts = a.x.dim[1];
+    int64_t count = a.x.dim[0] * experts;
+    for (int64_t at = cuda_thread(); at < count; at += cuda_thread_count()) {
+        int64_t i = at / experts;
+        int64_t j = at % experts;
+        int64_t b = token_segment(a.segment, i);
+        double g = cuda_get2(a.dsum, b, j);
+        if (cuda_present(a.dsquares)) g += 2.0 * cuda_get2(a.x, i, j) * cuda_get2(a.dsquares, b, j);
+        cuda_give2(a.dx, i, j, token_counts(a.mask, i) ? g : 0.0, a.accumulate);
+    }
+}
+
 enum mt_status mt_cuda_column_stats_backward(struct mt_device *device, const void *args)
 {
     const struct mt_column_stats_backward_args *a =
         static_cast<const struct mt_column_stats_backward_args *>(args);
     if (mt_tensor_count(&a->dx) == 0) return MT_OK;
+    if (!a->normalise_rows && !mt_tensor_present(&a->drow_squares))
+        return cuda_launch(device, "column_stats backward", elements_backward_kernel,
+                           dim3(cuda_blocks(mt_tensor_count(&a->dx))), CUDA_THREADS, 0, *a);
     return cuda_launch(device, "column_stats backward", backward_kernel, dim3(cuda_warp_blocks(a->x.dim[0])),
                        CUDA_THREADS, 0, *a);
 }
