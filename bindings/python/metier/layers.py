@@ -60,10 +60,11 @@ class Device:
         key: tuple[str, int, int | None] = ("cpu", 0, None)
         if device.type == "cuda":
             index = device.index if device.index is not None else torch.cuda.current_device()
-            key = ("cuda", index, torch.cuda.current_stream(index).cuda_stream or None)
-        if key not in cls._open:
-            cls._open[key] = cls(*key)
-        return cls._open[key]
+            key = ("cuda", index, torch._C._cuda_getCurrentRawStream(index) or None)  # current_stream makes objects
+        found = cls._open.get(key)
+        if found is None:
+            found = cls._open[key] = cls(*key)
+        return found
 
 
 def router_of(kind: str = "softmax", top_k: int = 1, normalise: bool = False, scale: float = 1.0, epsilon: float = 0.0,
@@ -109,8 +110,11 @@ class Layers:
             load().mt_layers_destroy(self.handle)
 
     def _call(self, function: Any, *arguments: Any) -> None:
-        with self.device.lock:
-            check(self.device.context, function(self.handle, *arguments))
+        device = self.device
+        with device.lock:
+            status = function(self.handle, *arguments)
+            if status != 0:
+                check(device.context, status)
 
     def route(self, stream: int, arrays: LayerArrays) -> None:
         self._call(load().mt_layers_route, stream, byref(arrays))
