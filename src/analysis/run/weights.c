@@ -61,7 +61,8 @@ static enum mt_status open_measuring(struct measuring *m)
     m->ones = mt_tensor_1d(ones, MT_F32, m->inner);
     m->square = mt_tensor_2d(ones + m->inner, MT_F32, n, n);
     m->norms = m->owned;
-    m->host = (float *)(m->norms + n * n);
+    void *behind = m->norms + n * n;
+    m->host = behind;
     return mt_fill(m->device, &(struct mt_fill_args){.y = m->ones, .value = 1.0f});
 }
 
