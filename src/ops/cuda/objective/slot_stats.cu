@@ -33,15 +33,17 @@ struct slot_sums {
     double sum, squares;
 };
 
-/* Columns of the sums: n of counts, n of first choices, n of weights, n of their squares, one of rows. */
+/* Columns of the sums: n of counts, n of first choices, n of weights, n of their squares, one of squares of
+ * rows, one of rows. */
 struct slot_statistic {
     struct mt_slot_stats_forward_args a;
 
     __device__ void store(int64_t b, int64_t column, double sum) const
     {
         int64_t n = a.count.dim[1];
-        if (column == 4 * n) {
-            if (cuda_present(a.row_squares)) cuda_put1(a.row_squares, b, sum);
+        if (column >= 4 * n) {
+            const struct mt_tensor &target = column == 4 * n ? a.row_squares : a.rows;
+            if (cuda_present(target)) cuda_put1(target, b, sum);
             return;
         }
         switch (column / n) {
@@ -112,6 +114,15 @@ __device__ static struct slot_sums add_range(const struct mt_slot_stats_forward_
     return sums;
 }
 
+/* How many of the range's tokens count; in every thread. */
+__device__ static double add_rows(const struct token_cut &cut, const struct token_range &range, int64_t b)
+{
+    double rows = 0.0;
+    for (int64_t i = range.start + threadIdx.x; i < range.end; i += CUDA_THREADS)
+        rows += token_is_in(cut, i, b) ? 1.0 : 0.0;
+    return block_sum(rows);
+}
+
 /* Σ over the range's tokens of the square of their weight; in every thread. */
 __device__ static double add_row_squares(const struct mt_slot_stats_forward_args &a,
                                          const struct token_cut &cut, const struct token_range &range,
@@ -129,6 +140,7 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
     slices_kernel(struct mt_slot_stats_forward_args a, struct token_cut cut, int64_t slice_tokens,
                   double *partials)
 {
+    cuda_follow();
     __shared__ struct pair_chunk chunk;
     __shared__ double shared[CUDA_THREADS];
     struct token_range range = token_range_of(cut, slice_tokens);
@@ -150,7 +162,10 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
             target[3 * n + expert] = squares;
         }
         double row_squares = cuda_present(a.row_squares) ? add_row_squares(a, cut, range, b) : 0.0;
-        if (threadIdx.x == 0) target[4 * n] = row_squares;
+        double rows = cuda_present(a.rows) ? add_rows(cut, range, b) : 0.0;
+        if (threadIdx.x != 0) continue;
+        target[4 * n] = row_squares;
+        target[4 * n + 1] = rows;
     }
 }
 
@@ -158,6 +173,7 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
 
 __global__ static void backward_kernel(struct mt_slot_stats_backward_args a)
 {
+    cuda_follow();
     for (int64_t i = cuda_thread(); i < a.expert.dim[0]; i += cuda_thread_count()) {
         bool counts = token_counts(a.mask, i);
         int64_t b = token_segment(a.segment, i);
@@ -178,21 +194,22 @@ size_t mt_cuda_slot_stats_forward_scratch(const struct mt_device *device, const 
 {
     (void)device;
     const struct mt_slot_stats_forward_args *a = static_cast<const struct mt_slot_stats_forward_args *>(args);
-    return token_sums_bytes(a->count.dim[0], 4 * a->count.dim[1] + 1);
+    return token_sums_bytes(a->count.dim[0], 4 * a->count.dim[1] + 2);
 }
 
 enum mt_status mt_cuda_slot_stats_forward(struct mt_device *device, const void *args)
 {
     const struct mt_slot_stats_forward_args *a = static_cast<const struct mt_slot_stats_forward_args *>(args);
-    struct token_cut cut = {a->mask, a->segment, a->expert.dim[0], a->count.dim[0], 4 * a->count.dim[1] + 1};
+    struct token_cut cut = {a->mask, a->segment, a->expert.dim[0], a->count.dim[0], 4 * a->count.dim[1] + 2};
     if (cut.segments == 0 || a->count.dim[1] == 0) return MT_OK;
-    cudaStream_t stream = cuda_stream(device);
     double *partials = static_cast<double *>(device->scratch.data);
     struct token_launch launch = token_launch_of(cut);
+    enum mt_status status = MT_OK;
     if (launch.slices > 0)
-        slices_kernel<<<launch.grid, CUDA_THREADS, 0, stream>>>(*a, cut, launch.slice, partials);
-    token_finish(stream, slot_statistic{*a}, cut, partials, launch.slices);
-    return cuda_launched(device, "slot_stats forward");
+        status = cuda_launch(device, "slot_stats forward", slices_kernel, launch.grid, CUDA_THREADS, 0, *a,
+                             cut, launch.slice, partials);
+    if (status != MT_OK) return status;
+    return token_finish(device, "slot_stats forward", slot_statistic{*a}, cut, partials, launch.slices);
 }
 
 enum mt_status mt_cuda_slot_stats_backward(struct mt_device *device, const void *args)
@@ -200,6 +217,6 @@ enum mt_status mt_cuda_slot_stats_backward(struct mt_device *device, const void 
     const struct mt_slot_stats_backward_args *a =
         static_cast<const struct mt_slot_stats_backward_args *>(args);
     if (mt_tensor_count(&a->dweight) == 0) return MT_OK;
-    backward_kernel<<<cuda_blocks(a->expert.dim[0]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
-    return cuda_launched(device, "slot_stats backward");
+    return cuda_launch(device, "slot_stats backward", backward_kernel, dim3(cuda_blocks(a->expert.dim[0])),
+                       CUDA_THREADS, 0, *a);
 }

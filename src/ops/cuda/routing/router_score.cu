@@ -31,6 +31,7 @@ __global__ static void sigmoid_kernel(struct mt_router_score_forward_args a)
 
 __global__ static void backward_kernel(struct mt_router_score_backward_args a)
 {
+    cuda_follow();
     int64_t i = cuda_warp();
     int64_t experts = a.probs.dim[1];
     if (i >= a.probs.dim[0]) return;
@@ -62,6 +63,6 @@ enum mt_status mt_cuda_router_score_backward(struct mt_device *device, const voi
     const struct mt_router_score_backward_args *a =
         static_cast<const struct mt_router_score_backward_args *>(args);
     if (mt_tensor_count(&a->probs) == 0) return MT_OK;
-    backward_kernel<<<cuda_warp_blocks(a->probs.dim[0]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
-    return cuda_launched(device, "router_score backward");
+    return cuda_launch(device, "router_score backward", backward_kernel,
+                       dim3(cuda_warp_blocks(a->probs.dim[0])), CUDA_THREADS, 0, *a);
 }

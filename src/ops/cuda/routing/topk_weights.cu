@@ -68,6 +68,7 @@ __device__ static void backward_in_order(const struct mt_topk_weights_backward_a
 /* One warp per token: the lanes clear its row, then each fills in one of the chosen. */
 __global__ static void backward_kernel(struct mt_topk_weights_backward_args a)
 {
+    cuda_follow();
     int64_t i = cuda_warp();
     int lane = cuda_lane();
     if (i >= a.expert.dim[0]) return;
@@ -108,6 +109,6 @@ enum mt_status mt_cuda_topk_weights_backward(struct mt_device *device, const voi
     const struct mt_topk_weights_backward_args *a =
         static_cast<const struct mt_topk_weights_backward_args *>(args);
     if (mt_tensor_count(&a->dprobs) == 0) return MT_OK;
-    backward_kernel<<<cuda_warp_blocks(a->expert.dim[0]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
-    return cuda_launched(device, "topk_weights backward");
+    return cuda_launch(device, "topk_weights backward", backward_kernel,
+                       dim3(cuda_warp_blocks(a->expert.dim[0])), CUDA_THREADS, 0, *a);
 }
