@@ -196,18 +196,30 @@ __global__ static void backward_kernel(struct mt_column_stats_backward_args a)
     }
 }
 
-/* The same, where no element of a row looks at the others: R is not asked for. */
-__global__ static void elements_backward_kernel(struct mt_column_stats_backward_args a)
+#define BACKWARD_TOKENS 16 // of a block
+
+/* The same, where no element of a row looks at the others: R is not asked for. A thread keeps to its column.
+ */
+__global__ static void __launch_bounds__(CUDA_THREADS)
+    elements_backward_kernel(struct mt_column_stats_backward_args a)
 {
     cuda_follow();
-    int64_t experts = a.x.dim[1];
-    int64_t count = a.x.dim[0] * experts;
-    for (int64_t at = cuda_thread(); at < count; at += cuda_thread_count()) {
-        int64_t i = at / experts;
-        int64_t j = at % experts;
+    int64_t j = (int64_t)blockIdx.y * TOKEN_STRIP + threadIdx.x % TOKEN_STRIP;
+    if (j >= a.x.dim[1]) return;
+    int64_t start = (int64_t)blockIdx.x * BACKWARD_TOKENS;
+    int64_t end = start + BACKWARD_TOKENS < a.x.dim[0] ? start + BACKWARD_TOKENS : a.x.dim[0];
+    int64_t known = -1; // the segment of the gradients below
+    double dsum = 0.0;
+    double dsquares = 0.0;
+    for (int64_t i = start + threadIdx.x / TOKEN_STRIP; i < end; i += TOKEN_PARTS) {
         int64_t b = token_segment(a.segment, i);
-        double g = cuda_get2(a.dsum, b, j);
-        if (cuda_present(a.dsquares)) g += 2.0 * cuda_get2(a.x, i, j) * cuda_get2(a.dsquares, b, j);
+        if (b != known) {
+            dsum = cuda_get2(a.dsum, b, j);
+            dsquares = optional2(a.dsquares, b, j);
+            known = b;
+        }
+        double g = dsum;
+        if (cuda_present(a.dsquares)) g += 2.0 * cuda_get2(a.x, i, j) * dsquares;
         cuda_give2(a.dx, i, j, token_counts(a.mask, i) ? g : 0.0, a.accumulate);
     }
 }
@@ -217,9 +229,12 @@ enum mt_status mt_cuda_column_stats_backward(struct mt_device *device, const voi
     const struct mt_column_stats_backward_args *a =
         static_cast<const struct mt_column_stats_backward_args *>(args);
     if (mt_tensor_count(&a->dx) == 0) return MT_OK;
-    if (!a->normalise_rows && !mt_tensor_present(&a->drow_squares))
-        return cuda_launch(device, "column_stats backward", elements_backward_kernel,
-                           dim3(cuda_blocks(mt_tensor_count(&a->dx))), CUDA_THREADS, 0, *a);
+    if (!a->normalise_rows && !mt_tensor_present(&a->drow_squares)) {
+        dim3 grid((unsigned)((a->x.dim[0] + BACKWARD_TOKENS - 1) / BACKWARD_TOKENS),
+                  (unsigned)((a->x.dim[1] + TOKEN_STRIP - 1) / TOKEN_STRIP));
+        return cuda_launch(device, "column_stats backward", elements_backward_kernel, grid, CUDA_THREADS, 0,
+                           *a);
+    }
     return cuda_launch(device, "column_stats backward", backward_kernel, dim3(cuda_warp_blocks(a->x.dim[0])),
                        CUDA_THREADS, 0, *a);
 }
