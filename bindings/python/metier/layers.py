@@ -90,6 +90,7 @@ class Layers:
         texts = (c_char_p * (len(words) + 1))(*words, None)
         options = LayersOptions(method=method.encode(), settings=texts, shape=shape, given=given)
         self.device, self.shape, self.given, self.handle = device, shape, given, c_void_p()
+        self._destroy = load().mt_layers_destroy  # at the interpreter's end the module's names are gone
         self.torch_device = device.torch_device
         check(device.context, load().mt_layers_create(device.handle, byref(options), byref(self.handle)))
         config = self.config = load().mt_layers_config(self.handle)
@@ -107,7 +108,7 @@ class Layers:
 
     def __del__(self) -> None:
         if self.handle:
-            load().mt_layers_destroy(self.handle)
+            self._destroy(self.handle)
 
     def _call(self, function: Any, *arguments: Any) -> None:
         device = self.device
