@@ -2,8 +2,6 @@
  * From the terms' numbers to their values and gradients: on the host, term by term, or by one op on the
  * device, where nobody waits for what the values are.
  */
-#include <string.h>
-
 #include "objective/objective.h"
 
 /* A term's products; 0: it has none. */
@@ -81,8 +79,10 @@ static enum mt_status place_weights(struct mt_objective *objective)
     for (int layer = 0; layer < objective->shape.layers; layer++) {
         const double *weight = objective->layers[layer].report.weight;
         double *there = objective->uploaded_weight + (size_t)layer * MT_TERM_COUNT;
-        same = same && memcmp(there, weight, MT_TERM_COUNT * sizeof *weight) == 0;
-        memcpy(there, weight, MT_TERM_COUNT * sizeof *weight);
+        for (int term = 0; term < MT_TERM_COUNT; term++) {
+            same = same && there[term] == weight[term];
+            there[term] = weight[term];
+        }
     }
     if (same) return MT_OK;
     size_t bytes = (size_t)mt_tensor_count(&objective->device_weight) * sizeof(double);
