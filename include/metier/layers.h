@@ -5,12 +5,13 @@
  *
  *     for each layer: mt_layers_route(layers, layer, &arrays)       before the experts
  *                     mt_layers_forward(layers, layer, &arrays)     after them: combines, and looks
- *     mt_objective_finish(mt_layers_objective(layers), ...)         once; decides the weights
+ *     mt_layers_finish(layers, ...)                                 once; decides the weights
  *     for each layer: mt_layers_coupling(layers, layer, &arrays)
  *                     mt_layers_backward(layers, layer, &arrays)
  *
- * On a GPU all but finish is issued and not waited for; finish reads back the layers' statistics, some
- * kilobytes. Letters as in metier/routing.h. Belongs to the thread of its device, as everything on it.
+ * On a GPU everything is issued and not waited for, unless finish must know this step's values: then it reads
+ * back the layers' statistics, some kilobytes. Letters as in metier/routing.h. Belongs to the thread of its
+ * device, as everything on it.
  */
 #ifndef METIER_LAYERS_H
 #define METIER_LAYERS_H
@@ -80,6 +81,10 @@ struct mt_layer_arrays {
     float *dprobs;         // [N,n]: scratch
     float *dlogits;        // [N,n]: of the terms
     float *drouter_weight; // [n,d]: of the terms
+
+    // Made by forward.
+    double *numbers; // [mt_layers_numbers]: the statistics of all layers of a step; NULL: of the last one
+                     // alone, where nobody sees them
 };
 
 /* Everything else is allocated here. The device is borrowed and outlives it; the caller destroys. */
@@ -102,6 +107,21 @@ enum mt_status mt_layers_route(struct mt_layers *layers, uint64_t stream,
  */
 enum mt_status mt_layers_forward(struct mt_layers *layers, int layer, const struct mt_layer_arrays *arrays,
                                  bool look);
+
+/* How many numbers all layers' statistics are. */
+size_t mt_layers_numbers(const struct mt_layers *layers);
+
+/*
+ * mt_objective_finish, whose total is left on the device, f32 [1]. It waits for the device where it must: for
+ * the first step, and where the step's own values decide its weights (scale=running, brake=target) or a term
+ * is made on the host. Else `waited` is false, and reports have this step's weights alone until
+ * mt_layers_read.
+ */
+enum mt_status mt_layers_finish(struct mt_layers *layers, const struct mt_objective_step *step, float *total,
+                                bool *waited);
+
+/* Waits, and fills the reports, but for weights, from a step's `numbers`. */
+enum mt_status mt_layers_read(struct mt_layers *layers, const double *numbers);
 
 /* After finish: coupling = the gradient of L_o through the Gram matrices; zeros where there is none. */
 enum mt_status mt_layers_coupling(struct mt_layers *layers, int layer, const struct mt_layer_arrays *arrays);

@@ -694,6 +694,7 @@ struct mt_logit_summary_args {
     X(router_orth_backward)                                                                                  \
     X(ortho_forward)                                                                                         \
     X(ortho_backward)                                                                                        \
+    X(stat_values)                                                                                           \
     X(row_noise)                                                                                             \
     X(dominance_forward)                                                                                     \
     X(dominance_backward)                                                                                    \

@@ -59,6 +59,7 @@ struct mt_slot_stats_forward_args {
     struct mt_tensor sum;         // f64 [B,n], optional
     struct mt_tensor squares;     // f64 [B,n], optional
     struct mt_tensor row_squares; // f64 [B], optional
+    struct mt_tensor rows;        // f64 [B], optional: how many tokens there are
 };
 
 /* Counts are constants: only the statistics of weights have gradients. Slots without an expert get 0. */
@@ -82,11 +83,12 @@ struct mt_router_zloss_forward_args {
     struct mt_tensor sum;    // f64 [1]
 };
 
-/* dlogits[i,j] = scale · 2 · lse[i] · softmax(logits[i])[j]; masked tokens get 0. */
+/* dlogits[i,j] = scale · factor · 2 · lse[i] · softmax(logits[i])[j]; masked tokens get 0. */
 struct mt_router_zloss_backward_args {
     struct mt_tensor logits;  // f32 [N,n]
     struct mt_tensor mask;    // i32 [N], optional
     struct mt_tensor dlogits; // f32 [N,n]
+    struct mt_tensor factor;  // f64 [1], optional, taken as f32: what only the device knows yet
     float scale;
     bool accumulate;
 };
@@ -137,26 +139,61 @@ struct mt_ortho_forward_args {
     struct mt_tensor weight; // f32 [N,k], optional
     struct mt_tensor mask;   // i32 [N], optional
     struct mt_tensor loss;   // f32 [N]; 0 for masked tokens
+    struct mt_tensor sum;    // f64 [1], optional: of the losses
+    struct mt_tensor rows;   // f64 [1], optional: how many tokens are not masked
     enum mt_ortho_form form;
     float epsilon;
     float gate;
 };
 
 /*
- * coupling = scale · (Γ + Γᵀ), Γ the gradient of a token's loss in gram; 0 for masked tokens: what
+ * coupling = scale · factor · (Γ + Γᵀ), Γ the gradient of a token's loss in gram; 0 for masked tokens: what
  * combine_backward applies to the rows. printed_gradient (pairwise only) gives the paper's printed gradient
- * instead, coupling[a,b] = scale · G_ab / (G_bb + ε): the other side held constant and the 2 left out.
+ * instead, G_ab / (G_bb + ε) for Γ + Γᵀ: the other side held constant and the 2 left out.
  */
 struct mt_ortho_backward_args {
     struct mt_tensor gram;     // f32 [N,k,k]
     struct mt_tensor weight;   // f32 [N,k], optional
     struct mt_tensor mask;     // i32 [N], optional
     struct mt_tensor coupling; // f32 [N,k,k]; may be gram itself
+    struct mt_tensor factor;   // f64 [1], optional, taken as f32: what only the device knows yet
     enum mt_ortho_form form;
     float epsilon;
     float gate;
     float scale;
     bool printed_gradient;
+};
+
+/*
+ * A part of a loss that is made of a layer's statistics: factor · Σ_i x_i y_i / t^power over `count`
+ * neighbouring numbers, t another one of them; nothing where t <= 0. Its gradient is in x: y is a constant,
+ * unless it is x itself.
+ */
+struct mt_stat_product {
+    int64_t x;     // where they begin
+    int64_t y;     // likewise; -1: ones
+    int64_t count; // of both
+    int64_t over;  // t; -1: it is 1
+    int power;     // 0 to 2
+    int loss;      // in [0, M): which one it is a part of
+    double factor;
+};
+
+#define MT_STAT_PRODUCTS 32 // at the most
+
+/*
+ * total = Σ_lm weight[l,m] · loss[l,m], and where x_i is a number of layer l and part of loss m,
+ * gradient[l,i] = scale · weight[l,m] · ∂loss[l,m]/∂x_i; other gradients are untouched. No number is the x of
+ * two products.
+ */
+struct mt_stat_values_args {
+    struct mt_tensor numbers;               // f64 [L,S]
+    struct mt_tensor weight;                // f64 [L,M]
+    struct mt_tensor gradient;              // f64 [L,S]
+    struct mt_tensor total;                 // f32 [1]
+    const struct mt_stat_product *products; // [products_count], the host's
+    int products_count;
+    double scale;
 };
 
 /*

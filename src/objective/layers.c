@@ -220,6 +220,8 @@ enum mt_status mt_layers_forward(struct mt_layers *layers, int layer, const stru
     enum mt_status status = check_arrays(layers, arrays);
     if (status != MT_OK) return status;
     struct mt_routing record = record_of(layers, arrays);
+    struct mt_objective *objective = layers->objective;
+    objective->device_statistics = arrays->numbers != NULL ? arrays->numbers : objective->own_statistics;
     if (arrays->y != NULL || arrays->gram != NULL) {
         status =
             mt_combine_forward(layers->device, &(struct mt_combine_forward_args){
@@ -231,7 +233,26 @@ enum mt_status mt_layers_forward(struct mt_layers *layers, int layer, const stru
                                                });
     }
     if (status != MT_OK || !look) return status;
-    return mt_objective_forward(layers->objective, layer, &record);
+    return mt_objective_forward(objective, layer, &record);
+}
+
+size_t mt_layers_numbers(const struct mt_layers *layers)
+{
+    return (size_t)layers->objective->shape.layers * layers->objective->stride;
+}
+
+enum mt_status mt_layers_finish(struct mt_layers *layers, const struct mt_objective_step *step, float *total,
+                                bool *waited)
+{
+    enum mt_status status = mt_device_enter(layers->device);
+    struct mt_tensor sum = mt_tensor_1d(total, MT_F32, 1);
+    return status == MT_OK ? mt_values_issue(layers->objective, step, &sum, waited) : status;
+}
+
+enum mt_status mt_layers_read(struct mt_layers *layers, const double *numbers)
+{
+    enum mt_status status = mt_device_enter(layers->device);
+    return status == MT_OK ? mt_objective_read(layers->objective, numbers) : status;
 }
 
 // ------------------------------------------------------------------ backward
@@ -262,11 +283,26 @@ static enum mt_status combine_backward(struct mt_layers *layers, const struct mt
                                });
 }
 
-/* Terms add to what they are given. */
-static enum mt_status clear(struct mt_layers *layers, const struct mt_tensor *tensor)
+/* Terms add to what they are given. Sums of one type that lie side by side are cleared in one go. */
+static enum mt_status clear(struct mt_layers *layers, const struct mt_tensor *const *sums, size_t count)
 {
-    if (!mt_tensor_present(tensor)) return MT_OK;
-    return mt_fill(layers->device, &(struct mt_fill_args){.y = *tensor, .value = 0.0f});
+    enum mt_status status = MT_OK;
+    struct mt_tensor all = {0};
+    for (size_t i = 0; i < count && status == MT_OK; i++) {
+        if (!mt_tensor_present(sums[i])) continue;
+        int64_t elements = mt_tensor_count(sums[i]);
+        bool beside = mt_tensor_present(&all) && all.dtype == sums[i]->dtype &&
+                      (char *)all.data + all.dim[0] * (int64_t)mt_dtype_bytes(all.dtype) == sums[i]->data;
+        if (beside) {
+            all.dim[0] += elements;
+            continue;
+        }
+        if (mt_tensor_present(&all))
+            status = mt_fill(layers->device, &(struct mt_fill_args){.y = all, .value = 0.0f});
+        all = mt_tensor_1d(sums[i]->data, sums[i]->dtype, elements);
+    }
+    if (status != MT_OK || !mt_tensor_present(&all)) return status;
+    return mt_fill(layers->device, &(struct mt_fill_args){.y = all, .value = 0.0f});
 }
 
 enum mt_status mt_layers_backward(struct mt_layers *layers, int layer, const struct mt_layer_arrays *arrays)
@@ -285,9 +321,7 @@ enum mt_status mt_layers_backward(struct mt_layers *layers, int layer, const str
     status = combine_backward(layers, arrays, &record);
     const struct mt_tensor *sums[] = {&gradient.dlogits, &gradient.dprobs, &gradient.dweight,
                                       &gradient.drouter_weight, &drows};
-    for (size_t i = 0; i < sizeof sums / sizeof sums[0] && status == MT_OK; i++) {
-        status = clear(layers, sums[i]);
-    }
+    if (status == MT_OK) status = clear(layers, sums, sizeof sums / sizeof sums[0]);
     if (status != MT_OK || arrays->dlogits == NULL) return status;
     status = mt_objective_add_gradients(layers->objective, layer, &record, &gradient,
                                         mt_tensor_present(&drows) ? &drows : NULL);

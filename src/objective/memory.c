@@ -80,8 +80,12 @@ static void lay_out(struct mt_objective *objective, struct mt_objective_memory *
     size_t numbers = layers * objective->stride * sizeof(double);
     objective->statistics = mt_carve(&memory->host, numbers);
     objective->gradient = mt_carve(&memory->host, numbers);
-    objective->device_statistics = mt_carve(&memory->device, numbers);
+    objective->own_statistics = mt_carve(&memory->device, numbers);
+    objective->device_statistics = objective->own_statistics;
     objective->device_gradient = mt_carve(&memory->device, numbers);
+    objective->device_weight =
+        mt_carve_tensor(&memory->device, mt_tensor_2d(NULL, MT_F64, objective->shape.layers, MT_TERM_COUNT));
+    objective->uploaded_weight = mt_carve(&memory->host, layers * MT_TERM_COUNT * sizeof(double));
     objective->layers = mt_carve(&memory->host, layers * sizeof *objective->layers);
     if (mt_terms_need(&objective->config, MT_NEEDS_NEIGHBOURS))
         objective->records = mt_carve(&memory->host, layers * sizeof *objective->records);
@@ -96,8 +100,6 @@ static void lay_out(struct mt_objective *objective, struct mt_objective_memory *
         objective->layer_state = (struct mt_layer_state *)(objective->state + 1);
         objective->rule_memory = (double *)(objective->layer_state + layers);
     }
-    objective->column_sums =
-        mt_carve_tensor(&memory->device, mt_tensor_2d(NULL, MT_F64, 1, objective->shape.slots));
     if (measured > 0)
         objective->rule_work =
             mt_carve_tensor(&memory->device, mt_tensor_2d(NULL, objective->dtype, objective->shape.experts,
@@ -148,8 +150,13 @@ enum mt_status mt_objective_place(struct mt_device *device, const struct mt_obje
     lay_out(made, &memory);
     *objective = made;
     // A planned step computes nothing: statistics that say "no tokens" keep it from deciding anything.
+    // Numbers that no value depends on have gradients nobody writes.
     size_t numbers = (size_t)shape->layers * made->stride * sizeof(double);
-    return mt_device_upload(device, made->device_statistics, made->statistics, numbers);
+    enum mt_status status = mt_device_upload(device, made->device_statistics, made->statistics, numbers);
+    if (status == MT_OK) status = mt_device_upload(device, made->device_gradient, made->gradient, numbers);
+    if (status != MT_OK) return status;
+    size_t weights = (size_t)shape->layers * MT_TERM_COUNT * sizeof(double);
+    return mt_device_upload(device, made->device_weight.data, made->uploaded_weight, weights);
 }
 
 enum mt_status mt_objective_create_typed(struct mt_device *device, const struct mt_objective_config *config,

@@ -10,8 +10,7 @@
 #include "objective/loads.h"
 #include "objective/objective.h"
 
-/* The layer's numbers begin with the loads [n], the number of tokens [1] and what selection rules measure. */
-static double *layer_numbers(double *numbers, const struct mt_objective *objective, int layer)
+double *mt_objective_numbers(double *numbers, const struct mt_objective *objective, int layer)
 {
     return numbers + (size_t)layer * objective->stride;
 }
@@ -20,14 +19,16 @@ struct mt_term_call mt_objective_call(struct mt_objective *objective, int layer,
                                       const struct mt_routing *record)
 {
     size_t offset = objective->offset[term];
+    double *numbers = mt_objective_numbers(objective->device_statistics, objective, layer);
     struct mt_term_call call = {
         .objective = objective,
         .layer = layer,
         .record = record,
-        .tokens = layer_numbers(objective->device_statistics, objective, layer) + objective->shape.experts,
-        .statistics = layer_numbers(objective->device_statistics, objective, layer) + offset,
-        .gradient = layer_numbers(objective->device_gradient, objective, layer) + offset,
-        .host_gradient = layer_numbers(objective->gradient, objective, layer) + offset,
+        .loads = numbers,
+        .tokens = numbers + objective->shape.experts,
+        .statistics = numbers + offset,
+        .gradient = mt_objective_numbers(objective->device_gradient, objective, layer) + offset,
+        .host_gradient = mt_objective_numbers(objective->gradient, objective, layer) + offset,
     };
     if (objective->records == NULL) return call;
     if (layer > 0) call.before = &objective->records[layer - 1];
@@ -95,27 +96,28 @@ static enum mt_status check_record(const struct mt_objective *objective, const s
 static enum mt_status count_layer(struct mt_objective *objective, int layer, const struct mt_routing *record)
 {
     int64_t experts = objective->shape.experts;
-    double *numbers = layer_numbers(objective->device_statistics, objective, layer);
-    enum mt_status status =
-        mt_slot_stats_forward(objective->device, &(struct mt_slot_stats_forward_args){
-                                                     .expert = record->expert,
-                                                     .mask = record->mask,
-                                                     .count = mt_tensor_2d(numbers, MT_F64, 1, experts),
-                                                 });
-    if (status != MT_OK) return status;
+    double *numbers = mt_objective_numbers(objective->device_statistics, objective, layer);
     if (mt_tensor_present(&objective->rule_work)) {
         const struct mt_selection_numbers measured = {
             .numbers = numbers + experts + 1,
             .work = mt_tensor_2d(objective->rule_work.data, objective->dtype, experts, record->tokens)};
-        status = mt_selection_measure(objective->device, &objective->config, record, &measured);
+        enum mt_status status =
+            mt_selection_measure(objective->device, &objective->config, record, &measured);
         if (status != MT_OK) return status;
     }
-    return mt_column_stats_forward(objective->device, &(struct mt_column_stats_forward_args){
-                                                          .x = record->weight,
-                                                          .mask = record->mask,
-                                                          .sum = objective->column_sums,
-                                                          .rows = mt_tensor_1d(numbers + experts, MT_F64, 1),
-                                                      });
+    struct mt_slot_stats_forward_args args = {
+        .expert = record->expert,
+        .weight = record->weight,
+        .mask = record->mask,
+        .count = mt_tensor_2d(numbers, MT_F64, 1, experts),
+        .rows = mt_tensor_1d(numbers + experts, MT_F64, 1),
+    };
+    for (int term = 0; term < MT_TERM_COUNT; term++) {
+        const struct mt_term_kind *kind = mt_term_kind((enum mt_term)term);
+        if (objective->active[term] && kind->join_loads != NULL)
+            kind->join_loads(objective, numbers + objective->offset[term], &args);
+    }
+    return mt_slot_stats_forward(objective->device, &args);
 }
 
 enum mt_status mt_objective_forward(struct mt_objective *objective, int layer,
@@ -151,7 +153,7 @@ static void report_loads(struct mt_objective *objective, int layer)
 {
     struct mt_layer_report *report = &objective->layers[layer].report;
     int experts = objective->shape.experts;
-    report->load = layer_numbers(objective->statistics, objective, layer);
+    report->load = mt_objective_numbers(objective->statistics, objective, layer);
     report->measured = report->load + experts + 1;
     struct mt_load_figures figures;
     mt_load_judge(report->load, experts, &figures);
@@ -188,7 +190,7 @@ static size_t pack(struct mt_objective *objective, double *packed, bool back)
 {
     size_t count = 0;
     for (int layer = 0; layer < objective->shape.layers; layer++) {
-        double *numbers = layer_numbers(objective->statistics, objective, layer);
+        double *numbers = mt_objective_numbers(objective->statistics, objective, layer);
         for (int part = 0; part <= MT_TERM_COUNT; part++) {
             struct mt_term_range range = additive_range(objective, part);
             double *source = back ? packed + count : numbers + range.first;
@@ -205,7 +207,7 @@ static enum mt_status complete_statistics(struct mt_objective *objective)
 {
     int experts = objective->shape.experts;
     for (int layer = 0; layer < objective->shape.layers; layer++) {
-        double *numbers = layer_numbers(objective->statistics, objective, layer);
+        double *numbers = mt_objective_numbers(objective->statistics, objective, layer);
         for (int term = 0; term < MT_TERM_COUNT; term++) {
             const struct mt_term_kind *kind = mt_term_kind((enum mt_term)term);
             if (objective->active[term] && kind->summarise != NULL)
@@ -226,29 +228,11 @@ static enum mt_status complete_statistics(struct mt_objective *objective)
     return MT_OK;
 }
 
-/* One term's values in all layers, and their gradients. */
-static void find_values(struct mt_objective *objective, enum mt_term term)
-{
-    size_t offset = objective->offset[term];
-    for (int layer = 0; layer < objective->shape.layers; layer++) {
-        objective->views[layer] = (struct mt_term_view){
-            .tokens = objective->layers[layer].tokens,
-            .segments = objective->layers[layer].segments,
-            .statistics = layer_numbers(objective->statistics, objective, layer) + offset,
-            .gradient = layer_numbers(objective->gradient, objective, layer) + offset,
-        };
-    }
-    mt_term_kind(term)->value(objective, objective->views);
-    for (int layer = 0; layer < objective->shape.layers; layer++) {
-        objective->layers[layer].report.loss[term] = objective->views[layer].loss;
-    }
-}
-
 /* The gradients found are of the bare losses: weight and loss scale come in here. */
 static void weigh_gradients(struct mt_objective *objective, int layer)
 {
     const struct mt_layer_report *report = &objective->layers[layer].report;
-    double *gradient = layer_numbers(objective->gradient, objective, layer);
+    double *gradient = mt_objective_numbers(objective->gradient, objective, layer);
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         if (!objective->active[term]) continue;
         double factor = report->weight[term] * objective->loss_scale;
@@ -259,7 +243,8 @@ static void weigh_gradients(struct mt_objective *objective, int layer)
     }
 }
 
-static enum mt_status check_step(const struct mt_objective *objective, const struct mt_objective_step *step)
+enum mt_status mt_objective_check_step(const struct mt_objective *objective,
+                                       const struct mt_objective_step *step)
 {
     struct mt_context *ctx = mt_device_context(objective->device);
     if (!(step->progress >= 0.0) || !isfinite(step->progress)) {
@@ -276,33 +261,57 @@ static enum mt_status check_step(const struct mt_objective *objective, const str
     return MT_OK;
 }
 
-enum mt_status mt_objective_finish(struct mt_objective *objective, const struct mt_objective_step *step,
-                                   double *total)
+/* The statistics of all layers and processes. */
+static enum mt_status gather(struct mt_objective *objective, const double *statistics)
 {
-    enum mt_status status = check_step(objective, step);
-    if (status != MT_OK) return status;
+    size_t bytes = (size_t)objective->shape.layers * objective->stride * sizeof(double);
+    enum mt_status status = mt_device_download(objective->device, objective->statistics, statistics, bytes);
+    return status == MT_OK ? complete_statistics(objective) : status;
+}
+
+static void find_values(struct mt_objective *objective)
+{
     int layers = objective->shape.layers;
-    size_t bytes = (size_t)layers * objective->stride * sizeof(double);
-    status =
-        mt_device_download(objective->device, objective->statistics, objective->device_statistics, bytes);
-    if (status == MT_OK) status = complete_statistics(objective);
-    if (status != MT_OK) return status;
-    if (objective->counting) {
-        *total = 0.0;
-        for (int layer = 0; layer < layers; layer++)
-            mt_aux_count(objective, layer, layer_numbers(objective->statistics, objective, layer));
-        return MT_OK;
-    }
-    memset(objective->gradient, 0, bytes);
-    bool has_tokens = false;
+    memset(objective->gradient, 0, (size_t)layers * objective->stride * sizeof(double));
     for (int layer = 0; layer < layers; layer++) {
-        const double *numbers = layer_numbers(objective->statistics, objective, layer);
+        const double *numbers = mt_objective_numbers(objective->statistics, objective, layer);
         objective->layers[layer].tokens = numbers[objective->shape.experts];
-        if (objective->layers[layer].tokens > 0.0) has_tokens = true;
         report_loads(objective, layer);
     }
     for (int term = 0; term < MT_TERM_COUNT; term++) {
-        if (objective->active[term]) find_values(objective, (enum mt_term)term);
+        if (objective->active[term]) mt_values_find(objective, (enum mt_term)term);
+    }
+}
+
+enum mt_status mt_objective_read(struct mt_objective *objective, const double *statistics)
+{
+    enum mt_status status = gather(objective, statistics);
+    if (status == MT_OK) find_values(objective);
+    return status;
+}
+
+static void add_counts(struct mt_objective *objective)
+{
+    for (int layer = 0; layer < objective->shape.layers; layer++)
+        mt_aux_count(objective, layer, mt_objective_numbers(objective->statistics, objective, layer));
+}
+
+enum mt_status mt_objective_finish(struct mt_objective *objective, const struct mt_objective_step *step,
+                                   double *total)
+{
+    enum mt_status status = mt_objective_check_step(objective, step);
+    if (status == MT_OK) status = gather(objective, objective->device_statistics);
+    if (status != MT_OK) return status;
+    if (objective->counting) {
+        *total = 0.0;
+        add_counts(objective);
+        return MT_OK;
+    }
+    find_values(objective);
+    int layers = objective->shape.layers;
+    bool has_tokens = false;
+    for (int layer = 0; layer < layers; layer++) {
+        if (objective->layers[layer].tokens > 0.0) has_tokens = true;
     }
     objective->loss_scale = step->loss_scale;
     mt_scale_weigh(objective, has_tokens, step->progress);
@@ -315,6 +324,7 @@ enum mt_status mt_objective_finish(struct mt_objective *objective, const struct 
         }
         weigh_gradients(objective, layer);
     }
+    size_t bytes = (size_t)layers * objective->stride * sizeof(double);
     return mt_device_upload(objective->device, objective->device_gradient, objective->gradient, bytes);
 }
 

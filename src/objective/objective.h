@@ -3,9 +3,10 @@
  * the other folders only model.c includes this, to create an objective for its own type of rows, and tests.
  *
  * A term reduces a layer's [tokens, experts] arrays to a few numbers on the device (forward), turns the
- * numbers of all layers into values and into the gradient of the values in the numbers on the host (value),
- * and brings that gradient back to the arrays (backward). All terms' numbers of all layers lie in one piece,
- * so that a step downloads once and uploads once.
+ * numbers of all layers into values and into the gradient of the values in the numbers (value, products), and
+ * brings that gradient back to the arrays (backward). All terms' numbers of all layers lie in one piece, so
+ * that a step downloads once and uploads once, or, where all values are products and their weights are known
+ * before, neither.
  */
 #ifndef MT_OBJECTIVE_OBJECTIVE_H
 #define MT_OBJECTIVE_OBJECTIVE_H
@@ -22,6 +23,7 @@ struct mt_term_call {
     struct mt_objective *objective;
     int layer;
     const struct mt_routing *record;
+    double *loads;                 // device memory, [n]: slots served
     double *tokens;                // device memory, [1]: how many are not masked
     double *statistics;            // device memory, the term's own
     const double *gradient;        // device memory: of weight · loss · loss_scale in the statistics
@@ -78,8 +80,15 @@ struct mt_term_kind {
     void (*summarise)(const struct mt_objective *objective, int segments, double *statistics);
     /* Memory of its own; NULL: none. */
     void (*place)(struct mt_objective *objective, struct mt_objective_memory *memory);
+    /* Statistics of the served slots' weights, which the count of the loads makes on its way; NULL: none. */
+    void (*join_loads)(const struct mt_objective *objective, double *statistics,
+                       struct mt_slot_stats_forward_args *args);
     enum mt_status (*forward)(const struct mt_term_call *call);
-    /* views[layers] */
+    /* The value as products of a layer's numbers, which a device can make, too; returns how many, at most
+     * MT_TERM_PRODUCTS. Places are counted from the layer's first number. NULL, or 0: only the host makes it.
+     */
+    int (*products)(const struct mt_objective *objective, struct mt_stat_product *products);
+    /* On the host; NULL: the products. views[layers] */
     void (*value)(const struct mt_objective *objective, struct mt_term_view *views);
     /* For combine_backward; NULL: the term has no part in it. */
     enum mt_status (*coupling)(const struct mt_term_call *call, const struct mt_tensor *coupling);
@@ -89,6 +98,8 @@ struct mt_term_kind {
      * alone. */
     enum mt_status (*norm)(const struct mt_term_call *call, double *norm);
 };
+
+#define MT_TERM_PRODUCTS                            2
 
 #define MT_TERM_DECLARATION(id, kind, key, meaning) extern const struct mt_term_kind mt_term_##kind;
 MT_TERMS(MT_TERM_DECLARATION)
@@ -179,8 +190,11 @@ struct mt_objective {
     size_t stride; // numbers per layer: loads [n], tokens [1], what selection rules measure, then the terms'
     double *statistics;                      // host, [layers,stride]
     double *gradient;                        // host, [layers,stride]
-    double *device_statistics;               // device, [layers,stride]
+    double *device_statistics;               // device, [layers,stride]: its own, or the caller's
+    double *own_statistics;                  // device, [layers,stride]
     double *device_gradient;                 // device, [layers,stride]
+    struct mt_tensor device_weight;          // f64 [layers,terms]: of the reports, once a device needs them
+    double *uploaded_weight;                 // host, the same
     double loss_scale;                       // of the last finish
     double own_share;                        // of the tokens: 1 without a reduction, 0 where all are masked
     struct mt_objective_reduction reduction; // sum NULL: none
@@ -196,7 +210,6 @@ struct mt_objective {
     bool counting;  // a finish adds to them
 
     struct mt_tensor rule_work;   // [n,N]: for selection rules that measure; absent if none does
-    struct mt_tensor column_sums; // f64 [k]: a by-product of counting tokens
     struct mt_tensor sp_loss;     // [N], of one layer at a time
     struct mt_tensor sp_coupling; // [N,k,k], for measuring
     struct mt_tensor cp_product;  // [N], of one layer at a time
@@ -245,9 +258,32 @@ enum mt_status mt_objective_add_gradients(struct mt_objective *objective, int la
 /* aux=global: adds the slots and tokens of a layer's numbers to those of the step (terms/aux.c). */
 void mt_aux_count(struct mt_objective *objective, int layer, const double *numbers);
 
+/* Loads, tokens and values of all layers from statistics on the device, which are waited for. */
+enum mt_status mt_objective_read(struct mt_objective *objective, const double *statistics);
+
+/* Refuses a step that is none. */
+enum mt_status mt_objective_check_step(const struct mt_objective *objective,
+                                       const struct mt_objective_step *step);
+
+/* A layer's numbers. They begin with the loads [n], the number of tokens [1] and what selection rules
+ * measure. */
+double *mt_objective_numbers(double *numbers, const struct mt_objective *objective, int layer);
+
 /* A term's part of a layer. */
 struct mt_term_call mt_objective_call(struct mt_objective *objective, int layer, enum mt_term term,
                                       const struct mt_routing *record);
+
+// ------------------------------------------------------------------ values.c
+
+/* One term's values in all layers, and their gradients, on the host. */
+void mt_values_find(struct mt_objective *objective, enum mt_term term);
+
+/*
+ * mt_objective_finish that does not wait, where it need not: the total is left on the device, f32 [1], and
+ * reports have weights alone. Elsewhere it waits, and reports are whole.
+ */
+enum mt_status mt_values_issue(struct mt_objective *objective, const struct mt_objective_step *step,
+                               const struct mt_tensor *total, bool *waited);
 
 // ------------------------------------------------------------------ scale.c, scale_rows.c, brake.c
 
@@ -261,6 +297,9 @@ void mt_scale_place(struct mt_objective *objective, struct mt_objective_memory *
 
 /* Looks at a record before the first batch is finished. */
 enum mt_status mt_scale_observe(struct mt_objective *objective, int layer, const struct mt_routing *record);
+
+/* True where the weights of the next step do not hang on its values. */
+bool mt_scale_is_known(const struct mt_objective *objective);
 
 /* From the values in the reports to the weights there; decides and updates what the state keeps. */
 void mt_scale_weigh(struct mt_objective *objective, bool has_tokens, double progress);

@@ -130,6 +130,12 @@ static void update(struct mt_objective *objective)
     objective->state->decided = 1.0;
 }
 
+bool mt_scale_is_known(const struct mt_objective *objective)
+{
+    return objective->state->decided != 0.0 && objective->config.scale != MT_SCALE_RUNNING &&
+           objective->config.brake != MT_BRAKE_TARGET;
+}
+
 void mt_scale_weigh(struct mt_objective *objective, bool has_tokens, double progress)
 {
     const struct mt_objective_config *config = &objective->config;

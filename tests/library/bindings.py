@@ -52,7 +52,7 @@ def check_lists():
 def check_step():
     """Equal logits: every expert has the score 1/n, the balance loss is 1, the z-loss is (ln n)²."""
     lib, tokens, experts, slots = library.load(), 6, 4, 2
-    context, device, layers, total = library.Context(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_double()
+    context, device, layers, total = library.Context(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_float()
     lib.mt_context_init(ctypes.byref(context), None)
 
     def check(status):
@@ -72,8 +72,8 @@ def check_step():
     arrays.greedy = arrays.expert = arrays.chosen
     check(lib.mt_layers_route(layers, 0, ctypes.byref(arrays)))
     check(lib.mt_layers_forward(layers, 0, ctypes.byref(arrays), True))
-    step = library.Step(progress=1.0, loss_scale=1.0)
-    check(lib.mt_objective_finish(lib.mt_layers_objective(layers), ctypes.byref(step), ctypes.byref(total)))
+    step, waited = library.Step(progress=1.0, loss_scale=1.0), ctypes.c_bool()
+    check(lib.mt_layers_finish(layers, ctypes.byref(step), ctypes.byref(total), ctypes.byref(waited)))
     assert abs(total.value - (0.5 + 0.25 * math.log(experts) ** 2)) < 1e-6, total.value
     try:
         check(lib.mt_layers_create(device, ctypes.byref(library.LayersOptions(method=b"papper", shape=shape)),

@@ -41,6 +41,7 @@
     X(unchosen)        \
     X(router_orth)     \
     X(ortho)           \
+    X(stat_values)     \
     X(model_terms)     \
     // end of list
 // clang-format on

@@ -191,6 +191,7 @@ void cases_combine(struct case_list *list)
                     2, halves);
     }
     add_alone(list, (struct shape){9, 520, 64, 6}, ROUTE_SPREAD, false);
+    case_retype(add_alone(list, (struct shape){11, 2072, 64, 8}, ROUTE_DROPPED, false), MT_BF16, 2, halves);
     add(list, (struct shape){0, 32, 8, 2}, true, true, ROUTE_SPREAD, false)->no_gradient = true; // no element
     add(list, (struct shape){1, 1, 1, 1}, false, true, ROUTE_SPREAD, false);
     add(list, (struct shape){3, 3, 8, 6}, false, true, ROUTE_SPREAD, false);   // narrower than a vector

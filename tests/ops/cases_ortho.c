@@ -43,10 +43,13 @@ static void fill_mask(struct mt_tensor *mask)
 }
 
 static enum mt_status run_forward(struct mt_device *device, const struct op_case *c, struct mt_tensor gram,
-                                  struct mt_tensor weight, struct mt_tensor mask, struct mt_tensor loss)
+                                  struct mt_tensor weight, struct mt_tensor mask, struct mt_tensor loss,
+                                  struct mt_tensor sum, struct mt_tensor rows)
 {
     struct mt_ortho_forward_args args = {.gram = gram,
                                          .loss = loss,
+                                         .sum = sum,
+                                         .rows = rows,
                                          .form = (enum mt_ortho_form)c->param[FORM],
                                          .epsilon = c->real[EPSILON],
                                          .gate = c->real[GATE]};
@@ -56,10 +59,12 @@ static enum mt_status run_forward(struct mt_device *device, const struct op_case
 }
 
 static enum mt_status run_backward(struct mt_device *device, const struct op_case *c, struct mt_tensor gram,
-                                   struct mt_tensor weight, struct mt_tensor mask, struct mt_tensor coupling)
+                                   struct mt_tensor weight, struct mt_tensor mask, struct mt_tensor coupling,
+                                   struct mt_tensor factor)
 {
     struct mt_ortho_backward_args args = {.gram = gram,
                                           .coupling = coupling,
+                                          .factor = factor,
                                           .form = (enum mt_ortho_form)c->param[FORM],
                                           .epsilon = c->real[EPSILON],
                                           .gate = c->real[GATE],
@@ -95,12 +100,14 @@ static enum mt_status rows_forward(struct mt_device *device, const struct op_cas
         .rows = t[ROWS], .row_of_slot = t[ROW_OF_SLOT], .weight = t[NOTHING], .y = t[Y], .gram = t[GRAM]};
     enum mt_status status = mt_combine_forward(device, &args);
     if (status != MT_OK) return status;
-    return run_forward(device, c, t[GRAM], t[WEIGHT], t[MASK], t[LOSS]);
+    struct mt_tensor none = {0};
+    return run_forward(device, c, t[GRAM], t[WEIGHT], t[MASK], t[LOSS], none, none);
 }
 
 static enum mt_status rows_backward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
 {
-    enum mt_status status = run_backward(device, c, t[GRAM], t[WEIGHT], t[MASK], t[COUPLING]);
+    struct mt_tensor none = {0};
+    enum mt_status status = run_backward(device, c, t[GRAM], t[WEIGHT], t[MASK], t[COUPLING], none);
     if (status != MT_OK) return status;
     struct mt_combine_backward_args args = {.dy = t[DY],
                                             .rows = t[ROWS],
@@ -152,7 +159,7 @@ static struct op_case *add_rows(struct case_list *list, int64_t tokens, int64_t 
 
 // ------------------------------------------------------------------ from Gram matrices to couplings
 
-enum { G_GRAM, G_WEIGHT, G_MASK, G_LOSS, G_COUPLING };
+enum { G_GRAM, G_WEIGHT, G_MASK, G_LOSS, G_COUPLING, G_SUM, G_ROWS, G_FACTOR };
 
 /* Gram matrices of rows that overlap as experts' outputs do: noise plus something in common. */
 static void gram_fill(const struct op_case *c, struct mt_tensor *t)
@@ -183,13 +190,13 @@ static void gram_fill(const struct op_case *c, struct mt_tensor *t)
 
 static enum mt_status gram_forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
 {
-    return run_forward(device, c, t[G_GRAM], t[G_WEIGHT], t[G_MASK], t[G_LOSS]);
+    return run_forward(device, c, t[G_GRAM], t[G_WEIGHT], t[G_MASK], t[G_LOSS], t[G_SUM], t[G_ROWS]);
 }
 
 static enum mt_status gram_backward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
 {
     struct mt_tensor gram = c->param[IN_PLACE] ? t[G_COUPLING] : t[G_GRAM];
-    return run_backward(device, c, gram, t[G_WEIGHT], t[G_MASK], t[G_COUPLING]);
+    return run_backward(device, c, gram, t[G_WEIGHT], t[G_MASK], t[G_COUPLING], t[G_FACTOR]);
 }
 
 static struct op_case *add_gram(struct case_list *list, int64_t tokens, int64_t slots, struct setting setting)
@@ -212,6 +219,9 @@ static struct op_case *add_gram(struct case_list *list, int64_t tokens, int64_t 
     case_index(c, "mask", 1, chosen);
     case_output(c, "loss", 1, chosen);
     case_grad_out(c, "coupling", G_GRAM);
+    case_slot(c, "sum", SLOT_OUTPUT, MT_F64, 1, (int64_t[]){1});
+    case_slot(c, "rows", SLOT_OUTPUT, MT_F64, 1, (int64_t[]){1});
+    case_slot(c, "factor", SLOT_INPUT, MT_F64, 1, (int64_t[]){1});
     if (setting.in_place) {
         c->slot[G_COUPLING].role = SLOT_GRAD_SUM;
         c->slot[G_COUPLING].fill = FILL_CUSTOM;

@@ -25,7 +25,7 @@ static void fill_specials(const struct mt_tensor *logits)
     }
 }
 
-/* The gradient of sum reaches backward as `scale`. */
+/* The gradient of sum reaches backward as `scale`, or, where it accumulates, as `factor`. */
 static void fill(const struct op_case *c, struct mt_tensor *t)
 {
     fill_mask((enum mask_kind)c->param[MASKED], &t[MASK]);
@@ -48,6 +48,10 @@ static enum mt_status backward(struct mt_device *device, const struct op_case *c
                                                  .scale = c->real[SCALE],
                                                  .accumulate = c->param[ACCUMULATE] != 0};
     if (c->param[MASKED] != MASK_NONE) args.mask = t[MASK];
+    if (c->param[ACCUMULATE]) {
+        args.factor = t[DSUM];
+        args.scale = 1.0f;
+    }
     return mt_router_zloss_backward(device, &args);
 }
 

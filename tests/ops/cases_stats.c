@@ -190,6 +190,7 @@ enum {
     S_SUM,
     S_SQUARES,
     S_ROW_SQUARES,
+    S_ROWS,
     S_DSUM,
     S_DSQUARES,
     S_DROWS,
@@ -217,6 +218,7 @@ static enum mt_status slots_forward(struct mt_device *device, const struct op_ca
         args.first = t[S_FIRST];
         args.squares = t[S_SQUARES];
         args.row_squares = t[S_ROW_SQUARES];
+        args.rows = t[S_ROWS];
     }
     return mt_slot_stats_forward(device, &args);
 }
@@ -268,6 +270,7 @@ static struct op_case *add_slots(struct case_list *list, const struct stats_shap
     add_statistic(c, "sum", 2, columns, wanted != WANT_COUNT);
     add_statistic(c, "squares", 2, columns, wanted == WANT_ALL);
     add_statistic(c, "row_squares", 1, columns, wanted == WANT_ALL);
+    add_statistic(c, "rows", 1, columns, wanted == WANT_ALL);
     add_statistic_gradient(c, "dsum", S_SUM);
     add_statistic_gradient(c, "dsquares", S_SQUARES);
     add_statistic_gradient(c, "drow_squares", S_ROW_SQUARES);

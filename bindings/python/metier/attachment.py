@@ -42,9 +42,9 @@ class _Total(torch.autograd.Function):
     """The terms' total; in backward, before any layer's, it notes what the total's gradient is."""
 
     @staticmethod
-    def forward(ctx: Any, attached: Attached, anchor: torch.Tensor, total: float) -> torch.Tensor:
+    def forward(ctx: Any, attached: Attached, anchor: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
         ctx.attached, ctx.step = attached, attached.step
-        return torch.full_like(anchor, total)
+        return total.clone()
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
@@ -66,6 +66,7 @@ class Attached:
         self.active = self.looks = False
         self.layers: Layers | None = None
         self.batch: Batch | None = None
+        self.numbers: torch.Tensor | None = None
         self.total: torch.Tensor | None = None
         self._factor: torch.Tensor | None = None
         self._finished = self._warned = False
@@ -156,12 +157,13 @@ class Attached:
         if self._frozen is None:
             self._check_live()
         if self.step > 0:
-            move_biases(self.layers, self.blocks)
+            move_biases(self.layers, self.numbers, self.blocks)
         self.step += 1
         self._prepare(Device.of(tokens.device), count, rows)
         mask = named.get("attention_mask")
         if mask is not None and mask.dim() != 2:
             raise Failure("metier: attention_mask must be [batch, length]: it says which tokens are padding")
+        self.numbers = self.layers.new_numbers()
         segment = torch.arange(rows, dtype=torch.int32, device=tokens.device).repeat_interleave(length)
         self.batch = Batch.of(self.layers, count, tokens.device, mask, segment, rows)
 
@@ -169,8 +171,7 @@ class Attached:
         if not self.looks:
             return None
         self.looks, self._finished = False, True
-        total = self.layers.finish(self.progress)
-        self.last = Result(total, *self.layers.report(self._frozen or {}))
+        self.last = self.layers.finish(self.progress, self.numbers, self._frozen or {})
         if self.log_every and self.step % self.log_every == 0:
             log.info("step %d: %s", self.step, ", ".join(
                 f"{name} {term.loss:.5g} (weighted {term.weighted:.3g}{'' if term.alive else ', dead: ' + term.why})"
@@ -180,7 +181,7 @@ class Attached:
         loss = output.get("loss") if hasattr(output, "get") else None
         # Where the layers are: there autograd runs what was made last first, so the factor is known before they need it.
         anchor = torch.zeros((), device=self.layers.torch_device, requires_grad=True)
-        self.total = _Total.apply(self, anchor, total)
+        self.total = _Total.apply(self, anchor, self.last.total)
         whole, labels = named.get("num_items_in_batch"), named.get("labels")
         if whole is not None and labels is not None:  # the loss is a share of the step's: so are the terms
             self.total = self.total * ((labels[..., 1:] != -100).sum() / whole)

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import ctypes
 
+import torch
+
 from .layers import Layers
 from .library import SelectionStep, keys, load, text
 from .structure import Block
@@ -18,10 +20,11 @@ def jitter_of(layers: Layers) -> float:
     return float(text(value.value))
 
 
-def move_biases(layers: Layers, blocks: list[Block]) -> None:
-    """After a step: every router's selection bias moves against the loads of that step, as the method says."""
+def move_biases(layers: Layers, numbers: torch.Tensor, blocks: list[Block]) -> None:
+    """After a step, whose numbers these are: every router's selection bias moves against the loads of that step, as the method says."""
     if not layers.has_bias:
         return
+    layers.read(numbers)
     for layer, block in enumerate(blocks):
         loads = layers.loads(layer)
         values = (ctypes.c_float * len(loads))(*block.bias.tolist())

@@ -7,11 +7,13 @@ from typing import Any
 import torch
 
 from . import library
-from .layers import Device, Layers, arrays_of, computable, router_of
-from .library import Failure, Shape
-from .records import Batch, gradient_room, routing_room
+from .layers import DTYPES, Device, Layers, computable, plain, point, router_of
+from .library import Failure, LayerArrays, Shape
+from .plan import Plan, key_of
+from .records import Batch
 from .report import Result
 
+MOST_PLANS = 64  # where shapes change from step to step
 Tensors = torch.Tensor | Sequence[torch.Tensor] | None
 
 
@@ -34,85 +36,86 @@ class _Terms(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: _Call, *inputs: torch.Tensor | None) -> torch.Tensor:
         total = call.forward(inputs)
-        ctx.layers, ctx.batch, ctx.kept = call.layers, call.batch, call.kept
+        ctx.call = call
         ctx.save_for_backward(*inputs)
         return total
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         found: list[torch.Tensor | None] = [None]
-        for layer, kept in enumerate(ctx.kept):
-            logits, outputs, weight = ctx.saved_tensors[3 * layer : 3 * layer + 3]
-            wanted = ctx.needs_input_grad[3 * layer + 1 : 3 * layer + 4]
-            dweight = kept.get("drouter_weight")
-            found += [(kept["dlogits"] * gradient).to(logits.dtype) if wanted[0] else None,
-                      _rows_gradient(ctx, layer, outputs, kept, gradient) if wanted[1] else None,
-                      (dweight * gradient).to(weight.dtype) if dweight is not None and wanted[2] else None]
+        saved, wanted = ctx.saved_tensors, ctx.needs_input_grad
+        for layer in range(len(ctx.call.kept)):
+            place = 3 * layer
+            found += ctx.call.backward(layer, saved[place : place + 3], wanted[place + 1 : place + 4], gradient)
         return tuple(found)
-
-
-def _rows_gradient(ctx: Any, layer: int, outputs: torch.Tensor, kept: dict[str, torch.Tensor],
-                   gradient: torch.Tensor) -> torch.Tensor | None:
-    """C·X of every token, C the coupling, or what terms of another grouping said."""
-    layers, tokens = ctx.layers, ctx.batch.tokens
-    if "doutputs_terms" in kept:
-        return kept["doutputs_terms"] * gradient.to(outputs.dtype)
-    if "coupling" not in kept:
-        return None
-    # A slot that was dropped has no row, and its row no gradient.
-    rows = torch.zeros_like(outputs) if layers.drops else torch.empty_like(outputs)
-    tensors = {"outputs": outputs, "row_of_slot": kept["row_of_slot"], "weight": kept["weight"],
-               "coupling": kept["coupling"] * gradient, "doutputs": rows}
-    layers.backward(layer, arrays_of(tokens, 1, outputs.dtype, **tensors))
-    return rows
 
 
 class _Call:
     """One evaluation: the arrays of its layers, and what backward needs of them."""
 
-    KEPT = ("row_of_slot", "weight", "coupling", "dlogits", "doutputs_terms", "drouter_weight")
+    def __init__(self, plan: Plan, batch: Batch, chosen: list[torch.Tensor | None], bias: torch.Tensor | None,
+                 progress: float, wants: bool, why_dead: dict[str, str]) -> None:
+        self.plan, self.batch, self.chosen, self.bias, self.progress = plan, batch, chosen, bias, progress
+        self.wants, self.why_dead = wants, why_dead  # gradients; of paths, why they have none
+        self.result: Result | None = None
+        # Of every layer: its block, where its rows are, the gradient of terms of another grouping.
+        self.kept: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]] = []
 
-    def __init__(self, layers: Layers, batch: Batch, chosen: list[torch.Tensor | None], bias: torch.Tensor | None,
-                 progress: float, wants: bool) -> None:
-        self.layers, self.batch, self.chosen, self.bias, self.progress = layers, batch, chosen, bias, progress
-        self.wants = wants  # gradients
-        self.kept: list[dict[str, torch.Tensor]] = []
-
-    def _arrays(self, tensors: dict[str, torch.Tensor | None]) -> Any:
-        outputs = tensors["outputs"]
-        dtype = torch.float32 if outputs is None else outputs.dtype
-        return arrays_of(self.batch.tokens, self.batch.segments, dtype, self.batch.unmasked, **tensors)
-
-    def _look(self, layer: int, inputs: Sequence[torch.Tensor | None], row: torch.Tensor) -> dict[str, torch.Tensor | None]:
-        """Routes, and takes the layer's statistics; returns its tensors."""
-        layers, tokens, slots = self.layers, self.batch.tokens, self.layers.shape.slots
+    def _look(self, layer: int, inputs: Sequence[torch.Tensor | None], numbers: torch.Tensor,
+              alive: list[Any]) -> LayerArrays:
+        """Routes, and takes the layer's statistics. What the struct points to is kept among `alive`."""
+        plan, layers = self.plan, self.plan.layers
         logits, outputs, weight = inputs[3 * layer : 3 * layer + 3]
-        tensors: dict[str, torch.Tensor | None] = {
-            "logits": logits.float().contiguous(), "outputs": outputs, "bias": self.bias,
-            "router_weight": None if weight is None else weight.float().contiguous(), **self.batch.tensors(),
-            **routing_room(layers, tokens, logits.device, self.chosen[layer], self.bias is not None),
-            "weight": torch.empty(tokens, slots, dtype=torch.float32, device=logits.device)}
-        layers.route(layer, self._arrays(tensors))
-        tensors["row_of_slot"] = torch.where(tensors["expert"] < 0, -1, row) if layers.drops else row
-        if outputs is not None and layers.needs & library.NEEDS_GRAM:
-            tensors["gram"] = torch.empty(tokens, slots, slots, dtype=torch.float32, device=logits.device)
-        layers.forward(layer, self._arrays(tensors))
-        return tensors
+        block, row_of_slot = plan.room(), plan.row_of_slot
+        arrays = plan.arrays(block, self.batch)
+        logits = plain(logits)
+        arrays.logits, arrays.numbers = logits.data_ptr(), numbers.data_ptr()
+        if outputs is not None:
+            arrays.outputs, arrays.dtype = outputs.data_ptr(), DTYPES[outputs.dtype]
+        given = {"router_weight": plain(weight), "bias": self.bias, **self.batch.tensors()}
+        if self.chosen[layer] is not None:
+            given["chosen"] = self.chosen[layer].int().contiguous()
+        point(arrays, **given)
+        layers.route(layer, arrays)
+        if layers.drops:
+            expert = plan.view(block.view(torch.int32), "expert", *row_of_slot.shape)
+            row_of_slot = torch.where(expert < 0, -1, row_of_slot)
+            arrays.row_of_slot = row_of_slot.data_ptr()
+        layers.forward(layer, arrays)
+        grouped = torch.empty_like(outputs) if plan.has_groups and self.wants else None
+        alive.append((logits, given))
+        self.kept.append((block, row_of_slot, grouped))
+        return arrays
 
     def forward(self, inputs: Sequence[torch.Tensor | None]) -> torch.Tensor:
-        layers, tokens, slots = self.layers, self.batch.tokens, self.layers.shape.slots
-        device = inputs[0].device
-        row = torch.arange(tokens * slots, dtype=torch.int32, device=device).view(tokens, slots)
-        seen = [self._look(layer, inputs, row) for layer in range(layers.shape.layers)]
-        total = layers.finish(self.progress)
-        for layer, tensors in enumerate(seen if self.wants else []):
-            tensors.update(gradient_room(layers, tokens, tensors["outputs"], tensors["router_weight"] is not None))
-            arrays = self._arrays(tensors)
-            if "coupling" in tensors:
+        layers, alive = self.plan.layers, []
+        numbers = layers.new_numbers()
+        seen = [self._look(layer, inputs, numbers, alive) for layer in range(layers.shape.layers)]
+        self.result = layers.finish(self.progress, numbers, self.why_dead)
+        for layer, arrays in enumerate(seen if self.wants else []):
+            if self.plan.has_gram:
                 layers.coupling(layer, arrays)
+            point(arrays, doutputs_terms=self.kept[layer][2])
             layers.backward(layer, arrays)
-            self.kept.append({name: tensors[name] for name in self.KEPT if tensors.get(name) is not None})
-        return torch.full((), total, dtype=torch.float32, device=device)
+        return self.result.total
+
+    def backward(self, layer: int, inputs: Sequence[torch.Tensor | None], wanted: Sequence[bool],
+                 gradient: torch.Tensor) -> list[torch.Tensor | None]:
+        """The gradients of a layer's logits, outputs and router weight."""
+        plan, (logits, outputs, weight) = self.plan, inputs
+        block, row_of_slot, grouped = self.kept[layer]
+        found: list[torch.Tensor | None] = [None, None, None]
+        gradients = block[: plan.gradients] * gradient
+        if wanted[1] and grouped is not None:
+            found[1] = grouped * gradient.to(outputs.dtype)
+        elif wanted[1] and plan.has_gram:
+            place = block.data_ptr() + 4 * plan.layout.places["weight"]
+            found[1] = plan.rows_gradient(layer, outputs, gradients, row_of_slot, place)
+        if wanted[0]:
+            found[0] = plan.view(gradients, "dlogits", *logits.shape).to(logits.dtype)
+        if weight is not None and wanted[2]:
+            found[2] = plan.view(gradients, "drouter_weight", *weight.shape).to(weight.dtype)
+        return found
 
 
 class Objective:
@@ -131,6 +134,7 @@ class Objective:
             "kind": router, "normalise": normalise, "scale": routed_scale, "epsilon": epsilon, "groups": groups,
             "groups_kept": groups_kept, "group_rule": group_rule, "jitter": sparsemixer_jitter}
         self.layers: Layers | None = None
+        self._plans: dict[Any, tuple[Plan, dict[str, str]]] = {}  # with why paths have no gradient
 
     def _prepare(self, device: Device, layers: int, tokens: int, experts: int, slots: int, segments: int, width: int,
                  given: int) -> Layers:
@@ -149,7 +153,30 @@ class Objective:
         if old is not None:
             made.state()[:] = old.state()[:]
         self.layers = made
+        self._plans.clear()  # they are of the one before
         return made
+
+    def _plan(self, device: Device, inputs: list[torch.Tensor | None], segments: int, is_chosen: bool,
+              has_bias: bool) -> tuple[Plan, dict[str, str]]:
+        """For inputs that have been looked through."""
+        logits, outputs, weights = inputs[0], inputs[1::3], inputs[2::3]
+        tokens, experts = logits.shape
+        wide = next((x for x in (*outputs, *weights) if x is not None), None)
+        slots = self.top_k or next((x.shape[1] for x in outputs if x is not None), 0)
+        if not slots:
+            raise Failure("objective: top_k is needed where no outputs say how many experts a token has")
+        layers = self._prepare(device, len(outputs), max(tokens, 1), experts, slots, segments,
+                               0 if wide is None else wide.shape[-1],
+                               library.GIVEN_CHOICE if is_chosen else library.GIVEN_LOGITS)
+        for x in outputs:
+            if x is not None and tuple(x.shape[:2]) != (tokens, slots):
+                raise Failure(f"objective: outputs are {list(x.shape)}, expected [{tokens}, {slots}, d]")
+            if x is None and layers.needs & (library.NEEDS_GRAM | library.NEEDS_ROWS):
+                raise Failure("L_o needs the expert outputs: give them, or set beta=0")
+        frozen = {path: f"{path} need no gradient" for place, path in enumerate(library.PATHS)
+                  if not any(x is not None and x.requires_grad for x in inputs[place::3])}
+        has_rows, has_weight = (any(x is not None for x in some) for some in (outputs, weights))
+        return Plan(layers, tokens, has_rows, has_weight, has_bias, is_chosen), frozen
 
     def __call__(self, logits: Tensors = None, outputs: Tensors = None, *, router_scores: Tensors = None,
                  mask: torch.Tensor | None = None, sequence: torch.Tensor | None = None, chosen: Tensors = None,
@@ -168,37 +195,32 @@ class Objective:
         if logits is None:
             raise Failure("objective: logits or router_scores are needed")
         all_logits = [logits] if isinstance(logits, torch.Tensor) else list(logits)
-        count, (tokens, experts), device = len(all_logits), all_logits[0].shape, all_logits[0].device
+        count, first = len(all_logits), all_logits[0]
         all_outputs, weights = _as_list(outputs, count), _as_list(router_weight, count)
         choices = _as_list(chosen, count)
-        slots = self.top_k or next((x.shape[-2] for x in (*all_outputs, *choices) if x is not None and x.dim() == 3), 0)
-        if not slots:
-            raise Failure("objective: top_k is needed where no outputs say how many experts a token has")
-        wide = next((x for x in (*all_outputs, *weights) if x is not None), None)
+        inputs: list[torch.Tensor | None] = []
+        for layer in range(count):
+            inputs += [all_logits[layer], None if all_outputs[layer] is None else computable(all_outputs[layer]), weights[layer]]
         segment, segments = None, 1
         if sequence is not None:
             names, segment = torch.unique(sequence, return_inverse=True)
             segment, segments = segment.int(), max(len(names), 1)
-        layers = self._prepare(Device.of(device), count, max(tokens, 1), experts, slots, segments,
-                               0 if wide is None else wide.shape[-1],
-                               library.GIVEN_LOGITS if chosen is None else library.GIVEN_CHOICE)
-        inputs = []
-        for layer_logits, layer_outputs, weight in zip(all_logits, all_outputs, weights):
-            if layer_outputs is not None:
-                if tuple(layer_outputs.shape[:2]) != (tokens, slots):
-                    raise Failure(f"objective: outputs are {list(layer_outputs.shape)}, expected [{tokens}, {slots}, d]")
-                layer_outputs = computable(layer_outputs.reshape(tokens * slots, -1))
-            elif layers.needs & (library.NEEDS_GRAM | library.NEEDS_ROWS):
-                raise Failure("L_o needs the expert outputs: give them, or set beta=0")
-            inputs += [layer_logits, layer_outputs, weight]
-        batch = Batch.of(layers, tokens, device, mask, segment, segments)
-        bias = None if bias is None else bias.float().contiguous()
+        device = Device.of(first.device)
+        key = (device, key_of(inputs), segments, chosen is None, bias is None)
+        if key not in self._plans:
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.clear()
+            self._plans[key] = self._plan(device, inputs, segments, chosen is not None, bias is not None)
+        plan, frozen = self._plans[key]
+        if mask is not None or sequence is not None:
+            batch = Batch.of(plan.layers, plan.tokens, first.device, mask, segment, segments)
+        else:
+            batch = plan.batch = plan.batch or Batch.of(plan.layers, plan.tokens, first.device, None, None, 1)
         wants = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
-        call = _Call(layers, batch, choices, bias, progress, wants)
+        call = _Call(plan, batch, choices, plain(bias), progress, wants, frozen)
         total = _Terms.apply(call, *inputs)
-        frozen = {path: f"{path} need no gradient" for place, path in enumerate(library.PATHS)
-                  if not any(x is not None and x.requires_grad for x in inputs[place::3])}
-        return Result(total, *layers.report(frozen))
+        read, call.result = call.result.read, None  # the graph keeps the call, and must not keep itself
+        return Result(total, read)
 
 
 def objective(logits: Tensors = None, outputs: Tensors = None, *, method: str = "metier", **options: Any) -> Result:

@@ -89,7 +89,8 @@ class Combine(torch.autograd.Function):
     @staticmethod
     def _given(attached: Attached, rows: torch.Tensor, logits: torch.Tensor,
                router_weight: torch.Tensor | None) -> dict[str, torch.Tensor | None]:
-        return {"logits": logits.detach().float().contiguous(), "outputs": rows, **attached.batch.tensors(),
+        return {"logits": logits.detach().float().contiguous(), "outputs": rows, "numbers": attached.numbers,
+                **attached.batch.tensors(),
                 "router_weight": None if router_weight is None else router_weight.detach().float().contiguous()}
 
     @staticmethod

@@ -14,7 +14,7 @@ import torch
 
 from . import library
 from .library import Context, LayerArrays, LayerPaths, LayersOptions, Place, Router, Shape, Step, check, load, text
-from .report import Term
+from .report import Result, Term
 
 DTYPES = {torch.float32: library.F32, torch.bfloat16: library.BF16}
 
@@ -22,7 +22,15 @@ DTYPES = {torch.float32: library.F32, torch.bfloat16: library.BF16}
 def computable(outputs: torch.Tensor) -> torch.Tensor:
     """In a type the library has kernels for: f32, and on a GPU bf16."""
     fast = outputs.dtype == torch.float32 or (outputs.is_cuda and outputs.dtype in DTYPES)
-    return (outputs if fast else outputs.float()).contiguous()
+    outputs = outputs if fast else outputs.float()
+    return outputs if outputs.is_contiguous() else outputs.contiguous()
+
+
+def plain(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    """In f32 and contiguous."""
+    if tensor is None or (tensor.dtype == torch.float32 and tensor.is_contiguous()):
+        return tensor
+    return tensor.float().contiguous()
 
 
 class Device:
@@ -52,10 +60,11 @@ class Device:
         key: tuple[str, int, int | None] = ("cpu", 0, None)
         if device.type == "cuda":
             index = device.index if device.index is not None else torch.cuda.current_device()
-            key = ("cuda", index, torch.cuda.current_stream(index).cuda_stream or None)
-        if key not in cls._open:
-            cls._open[key] = cls(*key)
-        return cls._open[key]
+            key = ("cuda", index, torch._C._cuda_getCurrentRawStream(index) or None)  # current_stream makes objects
+        found = cls._open.get(key)
+        if found is None:
+            found = cls._open[key] = cls(*key)
+        return found
 
 
 def router_of(kind: str = "softmax", top_k: int = 1, normalise: bool = False, scale: float = 1.0, epsilon: float = 0.0,
@@ -81,22 +90,32 @@ class Layers:
         texts = (c_char_p * (len(words) + 1))(*words, None)
         options = LayersOptions(method=method.encode(), settings=texts, shape=shape, given=given)
         self.device, self.shape, self.given, self.handle = device, shape, given, c_void_p()
+        self._destroy = load().mt_layers_destroy  # at the interpreter's end the module's names are gone
         self.torch_device = device.torch_device
         check(device.context, load().mt_layers_create(device.handle, byref(options), byref(self.handle)))
         config = self.config = load().mt_layers_config(self.handle)
         self.objective = load().mt_layers_objective(self.handle)
         self.needs = load().mt_objective_needs(config)
         self.drops, self.has_bias = load().mt_selection_drops(config), load().mt_selection_has_bias(config)
-        self.terms = [(number, load().mt_term_info(number).contents) for number in range(load().mt_term_count())
-                      if load().mt_term_is_on(config, number)]
+        self.numbers = load().mt_layers_numbers(self.handle)
+        self._terms = load().mt_term_count()
+        infos = [(number, load().mt_term_info(number).contents) for number in range(self._terms)
+                 if load().mt_term_is_on(config, number)]
+        self.terms = [(number, text(info.name), library.PATHS[info.path]) for number, info in infos]
+        # Of each layer: loss, weight and gradient of every term, max_violation, ..., in the library's memory.
+        self._reports = [load().mt_objective_layer(self.objective, layer) for layer in range(shape.layers)]
+        self._rows: torch.Tensor | None = None
 
     def __del__(self) -> None:
         if self.handle:
-            load().mt_layers_destroy(self.handle)
+            self._destroy(self.handle)
 
     def _call(self, function: Any, *arguments: Any) -> None:
-        with self.device.lock:
-            check(self.device.context, function(self.handle, *arguments))
+        device = self.device
+        with device.lock:
+            status = function(self.handle, *arguments)
+            if status != 0:
+                check(device.context, status)
 
     def route(self, stream: int, arrays: LayerArrays) -> None:
         self._call(load().mt_layers_route, stream, byref(arrays))
@@ -110,13 +129,47 @@ class Layers:
     def backward(self, layer: int, arrays: LayerArrays) -> None:
         self._call(load().mt_layers_backward, layer, byref(arrays))
 
-    def finish(self, progress: float = 1.0) -> float:
-        """Decides the weights; returns the total. The one call that waits for a GPU."""
-        total = ctypes.c_double()
-        step = Step(progress=progress, loss_scale=1.0)
-        with self.device.lock:
-            check(self.device.context, load().mt_objective_finish(self.objective, byref(step), byref(total)))
-        return total.value
+    def rows_in_order(self, tokens: int) -> torch.Tensor:
+        """int32 [N,k]: where a slot's output is, if outputs lie in the order of tokens and slots."""
+        if self._rows is None or self._rows.shape[0] < tokens:
+            count = tokens * self.shape.slots
+            self._rows = torch.arange(count, dtype=torch.int32, device=self.torch_device).view(tokens, -1)
+        return self._rows if self._rows.shape[0] == tokens else self._rows[:tokens]
+
+    def new_numbers(self) -> torch.Tensor:
+        """Room for a step's statistics."""
+        return torch.empty(self.numbers, dtype=torch.float64, device=self.torch_device)
+
+    def finish(self, progress: float, numbers: torch.Tensor, why_dead: dict[str, str]) -> Result:
+        """Decides the weights. A GPU is waited for only where the method's weights hang on the step's own values."""
+        total = torch.empty((), dtype=torch.float32, device=self.torch_device)
+        step, waited = Step(progress=progress, loss_scale=1.0), ctypes.c_bool()
+        self._call(load().mt_layers_finish, byref(step), total.data_ptr(), byref(waited))
+        weights = [[report[self._terms + number] for number, _, _ in self.terms] for report in self._reports]
+        values = self._values() if waited.value else None
+        return Result(total, lambda: self._found(weights, self.read(numbers) if values is None else values, why_dead))
+
+    def read(self, numbers: torch.Tensor) -> list[dict[str, float]]:
+        """Each layer's values of a step, of which these are the statistics. Waits for a GPU."""
+        self._call(load().mt_layers_read, numbers.data_ptr())
+        return self._values()
+
+    def _values(self) -> list[dict[str, float]]:
+        after = 3 * self._terms
+        return [{"max_violation": report[after], "load_entropy": report[after + 2],
+                 **{name: report[number] for number, name, _ in self.terms}} for report in self._reports]
+
+    def _found(self, weights: list[list[float]], values: list[dict[str, float]],
+               why_dead: dict[str, str]) -> tuple[dict[str, Term], list[dict[str, float]]]:
+        terms, layers = {}, values
+        for place, (_, name, path) in enumerate(self.terms):
+            for layer, weight in zip(layers, weights):
+                layer["weight." + name] = weight[place]
+            why = why_dead.get(path, "")
+            terms[name] = Term(name, sum(layer[name] for layer in layers),
+                               sum(layer[name] * layer["weight." + name] for layer in layers),
+                               sum(layer["weight." + name] for layer in layers) / len(layers), not why, why)
+        return terms, layers
 
     def state(self) -> Any:
         """What must survive: an array of doubles in the library's memory, to read and to write."""
@@ -124,29 +177,9 @@ class Layers:
         numbers = load().mt_objective_state(self.objective, byref(count))
         return ctypes.cast(numbers, ctypes.POINTER(ctypes.c_double * count.value)).contents
 
-    def report(self, why_dead: dict[str, str]) -> tuple[dict[str, Term], list[dict[str, float]]]:
-        """The terms of the last finish, and each layer's."""
-        count, layers = load().mt_term_count(), []
-        for layer in range(self.shape.layers):
-            numbers = load().mt_objective_layer(self.objective, layer)  # loss, weight, gradient, max_violation, ...
-            found = {"max_violation": numbers[3 * count], "load_entropy": numbers[3 * count + 2]}
-            for number, info in self.terms:
-                found[text(info.name)] = numbers[number]
-                found["weight." + text(info.name)] = numbers[count + number]
-            layers.append(found)
-        terms = {}
-        for _, info in self.terms:
-            name = text(info.name)
-            why = why_dead.get(library.PATHS[info.path], "")
-            terms[name] = Term(name, sum(layer[name] for layer in layers),
-                               sum(layer[name] * layer["weight." + name] for layer in layers),
-                               sum(layer["weight." + name] for layer in layers) / len(layers), not why, why)
-        return terms, layers
-
     def loads(self, layer: int) -> Any:
-        """Slots served by each expert in the last step, an array of doubles."""
-        numbers = load().mt_objective_layer(self.objective, layer)
-        address = ctypes.cast(numbers, ctypes.POINTER(c_void_p))[3 * load().mt_term_count() + 3]
+        """Slots served by each expert in the step that was read last, an array of doubles."""
+        address = ctypes.cast(self._reports[layer], ctypes.POINTER(c_void_p))[3 * self._terms + 3]
         return ctypes.cast(address, ctypes.POINTER(ctypes.c_double * self.shape.experts)).contents
 
     def measured(self, layer: int) -> int:
@@ -164,11 +197,16 @@ class Layers:
         return text(context.message) if status != 0 else ""
 
 
+def point(arrays: LayerArrays, **tensors: torch.Tensor | None) -> None:
+    """Sets the addresses of these arrays."""
+    for name, tensor in tensors.items():
+        if tensor is not None:
+            setattr(arrays, name, tensor.data_ptr())
+
+
 def arrays_of(tokens: int, segments: int, dtype: torch.dtype, unmasked: int = 0,
               **tensors: torch.Tensor | None) -> LayerArrays:
     """The struct the library reads. The tensors are contiguous, and outlive the calls made with it."""
     arrays = LayerArrays(tokens=tokens, segments=segments, unmasked=unmasked, dtype=DTYPES[dtype])
-    for name, tensor in tensors.items():
-        if tensor is not None:
-            setattr(arrays, name, tensor.data_ptr())
+    point(arrays, **tensors)
     return arrays

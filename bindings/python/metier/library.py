@@ -54,7 +54,7 @@ class LayersOptions(ctypes.Structure):
 
 ARRAYS = ("logits", "mask", "ortho_mask", "segment", "router_weight", "bias", "outputs", "row_of_slot", "probs",
           "greedy", "chosen", "expert", "weight", "offsets", "sorted_row", "slot_of_row", "y", "gram", "dy", "coupling",
-          "doutputs", "doutputs_terms", "dweight", "dweight_terms", "dprobs", "dlogits", "drouter_weight")
+          "doutputs", "doutputs_terms", "dweight", "dweight_terms", "dprobs", "dlogits", "drouter_weight", "numbers")
 
 
 class LayerArrays(ctypes.Structure):
@@ -105,7 +105,6 @@ _FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "mt_objective_key_listed": (c_bool, [c_int, c_void_p]),
     "mt_objective_key_value": (None, [c_void_p, c_int, c_char_p, c_size_t]),
     "mt_objective_needs": (c_int, [c_void_p]),
-    "mt_objective_finish": (c_int, [c_void_p, c_void_p, c_void_p]),
     "mt_objective_layer": (POINTER(c_double), [c_void_p, c_int]),
     "mt_objective_state": (POINTER(c_double), [c_void_p, c_void_p]),
     "mt_objective_check_live": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_int, c_char_p]),
@@ -124,6 +123,9 @@ _FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "mt_layers_objective": (c_void_p, [c_void_p]),
     "mt_layers_route": (c_int, [c_void_p, ctypes.c_uint64, c_void_p]),
     "mt_layers_forward": (c_int, [c_void_p, c_int, c_void_p, c_bool]),
+    "mt_layers_numbers": (c_size_t, [c_void_p]),
+    "mt_layers_finish": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p]),
+    "mt_layers_read": (c_int, [c_void_p, c_void_p]),
     "mt_layers_coupling": (c_int, [c_void_p, c_int, c_void_p]),
     "mt_layers_backward": (c_int, [c_void_p, c_int, c_void_p]),
 }

@@ -47,20 +47,15 @@ class Batch:
         return {"mask": self.mask, "ortho_mask": self.ortho_mask, "segment": self.segment}
 
 
-def routing_room(layers: Layers, tokens: int, device: torch.device, chosen: torch.Tensor | None,
-                 has_bias: bool = False) -> dict[str, torch.Tensor]:
-    """What mt_layers_route writes. What nothing makes differ from the choice is the choice itself."""
+def routing_room(layers: Layers, tokens: int, device: torch.device, chosen: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What mt_layers_route writes for a choice that was made before."""
     slots, experts = layers.shape.slots, layers.shape.experts
 
     def ints(*shape: int) -> torch.Tensor:
         return torch.empty(shape, dtype=torch.int32, device=device)
 
-    router = layers.shape.router
-    choice = ints(tokens, slots) if chosen is None else chosen.int().contiguous()
-    plain = chosen is None and not (has_bias or layers.drops or router.groups or library.ROUTERS[router.kind] == "sparsemixer")
-    room = {"probs": torch.empty(tokens, experts, dtype=torch.float32, device=device), "chosen": choice,
-            "greedy": choice if plain else ints(tokens, slots),
-            "expert": choice if plain else ints(tokens, slots)}
+    room = {"probs": torch.empty(tokens, experts, dtype=torch.float32, device=device),
+            "chosen": chosen.int().contiguous(), "greedy": ints(tokens, slots), "expert": ints(tokens, slots)}
     if layers.needs & library.NEEDS_ROWS:
         room["offsets"], room["sorted_row"] = ints(experts + 1), ints(tokens, slots)
         room["slot_of_row"] = ints(tokens * slots)
@@ -75,8 +70,10 @@ def gradient_room(layers: Layers, tokens: int, outputs: torch.Tensor | None,
     def floats(*shape: int) -> torch.Tensor:
         return torch.empty(shape, dtype=torch.float32, device=device)
 
-    room = {"dlogits": floats(tokens, experts), "dprobs": floats(tokens, experts),
-            "dweight_terms": floats(tokens, slots)}
+    wide = tokens * experts
+    sums = floats(2 * wide + tokens * slots)  # side by side, so that they are cleared in one go
+    room = {"dlogits": sums[:wide].view(tokens, experts), "dprobs": sums[wide : 2 * wide],
+            "dweight_terms": sums[2 * wide :].view(tokens, slots)}
     if outputs is not None and layers.needs & library.NEEDS_GRAM:
         room["coupling"] = floats(tokens, slots, slots)
     if outputs is not None and layers.needs & library.NEEDS_ROWS:

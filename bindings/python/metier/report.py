@@ -1,6 +1,8 @@
 """What a step's terms were."""
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,11 +21,24 @@ class Term:
 
 @dataclass(frozen=True)
 class Result:
-    """A step: `total` is what to add to the task's loss, and to differentiate."""
+    """A step: `total` is what to add to the task's loss, and to differentiate. What the terms were is found out when it
+    is asked for."""
 
     total: Any  # a scalar torch.Tensor
-    terms: dict[str, Term]
-    layers: list[dict[str, float]] = field(default_factory=list)  # of every layer: "o", "weight.o", "max_violation"
+    read: Callable[[], tuple[dict[str, Term], list[dict[str, float]]]] = field(repr=False)  # may wait for a GPU
+
+    @functools.cached_property
+    def _found(self) -> tuple[dict[str, Term], list[dict[str, float]]]:
+        return self.read()
+
+    @property
+    def terms(self) -> dict[str, Term]:
+        return self._found[0]
+
+    @property
+    def layers(self) -> list[dict[str, float]]:
+        """Of every layer: "o", "weight.o", "max_violation", "load_entropy"."""
+        return self._found[1]
 
     @property
     def dead(self) -> dict[str, str]:

@@ -83,6 +83,13 @@ static enum mt_status forward(const struct mt_term_call *call)
                                .normalise_rows = objective->shape.router.kind == MT_ROUTER_SIGMOID,
                            });
     if (status != MT_OK) return status;
+    // Where nothing was dropped and nothing moved the choice, the loads are these counts.
+    bool counted = record->greedy.data == record->expert.data && !mt_tensor_present(&segment);
+    if (counted && form_of(objective) != MT_AUX_SWITCH) {
+        return mt_copy(objective->device,
+                       &(struct mt_copy_args){.x = mt_tensor_1d(call->loads, MT_F64, experts),
+                                              .y = mt_tensor_1d(count, MT_F64, experts)});
+    }
     return mt_slot_stats_forward(objective->device,
                                  &(struct mt_slot_stats_forward_args){
                                      .expert = record->greedy,
@@ -237,6 +244,23 @@ static void value(const struct mt_objective *objective, struct mt_term_view *vie
     }
 }
 
+/* Of the forms that have one factor for all tokens of a layer. */
+static int products(const struct mt_objective *objective, struct mt_stat_product *products)
+{
+    enum mt_aux_form form = form_of(objective);
+    int experts = objective->shape.experts;
+    if (form == MT_AUX_HF || form == MT_AUX_SEQUENCE || form == MT_AUX_GLOBAL) return 0;
+    struct mt_stat_product product = {.x = (int64_t)objective->offset[MT_TERM_AUX],
+                                      .count = experts,
+                                      .over = experts,
+                                      .power = form == MT_AUX_LITERAL ? 1 : 2,
+                                      .factor = form == MT_AUX_LITERAL ? 1.0 : experts};
+    product.y = product.x + (form == MT_AUX_SWITCH ? 2 : 1) * product.count;
+    if (form == MT_AUX_BATCH) product.factor /= objective->shape.slots;
+    products[0] = product;
+    return 1;
+}
+
 static enum mt_status backward(const struct mt_term_call *call, struct mt_routing_gradient *gradient)
 {
     const struct mt_objective *objective = call->objective;
@@ -295,6 +319,7 @@ const struct mt_term_kind mt_term_aux = {
     .additive = additive,
     .summarise = summarise,
     .forward = forward,
+    .products = products,
     .value = value,
     .backward = backward,
 };

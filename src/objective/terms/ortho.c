@@ -78,29 +78,6 @@ static enum mt_status find_gram(const struct mt_term_call *call, struct mt_tenso
     return MT_OK;
 }
 
-/* How many tokens there are to look at: all that count, or those of a mask of its own, counted where it lies.
- */
-static enum mt_status count_tokens(const struct mt_term_call *call)
-{
-    const struct mt_objective *objective = call->objective;
-    if (is_concat(objective)) {
-        double groups = (double)objective->ortho.groups[call->layer];
-        return mt_device_upload(objective->device, call->statistics + 1, &groups, sizeof groups);
-    }
-    if (!objective->config.exclude_first) {
-        return mt_copy(objective->device,
-                       &(struct mt_copy_args){.x = mt_tensor_1d(call->tokens, MT_F64, 1),
-                                              .y = mt_tensor_1d(call->statistics + 1, MT_F64, 1)});
-    }
-    return mt_column_stats_forward(objective->device,
-                                   &(struct mt_column_stats_forward_args){
-                                       .x = call->record->weight,
-                                       .mask = mask_of(call),
-                                       .sum = objective->column_sums,
-                                       .rows = mt_tensor_1d(call->statistics + 1, MT_F64, 1),
-                                   });
-}
-
 static enum mt_status forward(const struct mt_term_call *call)
 {
     const struct mt_objective *objective = call->objective;
@@ -109,40 +86,35 @@ static enum mt_status forward(const struct mt_term_call *call)
         status = mt_ortho_groups_find(call);
         if (status != MT_OK) return status;
     }
-    status = count_tokens(call);
-    if (status != MT_OK) return status;
     struct mt_tensor gram;
     struct mt_tensor weight;
     struct mt_tensor mask;
     status = find_gram(call, &gram, &weight, &mask);
     if (status != MT_OK) return status;
-    struct mt_tensor loss = mt_tensor_rows(&objective->ortho.loss, 0, gram.dim[0]);
-    status = mt_ortho_forward(objective->device, &(struct mt_ortho_forward_args){
-                                                     .gram = gram,
-                                                     .weight = weight,
-                                                     .mask = mask,
-                                                     .loss = loss,
-                                                     .form = objective->config.form,
-                                                     .epsilon = epsilon_of(objective),
-                                                     .gate = (float)objective->config.gate,
-                                                 });
-    if (status != MT_OK) return status;
-    return mt_reduce(objective->device, &(struct mt_reduce_args){
-                                            .x = loss,
-                                            .out = mt_tensor_1d(call->statistics, MT_F64, 1),
-                                            .kind = MT_REDUCE_SUM,
-                                        });
+    return mt_ortho_forward(objective->device,
+                            &(struct mt_ortho_forward_args){
+                                .gram = gram,
+                                .weight = weight,
+                                .mask = mask,
+                                .loss = mt_tensor_rows(&objective->ortho.loss, 0, gram.dim[0]),
+                                .sum = mt_tensor_1d(call->statistics, MT_F64, 1),
+                                .rows = mt_tensor_1d(call->statistics + 1, MT_F64, 1),
+                                .form = objective->config.form,
+                                .epsilon = epsilon_of(objective),
+                                .gate = (float)objective->config.gate,
+                            });
 }
 
-static void value(const struct mt_objective *objective, struct mt_term_view *views)
+static int products(const struct mt_objective *objective, struct mt_stat_product *products)
 {
-    for (int l = 0; l < objective->shape.layers; l++) {
-        double tokens = views[l].statistics[1];
-        if (tokens <= 0.0) continue;
-        double share = objective->config.ortho_sum ? 1.0 : 1.0 / tokens;
-        views[l].loss = share * views[l].statistics[0];
-        views[l].gradient[0] = share;
-    }
+    int64_t sum = (int64_t)objective->offset[MT_TERM_O];
+    products[0] = (struct mt_stat_product){.x = sum,
+                                           .y = -1,
+                                           .count = 1,
+                                           .over = sum + 1,
+                                           .power = objective->config.ortho_sum ? 0 : 1,
+                                           .factor = 1.0};
+    return 1;
 }
 
 static enum mt_status find_coupling(const struct mt_term_call *call, struct mt_tensor *gram,
@@ -161,7 +133,8 @@ static enum mt_status find_coupling(const struct mt_term_call *call, struct mt_t
                                                     .form = objective->config.form,
                                                     .epsilon = epsilon_of(objective),
                                                     .gate = (float)objective->config.gate,
-                                                    .scale = (float)call->host_gradient[0],
+                                                    .factor = mt_tensor_1d((void *)call->gradient, MT_F64, 1),
+                                                    .scale = 1.0f,
                                                     .printed_gradient = objective->config.printed_gradient,
                                                 });
 }
@@ -231,7 +204,7 @@ const struct mt_term_kind mt_term_ortho = {
     .statistics = statistics,
     .place = place,
     .forward = forward,
-    .value = value,
+    .products = products,
     .coupling = coupling_of_tokens,
     .backward = backward,
     .norm = norm,

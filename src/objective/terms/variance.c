@@ -9,39 +9,46 @@
  */
 #include "objective/objective.h"
 
-// A layer's numbers: sum [n], squares [n], count [n], row_squares [1].
+// A layer's numbers: sum [n], squares [n], row_squares [1].
 static size_t statistics(const struct mt_objective *objective)
 {
-    return 3 * (size_t)objective->shape.experts + 1;
+    return 2 * (size_t)objective->shape.experts + 1;
+}
+
+/* The numbers, or their gradient, as tensors. */
+struct numbers {
+    struct mt_tensor sum, squares, row_squares;
+};
+
+static struct numbers numbers_at(const struct mt_objective *objective, double *place)
+{
+    int64_t experts = objective->shape.experts;
+    return (struct numbers){.sum = mt_tensor_2d(place, MT_F64, 1, experts),
+                            .squares = mt_tensor_2d(place + experts, MT_F64, 1, experts),
+                            .row_squares = mt_tensor_1d(place + 2 * experts, MT_F64, 1)};
+}
+
+static void join_loads(const struct mt_objective *objective, double *place,
+                       struct mt_slot_stats_forward_args *args)
+{
+    struct numbers numbers = numbers_at(objective, place);
+    if (objective->config.full_scores) return;
+    args->sum = numbers.sum;
+    args->squares = numbers.squares;
+    args->row_squares = numbers.row_squares;
 }
 
 static enum mt_status forward(const struct mt_term_call *call)
 {
-    const struct mt_objective *objective = call->objective;
-    const struct mt_routing *record = call->record;
-    int64_t experts = objective->shape.experts;
-    struct mt_tensor sum = mt_tensor_2d(call->statistics, MT_F64, 1, experts);
-    struct mt_tensor squares = mt_tensor_2d(call->statistics + experts, MT_F64, 1, experts);
-    struct mt_tensor count = mt_tensor_2d(call->statistics + 2 * experts, MT_F64, 1, experts);
-    struct mt_tensor row_squares = mt_tensor_1d(call->statistics + 3 * experts, MT_F64, 1);
-    if (objective->config.full_scores) {
-        return mt_column_stats_forward(objective->device, &(struct mt_column_stats_forward_args){
-                                                              .x = record->probs,
-                                                              .mask = record->mask,
-                                                              .sum = sum,
-                                                              .squares = squares,
-                                                              .row_squares = row_squares,
-                                                          });
-    }
-    return mt_slot_stats_forward(objective->device, &(struct mt_slot_stats_forward_args){
-                                                        .expert = record->expert,
-                                                        .weight = record->weight,
-                                                        .mask = record->mask,
-                                                        .count = count,
-                                                        .sum = sum,
-                                                        .squares = squares,
-                                                        .row_squares = row_squares,
-                                                    });
+    struct numbers numbers = numbers_at(call->objective, call->statistics);
+    if (!call->objective->config.full_scores) return MT_OK; // the loads brought them
+    return mt_column_stats_forward(call->objective->device, &(struct mt_column_stats_forward_args){
+                                                                .x = call->record->probs,
+                                                                .mask = call->record->mask,
+                                                                .sum = numbers.sum,
+                                                                .squares = numbers.squares,
+                                                                .row_squares = numbers.row_squares,
+                                                            });
 }
 
 static void value_over_tokens(int experts, struct mt_term_view *view)
@@ -61,14 +68,14 @@ static void value_over_experts(int experts, struct mt_term_view *view)
 {
     if (experts < 2) return; // one score has no variance
     const double *squares = view->statistics + experts;
-    double row_squares = view->statistics[3 * experts];
+    double row_squares = view->statistics[2 * experts];
     double share = 1.0 / (view->tokens * (experts - 1));
     for (int j = 0; j < experts; j++) {
         view->loss -= squares[j] * share;
         view->gradient[experts + j] = -share;
     }
     view->loss += row_squares * share / experts;
-    view->gradient[3 * experts] = share / experts;
+    view->gradient[2 * experts] = share / experts;
 }
 
 static void value(const struct mt_objective *objective, struct mt_term_view *views)
@@ -81,22 +88,47 @@ static void value(const struct mt_objective *objective, struct mt_term_view *vie
     }
 }
 
+/* The same without its care for differences: a variance of zero may come out as rounding errors. */
+static int products(const struct mt_objective *objective, struct mt_stat_product *products)
+{
+    double experts = objective->shape.experts;
+    bool over_tokens = objective->config.axis == MT_AXIS_EXPERT;
+    // One score has no variance over experts.
+    double share = over_tokens ? 1.0 / experts : experts > 1.0 ? 1.0 / (experts - 1.0) : 0.0;
+    struct mt_stat_product sum = {.x = (int64_t)objective->offset[MT_TERM_V],
+                                  .count = objective->shape.experts,
+                                  .over = objective->shape.experts};
+    struct mt_stat_product squares = sum;
+    struct mt_stat_product row_squares = sum;
+    sum.y = sum.x;
+    sum.power = 2;
+    sum.factor = share;
+    squares.x = sum.x + sum.count;
+    squares.y = -1;
+    squares.power = 1;
+    squares.factor = -share;
+    row_squares.x = squares.x + sum.count;
+    row_squares.y = -1;
+    row_squares.count = 1;
+    row_squares.power = 1;
+    row_squares.factor = share / experts;
+    products[0] = squares;
+    products[1] = over_tokens ? sum : row_squares;
+    return 2;
+}
+
 static enum mt_status backward(const struct mt_term_call *call, struct mt_routing_gradient *gradient)
 {
     const struct mt_objective *objective = call->objective;
     const struct mt_routing *record = call->record;
-    int64_t experts = objective->shape.experts;
-    double *given = (double *)call->gradient;
-    struct mt_tensor dsum = mt_tensor_2d(given, MT_F64, 1, experts);
-    struct mt_tensor dsquares = mt_tensor_2d(given + experts, MT_F64, 1, experts);
-    struct mt_tensor drow_squares = mt_tensor_1d(given + 3 * experts, MT_F64, 1);
+    struct numbers given = numbers_at(objective, (double *)call->gradient);
     if (objective->config.full_scores) {
         return mt_column_stats_backward(objective->device, &(struct mt_column_stats_backward_args){
                                                                .x = record->probs,
                                                                .mask = record->mask,
-                                                               .dsum = dsum,
-                                                               .dsquares = dsquares,
-                                                               .drow_squares = drow_squares,
+                                                               .dsum = given.sum,
+                                                               .dsquares = given.squares,
+                                                               .drow_squares = given.row_squares,
                                                                .dx = gradient->dprobs,
                                                                .accumulate = true,
                                                            });
@@ -105,9 +137,9 @@ static enum mt_status backward(const struct mt_term_call *call, struct mt_routin
                                                          .expert = record->expert,
                                                          .weight = record->weight,
                                                          .mask = record->mask,
-                                                         .dsum = dsum,
-                                                         .dsquares = dsquares,
-                                                         .drow_squares = drow_squares,
+                                                         .dsum = given.sum,
+                                                         .dsquares = given.squares,
+                                                         .drow_squares = given.row_squares,
                                                          .dweight = gradient->dweight,
                                                          .accumulate = true,
                                                      });
@@ -132,7 +164,9 @@ const struct mt_term_kind mt_term_variance = {
     .check_single_slot = check_single_slot,
     .scaled = true,
     .statistics = statistics,
+    .join_loads = join_loads,
     .forward = forward,
+    .products = products,
     .value = value,
     .backward = backward,
 };

@@ -18,24 +18,28 @@ static enum mt_status forward(const struct mt_term_call *call)
                                    });
 }
 
-static void value(const struct mt_objective *objective, struct mt_term_view *views)
+static int products(const struct mt_objective *objective, struct mt_stat_product *products)
 {
-    for (int l = 0; l < objective->shape.layers; l++) {
-        if (views[l].tokens <= 0.0) continue;
-        views[l].loss = views[l].statistics[0] / views[l].tokens;
-        views[l].gradient[0] = 1.0 / views[l].tokens;
-    }
+    products[0] = (struct mt_stat_product){.x = (int64_t)objective->offset[MT_TERM_Z],
+                                           .y = -1,
+                                           .count = 1,
+                                           .over = objective->shape.experts,
+                                           .power = 1,
+                                           .factor = 1.0};
+    return 1;
 }
 
 static enum mt_status backward(const struct mt_term_call *call, struct mt_routing_gradient *gradient)
 {
-    return mt_router_zloss_backward(call->objective->device, &(struct mt_router_zloss_backward_args){
-                                                                 .logits = call->record->logits,
-                                                                 .mask = call->record->mask,
-                                                                 .dlogits = gradient->dlogits,
-                                                                 .scale = (float)call->host_gradient[0],
-                                                                 .accumulate = true,
-                                                             });
+    return mt_router_zloss_backward(call->objective->device,
+                                    &(struct mt_router_zloss_backward_args){
+                                        .logits = call->record->logits,
+                                        .mask = call->record->mask,
+                                        .dlogits = gradient->dlogits,
+                                        .factor = mt_tensor_1d((void *)call->gradient, MT_F64, 1),
+                                        .scale = 1.0f,
+                                        .accumulate = true,
+                                    });
 }
 
 const struct mt_term_kind mt_term_zloss = {
@@ -46,6 +50,6 @@ const struct mt_term_kind mt_term_zloss = {
              .path = MT_PATH_LOGITS},
     .statistics = statistics,
     .forward = forward,
-    .value = value,
+    .products = products,
     .backward = backward,
 };

@@ -30,6 +30,8 @@ void mt_check_ortho_forward(struct mt_check *c, const struct mt_ortho_forward_ar
 {
     check_tokens(c, &args->gram, &args->weight, &args->mask);
     mt_check_1d(c, "loss", &args->loss, MT_CHECK_STAT, args->gram.dim[0]);
+    mt_check_optional_1d(c, "sum", &args->sum, MT_CHECK_F64, 1);
+    mt_check_optional_1d(c, "rows", &args->rows, MT_CHECK_F64, 1);
     check_numbers(c, args->form, args->epsilon, args->gate);
 }
 
@@ -37,6 +39,7 @@ void mt_check_ortho_backward(struct mt_check *c, const struct mt_ortho_backward_
 {
     check_tokens(c, &args->gram, &args->weight, &args->mask);
     mt_check_like(c, "coupling", &args->coupling, MT_CHECK_STAT, &args->gram);
+    mt_check_optional_1d(c, "factor", &args->factor, MT_CHECK_F64, 1);
     check_numbers(c, args->form, args->epsilon, args->gate);
     mt_check_value(c, isfinite(args->scale), "scale", (double)args->scale, "a finite number");
     bool fits = !args->printed_gradient || args->form == MT_ORTHO_PAIRWISE;

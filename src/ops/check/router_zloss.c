@@ -20,4 +20,5 @@ void mt_check_router_zloss_backward(struct mt_check *c, const struct mt_router_z
 {
     check_logits(c, &args->logits, &args->mask);
     mt_check_2d(c, "dlogits", &args->dlogits, MT_CHECK_STAT, args->logits.dim[0], args->logits.dim[1]);
+    mt_check_optional_1d(c, "factor", &args->factor, MT_CHECK_F64, 1);
 }

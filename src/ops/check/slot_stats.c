@@ -14,6 +14,7 @@ void mt_check_slot_stats_forward(struct mt_check *c, const struct mt_slot_stats_
     mt_check_optional_2d(c, "sum", &args->sum, MT_CHECK_F64, segments, experts);
     mt_check_optional_2d(c, "squares", &args->squares, MT_CHECK_F64, segments, experts);
     mt_check_optional_1d(c, "row_squares", &args->row_squares, MT_CHECK_F64, segments);
+    mt_check_optional_1d(c, "rows", &args->rows, MT_CHECK_F64, segments);
     bool weighs = mt_tensor_present(&args->sum) || mt_tensor_present(&args->squares) ||
                   mt_tensor_present(&args->row_squares);
     if (!weighs && !mt_tensor_present(&args->weight)) return;

@@ -4,13 +4,13 @@
  *   span      see ops/span.h
  *   cosine    Σ q² / ((A + ε)(B + ε)) / (k(k-1))
  *   signed    Σ q / √((A + ε)(B + ε)) / (k(k-1))
- * Backward: coupling = scale · (Γ + Γᵀ), Γ_ab = ∂ loss / ∂ G_ab. A division by zero (ε = 0, zero row) is a
- * term that is not there.
+ * Backward: coupling = scale · factor · (Γ + Γᵀ), Γ_ab = ∂ loss / ∂ G_ab. A division by zero (ε = 0, zero
+ * row) is a term that is not there.
  */
 #include <float.h>
 #include <math.h>
 
-#include "ops/ref/ref.h"
+#include "ops/ref/tokens.h"
 #include "ops/span.h"
 
 #define MOST MT_MAX_SLOTS
@@ -160,6 +160,7 @@ enum mt_status mt_ref_ortho_forward(struct mt_device *device, const void *args)
 {
     (void)device;
     const struct mt_ortho_forward_args *a = args;
+    double total = 0.0;
     for (int64_t i = 0; i < a->gram.dim[0]; i++) {
         struct token token;
         double epsilon = (double)a->epsilon;
@@ -173,24 +174,29 @@ enum mt_status mt_ref_ortho_forward(struct mt_device *device, const void *args)
             }
         }
         ref_set1(&a->loss, i, loss);
+        total += ref_get1(&a->loss, i); // as it was rounded
     }
+    if (mt_tensor_present(&a->sum)) ref_set1(&a->sum, 0, total);
+    if (mt_tensor_present(&a->rows)) ref_set1(&a->rows, 0, ref_tokens(&a->mask, a->gram.dim[0]));
     return MT_OK;
 }
 
 /* The paper's printed gradient is a coupling by itself: not symmetric, nothing on the diagonal. */
-static void store_printed(const struct mt_ortho_backward_args *a, const struct token *token, int64_t i)
+static void store_printed(const struct mt_ortho_backward_args *a, const struct token *token, double scale,
+                          int64_t i)
 {
     int k = token->k;
     for (int s = 0; s < k; s++) {
         for (int m = 0; m < k; m++) {
             double over = inverse(token->gram[m * k + m] + (double)a->epsilon);
-            double coupling = s == m ? 0.0 : (double)a->scale * token->gram[s * k + m] * over;
+            double coupling = s == m ? 0.0 : scale * token->gram[s * k + m] * over;
             ref_set3(&a->coupling, i, s, m, coupling);
         }
     }
 }
 
-static void store_exact(const struct mt_ortho_backward_args *a, const struct token *token, int64_t i)
+static void store_exact(const struct mt_ortho_backward_args *a, const struct token *token, double scale,
+                        int64_t i)
 {
     int k = token->k;
     double epsilon = (double)a->epsilon;
@@ -206,7 +212,7 @@ static void store_exact(const struct mt_ortho_backward_args *a, const struct tok
     }
     for (int s = 0; s < k; s++) {
         for (int m = 0; m < k; m++) {
-            ref_set3(&a->coupling, i, s, m, (double)a->scale * (gradient[s * k + m] + gradient[m * k + s]));
+            ref_set3(&a->coupling, i, s, m, scale * (gradient[s * k + m] + gradient[m * k + s]));
         }
     }
 }
@@ -216,6 +222,7 @@ enum mt_status mt_ref_ortho_backward(struct mt_device *device, const void *args)
     (void)device;
     const struct mt_ortho_backward_args *a = args;
     int64_t slots = a->gram.dim[1];
+    double scale = (double)ref_scale(a->scale, &a->factor);
     for (int64_t i = 0; i < a->gram.dim[0]; i++) {
         struct token token;
         if (!read_token(&token, &a->gram, &a->weight, &a->mask, a->gate, i)) {
@@ -223,9 +230,9 @@ enum mt_status mt_ref_ortho_backward(struct mt_device *device, const void *args)
                 ref_set3(&a->coupling, i, pair / slots, pair % slots, 0.0);
             }
         } else if (a->printed_gradient) {
-            store_printed(a, &token, i);
+            store_printed(a, &token, scale, i);
         } else {
-            store_exact(a, &token, i);
+            store_exact(a, &token, scale, i);
         }
     }
     return MT_OK;

@@ -1,6 +1,6 @@
 /*
  * router_zloss: lse = m + log Σ_j exp(z_j - m), m = max z; sum = Σ_i lse².
- * Backward: dz_j = scale · 2 lse · exp(z_j - lse).
+ * Backward: dz_j = scale · factor · 2 lse · exp(z_j - lse).
  */
 #include <math.h>
 
@@ -33,12 +33,13 @@ enum mt_status mt_ref_router_zloss_backward(struct mt_device *device, const void
 {
     (void)device;
     const struct mt_router_zloss_backward_args *a = args;
+    double scale = (double)ref_scale(a->scale, &a->factor);
     for (int64_t i = 0; i < a->logits.dim[0]; i++) {
         bool counts = token_counts(&a->mask, i);
         double lse = counts ? row_lse(&a->logits, i) : 0.0;
         for (int64_t j = 0; j < a->logits.dim[1]; j++) {
             double probability = counts ? exp(ref_get2(&a->logits, i, j) - lse) : 0.0;
-            double dz = (double)a->scale * 2.0 * lse * probability;
+            double dz = scale * 2.0 * lse * probability;
             ref_set2(&a->dlogits, i, j, a->accumulate ? ref_get2(&a->dlogits, i, j) + dz : dz);
         }
     }

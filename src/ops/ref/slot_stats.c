@@ -25,11 +25,13 @@ enum mt_status mt_ref_slot_stats_forward(struct mt_device *device, const void *a
     ref_clear(&a->sum);
     ref_clear(&a->squares);
     ref_clear(&a->row_squares);
+    ref_clear(&a->rows);
     for (int64_t i = 0; i < a->expert.dim[0]; i++) {
         if (!token_counts(&a->mask, i)) continue;
         int64_t b = token_segment(&a->segment, i);
         double total = has_weight ? token_weight(&a->expert, &a->weight, i) : 0.0;
         ref_add1(&a->row_squares, b, total * total);
+        ref_add1(&a->rows, b, 1.0);
         for (int64_t s = 0; s < a->expert.dim[1]; s++) {
             int32_t e = ref_int2(&a->expert, i, s);
             if (e < 0) continue;

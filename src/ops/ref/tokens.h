@@ -48,4 +48,18 @@ static inline double ref_optional2(const struct mt_tensor *t, int64_t i, int64_t
     return mt_tensor_present(t) ? ref_get2(t, i, j) : 0.0;
 }
 
+/* A scale and, if there is one, the factor beside it. */
+static inline float ref_scale(float scale, const struct mt_tensor *factor)
+{
+    return mt_tensor_present(factor) ? scale * (float)ref_get1(factor, 0) : scale;
+}
+
+/* How many tokens the mask leaves in. */
+static inline double ref_tokens(const struct mt_tensor *mask, int64_t tokens)
+{
+    double count = 0.0;
+    for (int64_t i = 0; i < tokens; i++) count += token_counts(mask, i) ? 1.0 : 0.0;
+    return count;
+}
+
 #endif

@@ -7,6 +7,7 @@
 
 #include "ops/cpu/level.h"
 #include "ops/cpu/objective/ortho_span.h"
+#include "ops/ref/tokens.h"
 
 /* What forward and backward read. */
 struct input {
@@ -182,10 +183,18 @@ static size_t scratch_bytes(const struct mt_device *device, int64_t k, enum mt_o
     return (size_t)device->threads * (size_t)thread_space(k, form, backward) * sizeof(lanes);
 }
 
+static struct mt_reduce_args sum_of_losses(const struct mt_ortho_forward_args *a)
+{
+    return (struct mt_reduce_args){.x = a->loss, .out = a->sum, .kind = MT_REDUCE_SUM};
+}
+
 size_t MT_CPU(ortho_forward_scratch)(const struct mt_device *device, const void *args)
 {
     const struct mt_ortho_forward_args *a = args;
-    return scratch_bytes(device, a->gram.dim[1], a->form, false);
+    struct mt_reduce_args sum = sum_of_losses(a);
+    size_t own = scratch_bytes(device, a->gram.dim[1], a->form, false);
+    size_t summing = MT_CPU(reduce_scratch)(device, &sum);
+    return own > summing ? own : summing;
 }
 
 size_t MT_CPU(ortho_backward_scratch)(const struct mt_device *device, const void *args)
@@ -225,16 +234,17 @@ enum mt_status MT_CPU(ortho_forward)(struct mt_device *device, const void *args)
         for (int64_t lane = 0; lane < count; lane++)
             ((float *)a->loss.data)[start + lane] = (float)loss[lane];
     }
-    return MT_OK;
+    if (mt_tensor_present(&a->rows)) ref_set1(&a->rows, 0, ref_tokens(&a->mask, tokens));
+    struct mt_reduce_args sum = sum_of_losses(a);
+    return mt_tensor_present(&a->sum) ? MT_CPU(reduce)(device, &sum) : MT_OK;
 }
 
 /* space [thread_space]: gram in, the coupling left right after it. */
-static void couple(const struct mt_ortho_backward_args *a, int k, lanes *space)
+static void couple(const struct mt_ortho_backward_args *a, int k, double scale, lanes *space)
 {
     const lanes *gram = space;
     lanes *coupling = space + (int64_t)k * k;
     double epsilon = (double)a->epsilon;
-    double scale = (double)a->scale;
     if (a->printed_gradient) {
         printed_coupling(k, gram, epsilon, coupling);
         for (int pair = 0; pair < k * k; pair++) coupling[pair] *= scale;
@@ -268,13 +278,14 @@ enum mt_status MT_CPU(ortho_backward)(struct mt_device *device, const void *args
 
     int64_t tokens = a->gram.dim[0];
     int k = (int)a->gram.dim[1];
+    double scale = (double)ref_scale(a->scale, &a->factor);
     struct input in = {&a->gram, &a->weight, &a->mask, k, a->gate};
 #pragma omp parallel for num_threads(threads_for(device, tokens, k, a->form)) schedule(static)
     for (int64_t start = 0; start < tokens; start += LANES) {
         lanes *space = (lanes *)device->scratch.data + omp_get_thread_num() * thread_space(k, a->form, true);
         int64_t count = cpu_min(LANES, tokens - start);
         load_tokens(&in, start, count, space); // all of them first: coupling may be gram
-        couple(a, k, space);
+        couple(a, k, scale, space);
         const lanes *coupling = space + (int64_t)k * k;
         for (int lane = 0; lane < count; lane++) {
             float *target = (float *)a->coupling.data + (start + lane) * a->coupling.stride[0];

@@ -87,7 +87,7 @@ size_t MT_CPU(router_zloss_backward_scratch)(const struct mt_device *device, con
 }
 
 /* exponentials [n] is the thread's own. */
-static void backward_row(const struct mt_router_zloss_backward_args *a, int64_t i,
+static void backward_row(const struct mt_router_zloss_backward_args *a, int64_t i, double scale,
                          float *restrict exponentials)
 {
     int64_t experts = a->logits.dim[1];
@@ -101,7 +101,7 @@ static void backward_row(const struct mt_router_zloss_backward_args *a, int64_t 
         sum += exponentials[j];
     }
     double lse = lse_of(highest, sum);
-    float factor = (float)((double)a->scale * 2.0 * lse / (double)sum);
+    float factor = (float)(scale * 2.0 * lse / (double)sum);
     if (a->accumulate) {
 #pragma omp simd
         for (int64_t j = 0; j < experts; j++) dz[j] += factor * exponentials[j];
@@ -118,10 +118,11 @@ enum mt_status MT_CPU(router_zloss_backward)(struct mt_device *device, const voi
         return mt_ref_router_zloss_backward(device, args);
     }
     int64_t experts = a->logits.dim[1];
+    double scale = (double)ref_scale(a->scale, &a->factor);
 #pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->logits))) schedule(static)
     for (int64_t i = 0; i < a->logits.dim[0]; i++) {
         if (token_counts(&a->mask, i)) {
-            backward_row(a, i, (float *)device->scratch.data + omp_get_thread_num() * experts);
+            backward_row(a, i, scale, (float *)device->scratch.data + omp_get_thread_num() * experts);
         } else if (!a->accumulate) {
             memset(cpu_row(&a->dlogits, i), 0, (size_t)experts * sizeof(float));
         }

@@ -1,8 +1,8 @@
 /* slot_stats: a handful of numbers per token, in double. Forward sums in runs of tokens (token_stats.h). */
 #include "ops/cpu/objective/token_stats.h"
 
-// A partial vector: for every expert what follows, then row_squares. Side by side, one slot touches one
-// cache line.
+// A partial vector: for every expert what follows, then row_squares and rows. Side by side, one slot touches
+// one cache line.
 enum { AT_COUNT, AT_FIRST, AT_SUM, AT_SQUARES, PER_EXPERT };
 
 static const int32_t *expert_row(const struct mt_tensor *expert, int64_t i)
@@ -15,6 +15,7 @@ static void add_run(const void *args, const struct token_run *run, double *parti
     const struct mt_slot_stats_forward_args *a = args;
     bool has_weight = mt_tensor_present(&a->weight);
     double row_squares = 0.0;
+    double rows = 0.0;
     for (int64_t i = run->start; i < run->stop; i++) {
         if (!token_counts(&a->mask, i)) continue;
         const int32_t *expert = expert_row(&a->expert, i);
@@ -31,8 +32,10 @@ static void add_run(const void *args, const struct token_run *run, double *parti
             total += w;
         }
         row_squares += total * total;
+        rows += 1.0;
     }
     partial[a->count.dim[1] * PER_EXPERT] += row_squares;
+    partial[a->count.dim[1] * PER_EXPERT + 1] += rows;
 }
 
 /* statistic[b,j] += partial[j], one field of it, if the statistic is there. */
@@ -51,6 +54,7 @@ static void add_partial(const void *args, int64_t b, const double *partial)
     add_field(&a->sum, b, partial, AT_SUM);
     add_field(&a->squares, b, partial, AT_SQUARES);
     ref_add1(&a->row_squares, b, partial[a->count.dim[1] * PER_EXPERT]);
+    ref_add1(&a->rows, b, partial[a->count.dim[1] * PER_EXPERT + 1]);
 }
 
 static struct token_stats stats_of(const struct mt_slot_stats_forward_args *a)
@@ -60,7 +64,7 @@ static struct token_stats stats_of(const struct mt_slot_stats_forward_args *a)
         .segment = &a->segment,
         .tokens = a->expert.dim[0],
         .segments = a->count.dim[0],
-        .width = a->count.dim[1] * PER_EXPERT + 1,
+        .width = a->count.dim[1] * PER_EXPERT + 2,
         .elements = mt_tensor_count(&a->expert),
         .args = a,
         .add_run = add_run,
@@ -86,6 +90,7 @@ enum mt_status MT_CPU(slot_stats_forward)(struct mt_device *device, const void *
     ref_clear(&a->sum);
     ref_clear(&a->squares);
     ref_clear(&a->row_squares);
+    ref_clear(&a->rows);
     sum_token_stats(device, &stats);
     return MT_OK;
 }

@@ -109,6 +109,7 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
     slices_kernel(struct mt_column_stats_forward_args a, struct token_cut cut, int64_t slice_tokens,
                   double *partials)
 {
+    cuda_follow();
     __shared__ struct token_chunk chunk;
     __shared__ double shared[CUDA_THREADS];
     struct token_range range = token_range_of(cut, slice_tokens);
@@ -154,16 +155,15 @@ enum mt_status mt_cuda_column_stats_forward(struct mt_device *device, const void
         static_cast<const struct mt_column_stats_forward_args *>(args);
     struct token_cut cut = {a->mask, a->segment, a->x.dim[0], a->sum.dim[0], 2 * a->x.dim[1] + 2};
     if (cut.segments == 0) return MT_OK;
-    cudaStream_t stream = cuda_stream(device);
     double *partials = static_cast<double *>(device->scratch.data);
     struct token_launch launch = token_launch_of(cut);
-    if (launch.slices > 0 && a->x.dtype == MT_F32) {
-        slices_kernel<true><<<launch.grid, CUDA_THREADS, 0, stream>>>(*a, cut, launch.slice, partials);
-    } else if (launch.slices > 0) {
-        slices_kernel<false><<<launch.grid, CUDA_THREADS, 0, stream>>>(*a, cut, launch.slice, partials);
-    }
-    token_finish(stream, column_statistic{*a}, cut, partials, launch.slices);
-    return cuda_launched(device, "column_stats forward");
+    auto kernel = a->x.dtype == MT_F32 ? slices_kernel<true> : slices_kernel<false>;
+    enum mt_status status = MT_OK;
+    if (launch.slices > 0)
+        status = cuda_launch(device, "column_stats forward", kernel, launch.grid, CUDA_THREADS, 0, *a, cut,
+                             launch.slice, partials);
+    if (status != MT_OK) return status;
+    return token_finish(device, "column_stats forward", column_statistic{*a}, cut, partials, launch.slices);
 }
 
 // ------------------------------------------------------------------ backward
@@ -174,6 +174,7 @@ enum mt_status mt_cuda_column_stats_forward(struct mt_device *device, const void
  */
 __global__ static void backward_kernel(struct mt_column_stats_backward_args a)
 {
+    cuda_follow();
     int64_t i = cuda_warp();
     int64_t experts = a.x.dim[1];
     if (i >= a.x.dim[0]) return;
@@ -195,11 +196,45 @@ __global__ static void backward_kernel(struct mt_column_stats_backward_args a)
     }
 }
 
+#define BACKWARD_TOKENS 16 // of a block
+
+/* The same, where no element of a row looks at the others: R is not asked for. A thread keeps to its column.
+ */
+__global__ static void __launch_bounds__(CUDA_THREADS)
+    elements_backward_kernel(struct mt_column_stats_backward_args a)
+{
+    cuda_follow();
+    int64_t j = (int64_t)blockIdx.y * TOKEN_STRIP + threadIdx.x % TOKEN_STRIP;
+    if (j >= a.x.dim[1]) return;
+    int64_t start = (int64_t)blockIdx.x * BACKWARD_TOKENS;
+    int64_t end = start + BACKWARD_TOKENS < a.x.dim[0] ? start + BACKWARD_TOKENS : a.x.dim[0];
+    int64_t known = -1; // the segment of the gradients below
+    double dsum = 0.0;
+    double dsquares = 0.0;
+    for (int64_t i = start + threadIdx.x / TOKEN_STRIP; i < end; i += TOKEN_PARTS) {
+        int64_t b = token_segment(a.segment, i);
+        if (b != known) {
+            dsum = cuda_get2(a.dsum, b, j);
+            dsquares = optional2(a.dsquares, b, j);
+            known = b;
+        }
+        double g = dsum;
+        if (cuda_present(a.dsquares)) g += 2.0 * cuda_get2(a.x, i, j) * dsquares;
+        cuda_give2(a.dx, i, j, token_counts(a.mask, i) ? g : 0.0, a.accumulate);
+    }
+}
+
 enum mt_status mt_cuda_column_stats_backward(struct mt_device *device, const void *args)
 {
     const struct mt_column_stats_backward_args *a =
         static_cast<const struct mt_column_stats_backward_args *>(args);
     if (mt_tensor_count(&a->dx) == 0) return MT_OK;
-    backward_kernel<<<cuda_warp_blocks(a->x.dim[0]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
-    return cuda_launched(device, "column_stats backward");
+    if (!a->normalise_rows && !mt_tensor_present(&a->drow_squares)) {
+        dim3 grid((unsigned)((a->x.dim[0] + BACKWARD_TOKENS - 1) / BACKWARD_TOKENS),
+                  (unsigned)((a->x.dim[1] + TOKEN_STRIP - 1) / TOKEN_STRIP));
+        return cuda_launch(device, "column_stats backward", elements_backward_kernel, grid, CUDA_THREADS, 0,
+                           *a);
+    }
+    return cuda_launch(device, "column_stats backward", backward_kernel, dim3(cuda_warp_blocks(a->x.dim[0])),
+                       CUDA_THREADS, 0, *a);
 }

@@ -1,347 +1,299 @@
 /*
- * ortho, one thread per token, in double, as ref has it. A token's matrices lie in shared memory, an odd
- * number of doubles from one thread's to the next, so that a warp finds the same element of its tokens in
- * different banks; where they are too large for that, in scratch, and tokens are taken in waves where scratch
- * for all of them would be too much.
- *   pairwise  Σ q² B / (B + ε)²                 ∂/∂q = 2 q B / (B + ε)²,  ∂/∂B = q² (ε - B) / (B + ε)³
- *   span      see ops/span.h
+ * ortho in double, as ref has it: the forms that are sums over pairs of rows, one thread for each row of a
+ * token. Span, in which a row depends on those before it, is ortho_span.cu's.
+ *   pairwise  Σ q² B / (B + ε)²                    ∂/∂q = 2 q B / (B + ε)²,  ∂/∂B = q² (ε - B) / (B + ε)³
  *   cosine    Σ q² / ((A + ε)(B + ε)) / (k(k-1))
  *   signed    Σ q / √((A + ε)(B + ε)) / (k(k-1))
  */
-#include <float.h>
+#include "ops/cuda/common/sums.cuh"
+#include "ops/cuda/objective/ortho.cuh"
 
-#include "ops/cuda/common/common.cuh"
-#include "ops/span.h"
+#define MOST_ELEMENTS 4096 // of a block's Gram matrices
+static_assert(MOST_ELEMENTS >= MT_MAX_SLOTS * MT_MAX_SLOTS, "a token has room");
 
-#define MT_SPAN_CODE __device__ static inline
-#include "ops/span_code.h"
-
-#define MOST_SCRATCH  ((size_t)256 << 20)
-#define BLOCK_THREADS 32 // few: thousands of tokens shall reach every multiprocessor
-
-// ------------------------------------------------------------------ a token
-
-/* What a token's loss is made of. */
-struct token {
+/* A block's tokens. */
+struct block_tokens {
+    int64_t first;
     int k;
-    double *gram;      // [k,k]; zero rows and columns where the gate is closed
-    double *gradient;  // [k,k]
-    double *workspace; // for span
+    int rows; // of all of them: at most one for each thread
 };
 
-/* Where tokens' matrices are: a token's lie together. */
-struct token_space {
-    double *scratch;   // NULL: in shared memory
-    int64_t size;      // doubles of a token
-    int64_t at_once;   // tokens there is room for
-    int64_t workspace; // where in a token's memory it begins
+/* Rows of a block's tokens, one after the other. */
+struct block_rows {
+    int first[CUDA_THREADS];     // number of the first row of the row's token
+    bool open[CUDA_THREADS];     // neither masked nor behind a closed gate: those are rows of zeros
+    double square[CUDA_THREADS]; // B
+    double over[CUDA_THREADS];   // 1 / (B + ε); signed: its root
+    double part[CUDA_THREADS];   // what the row adds to the loss, or the gradient in B
 };
 
-/* Of forward: the Gram matrix and a workspace; odd, for the banks. */
-static int64_t forward_size(int64_t k, enum mt_ortho_form form)
+extern __shared__ double elements[]; // of the tokens' Gram matrices, [rows,k]
+
+__device__ static struct block_tokens tokens_of(const struct mt_tensor &gram, int tokens)
 {
-    return (k * k + (form == MT_ORTHO_SPAN ? MT_ORTHO_SPAN_VALUE_WORKSPACE(k) : 0)) | 1;
+    int64_t first = (int64_t)blockIdx.x * tokens;
+    int64_t left = gram.dim[0] - first;
+    int k = (int)gram.dim[1];
+    return {first, k, k * (int)(left < tokens ? left : tokens)};
 }
 
-/* Of backward: the Gram matrix, the gradient and a workspace. */
-static int64_t backward_size(int64_t k, enum mt_ortho_form form)
+/* Where row r of the block begins in [N,k,k]. */
+__device__ static int64_t row_place(const struct mt_tensor &t, const struct block_tokens &tokens, int r)
 {
-    return (2 * k * k + (form == MT_ORTHO_SPAN ? MT_ORTHO_SPAN_GRADIENT_WORKSPACE(k) : 0)) | 1;
+    int token = r / tokens.k;
+    return (tokens.first + token) * t.stride[0] + (r - token * tokens.k) * t.stride[1];
 }
 
-extern __shared__ double shared_tokens[];
-
-/* This thread's. */
-__device__ static struct token token_of(const struct token_space &space, int k)
+/* 1 / (B + ε), or 0 where that does not exist; signed: its root, 0 for a row of zeros, which has no
+ * direction.
+ */
+__device__ static double over_of(enum mt_ortho_form form, double square, double epsilon)
 {
-    double *memory = space.scratch != NULL ? space.scratch + cuda_thread() * space.size
-                                           : shared_tokens + threadIdx.x * space.size;
-    struct token token = {k, memory, memory + k * k, memory + space.workspace};
-    return token;
+    if (form == MT_ORTHO_SIGNED) return square > 0.0 ? 1.0 / sqrt(square + epsilon) : 0.0;
+    return square + epsilon == 0.0 ? 0.0 : 1.0 / (square + epsilon);
 }
 
-/* False for a masked token, which is not read at all. */
-__device__ static bool read_token(const struct token &token, const struct mt_tensor &gram,
-                                  const struct mt_tensor &weight, const struct mt_tensor &mask, float gate,
-                                  int64_t i)
+/* All threads must call it. */
+template <class ARGS>
+__device__ static void load_rows(const ARGS &a, const struct block_tokens &tokens, struct block_rows *rows)
 {
-    if (cuda_present(mask) && cuda_int1(mask, i) == 0) return false;
-    for (int a = 0; a < token.k; a++) {
-        for (int b = 0; b < token.k; b++) {
-            bool closed = cuda_present(weight) && (cuda_get2(weight, i, a) <= (double)gate ||
-                                                   cuda_get2(weight, i, b) <= (double)gate);
-            token.gram[a * token.k + b] = closed ? 0.0 : cuda_get3(gram, i, a, b);
-        }
+    __shared__ int64_t place[CUDA_THREADS];
+    int r = (int)threadIdx.x;
+    int k = tokens.k;
+    if (r < tokens.rows) {
+        int64_t token = tokens.first + r / k;
+        int s = r % k;
+        bool masked = cuda_present(a.mask) && cuda_int1(a.mask, token) == 0;
+        bool closed = cuda_present(a.weight) && cuda_get2(a.weight, token, s) <= (double)a.gate;
+        rows->first[r] = r - s;
+        rows->open[r] = !masked && !closed;
+        place[r] = row_place(a.gram, tokens, r);
     }
-    return true;
+    __syncthreads();
+    for (int e = r; e < tokens.rows * k; e += CUDA_THREADS) {
+        int row = e / k;
+        int column = e - row * k;
+        bool open = rows->open[row] && rows->open[rows->first[row] + column];
+        elements[e] = open ? cuda_get(a.gram, place[row] + column) : 0.0;
+    }
+    __syncthreads();
+    if (r < tokens.rows) {
+        double square = elements[r * k + r - rows->first[r]];
+        rows->square[r] = square;
+        rows->over[r] = over_of(a.form, square, (double)a.epsilon);
+    }
+    __syncthreads();
 }
 
-/* Of gram's entries, for span. */
-__device__ static double rounding_of(const struct mt_tensor &gram)
+/* What a pair adds to the row that `over` is not of. */
+__device__ static inline double pair_term(enum mt_ortho_form form, double q, double over)
 {
-    return gram.dtype == MT_F64 ? DBL_EPSILON : (double)FLT_EPSILON;
+    switch (form) {
+    case MT_ORTHO_COSINE: return q * q * over;
+    case MT_ORTHO_SIGNED: return q * over;
+    default: return q * q;
+    }
 }
 
-/* 1 / x, or 0 where that does not exist. */
-__device__ static double inverse(double x)
+/* Σ over the other rows a of the token of row r, b in it: of G_ab and, with `both`, of G_ba. */
+__device__ static double pair_sum(const struct block_tokens &tokens, const struct block_rows &rows, int r,
+                                  enum mt_ortho_form form, bool both)
 {
-    return x == 0.0 ? 0.0 : 1.0 / x;
-}
-
-// ------------------------------------------------------------------ the forms
-
-__device__ static double pairwise_loss(const struct token &token, double epsilon)
-{
-    int k = token.k;
+    int first = rows.first[r];
     double sum = 0.0;
-    for (int a = 0; a < k; a++) {
-        for (int b = 0; b < k; b++) {
-            double q = token.gram[a * k + b];
-            double square = token.gram[b * k + b];
-            double over = inverse(square + epsilon);
-            if (a != b) sum += q * q * square * over * over;
-        }
+    for (int other = first; other < first + tokens.k; other++) {
+        if (other == r) continue;
+        double over = rows.over[other];
+        sum += pair_term(form, elements[other * tokens.k + r - first], over);
+        if (both) sum += pair_term(form, elements[r * tokens.k + other - first], over);
     }
     return sum;
 }
 
-__device__ static void pairwise_gradient(const struct token &token, double epsilon)
+/* 1 / (k(k-1)), where the form is a mean. */
+__device__ static double mean_of(enum mt_ortho_form form, int k)
 {
-    int k = token.k;
-    for (int b = 0; b < k; b++) {
-        double square = token.gram[b * k + b];
-        double over = inverse(square + epsilon);
-        double squares = 0.0;
-        for (int a = 0; a < k; a++) {
-            double q = token.gram[a * k + b];
-            token.gradient[a * k + b] = 2.0 * q * square * over * over;
-            if (a != b) squares += q * q;
-        }
-        token.gradient[b * k + b] = squares * (epsilon - square) * over * over * over;
-    }
+    if (form == MT_ORTHO_PAIRWISE) return 1.0;
+    return k > 1 ? 1.0 / (double)(k * (k - 1)) : 0.0;
 }
 
-__device__ static double cosine_loss(const struct token &token, double epsilon)
+// ------------------------------------------------------------------ forward
+
+/* A block's sum of losses and number of tokens are left in `parts`. */
+__global__ static void __launch_bounds__(CUDA_THREADS)
+    forward_kernel(struct mt_ortho_forward_args a, int tokens_of_block, double *parts)
 {
-    int k = token.k;
+    cuda_follow();
+    __shared__ struct block_rows rows;
+    struct block_tokens tokens = tokens_of(a.gram, tokens_of_block);
+    int r = (int)threadIdx.x;
+    load_rows(a, tokens, &rows);
+    if (r < tokens.rows) {
+        double over = rows.over[r];
+        double factor = a.form == MT_ORTHO_PAIRWISE ? rows.square[r] * over * over : over;
+        rows.part[r] = pair_sum(tokens, rows, r, a.form, false) * factor;
+    }
+    __syncthreads();
+    double loss = 0.0;
+    double count = 0.0;
+    if (r < tokens.rows && rows.first[r] == r) {
+        int64_t token = tokens.first + r / tokens.k;
+        for (int s = 0; s < tokens.k; s++) loss += rows.part[r + s];
+        loss *= mean_of(a.form, tokens.k);
+        cuda_put1(a.loss, token, loss);
+        if (a.loss.dtype == MT_F32) loss = (double)(float)loss;
+        count = cuda_present(a.mask) && cuda_int1(a.mask, token) == 0 ? 0.0 : 1.0;
+    }
+    loss = block_sum(loss);
+    count = block_sum(count);
+    if (r != 0) return;
+    parts[2 * blockIdx.x] = loss;
+    parts[2 * blockIdx.x + 1] = count;
+}
+
+/* One block. */
+__global__ static void __launch_bounds__(CUDA_THREADS)
+    sum_kernel(struct mt_ortho_forward_args a, const double *parts, int64_t blocks)
+{
+    cuda_follow();
     double sum = 0.0;
-    for (int a = 0; a < k; a++) {
-        for (int b = 0; b < k; b++) {
-            double q = token.gram[a * k + b];
-            double over_a = inverse(token.gram[a * k + a] + epsilon);
-            double over_b = inverse(token.gram[b * k + b] + epsilon);
-            if (a != b) sum += q * q * over_a * over_b;
-        }
+    double rows = 0.0;
+#pragma unroll 4
+    for (int64_t i = threadIdx.x; i < blocks; i += CUDA_THREADS) {
+        sum += parts[2 * i];
+        rows += parts[2 * i + 1];
     }
-    return k > 1 ? sum / (double)(k * (k - 1)) : 0.0;
+    sum = block_sum(sum);
+    rows = block_sum(rows);
+    if (threadIdx.x != 0) return;
+    if (cuda_present(a.sum)) cuda_put1(a.sum, 0, sum);
+    if (cuda_present(a.rows)) cuda_put1(a.rows, 0, rows);
 }
 
-__device__ static void cosine_gradient(const struct token &token, double epsilon)
+enum mt_status ortho_add_parts(const struct mt_device *device, const struct mt_ortho_forward_args *a,
+                               const double *parts, int64_t blocks)
 {
-    int k = token.k;
-    double mean = inverse((double)(k * (k - 1)));
-    for (int a = 0; a < k; a++) {
-        double over_a = inverse(token.gram[a * k + a] + epsilon);
-        double pulls = 0.0; // Σ_b of the terms (a,b) and (b,a), times A + ε
-        for (int b = 0; b < k; b++) {
-            double q = token.gram[a * k + b];
-            double other = token.gram[b * k + a];
-            double over_b = inverse(token.gram[b * k + b] + epsilon);
-            token.gradient[a * k + b] = mean * 2.0 * q * over_a * over_b;
-            if (a != b) pulls += (q * q + other * other) * over_b;
-        }
-        token.gradient[a * k + a] = -mean * pulls * over_a * over_a;
-    }
+    if (!mt_tensor_present(&a->sum) && !mt_tensor_present(&a->rows)) return MT_OK;
+    return cuda_launch(device, "ortho's sum", sum_kernel, dim3(1), CUDA_THREADS, 0, *a, parts, blocks);
 }
 
-/* 1 / √(x + ε), or 0 for a row of zeros, which has no direction. */
-__device__ static double inverse_length(double square, double epsilon)
-{
-    return square > 0.0 ? 1.0 / sqrt(square + epsilon) : 0.0;
-}
+// ------------------------------------------------------------------ backward
 
-__device__ static double signed_loss(const struct token &token, double epsilon)
+/* The gradient in B of row r. */
+__device__ static double own_slope(const struct mt_ortho_backward_args &a, const struct block_tokens &tokens,
+                                   const struct block_rows &rows, int r)
 {
-    int k = token.k;
-    double sum = 0.0;
-    for (int a = 0; a < k; a++) {
-        double over_a = inverse_length(token.gram[a * k + a], epsilon);
-        for (int b = 0; b < k; b++) {
-            double over_b = inverse_length(token.gram[b * k + b], epsilon);
-            if (a != b) sum += token.gram[a * k + b] * over_a * over_b;
-        }
-    }
-    return k > 1 ? sum / (double)(k * (k - 1)) : 0.0;
-}
-
-__device__ static void signed_gradient(const struct token &token, double epsilon)
-{
-    int k = token.k;
-    double mean = inverse((double)(k * (k - 1)));
-    for (int a = 0; a < k; a++) {
-        double over_a = inverse_length(token.gram[a * k + a], epsilon);
-        double pulls = 0.0; // Σ_b of the terms (a,b) and (b,a), times √(A + ε)
-        for (int b = 0; b < k; b++) {
-            double over_b = inverse_length(token.gram[b * k + b], epsilon);
-            token.gradient[a * k + b] = mean * over_a * over_b;
-            if (a != b) pulls += (token.gram[a * k + b] + token.gram[b * k + a]) * over_b;
-        }
-        token.gradient[a * k + a] = -0.5 * mean * pulls * over_a * over_a * over_a;
-    }
-}
-
-// ------------------------------------------------------------------ kernels
-
-__global__ static void forward_kernel(struct mt_ortho_forward_args a, struct token_space space)
-{
-    struct token token = token_of(space, (int)a.gram.dim[1]);
-    if (cuda_thread() >= space.at_once) return;
-    double epsilon = (double)a.epsilon;
-    for (int64_t i = cuda_thread(); i < a.gram.dim[0]; i += space.at_once) {
-        double loss = 0.0;
-        if (read_token(token, a.gram, a.weight, a.mask, a.gate, i)) {
-            switch (a.form) {
-            case MT_ORTHO_PAIRWISE: loss = pairwise_loss(token, epsilon); break;
-            case MT_ORTHO_SPAN:
-                loss =
-                    span_value(token.gram, token.k, token.k, epsilon, rounding_of(a.gram), token.workspace);
-                break;
-            case MT_ORTHO_COSINE: loss = cosine_loss(token, epsilon); break;
-            case MT_ORTHO_SIGNED: loss = signed_loss(token, epsilon); break;
-            }
-        }
-        cuda_put1(a.loss, i, loss);
-    }
-}
-
-/* The paper's printed gradient is a coupling by itself: not symmetric, nothing on the diagonal. */
-__device__ static void store_printed(const struct mt_ortho_backward_args &a, const struct token &token,
-                                     int64_t i)
-{
-    int k = token.k;
-    for (int s = 0; s < k; s++) {
-        for (int m = 0; m < k; m++) {
-            double over = inverse(token.gram[m * k + m] + (double)a.epsilon);
-            cuda_put3(a.coupling, i, s, m, s == m ? 0.0 : (double)a.scale * token.gram[s * k + m] * over);
-        }
-    }
-}
-
-__device__ static void store_exact(const struct mt_ortho_backward_args &a, const struct token &token,
-                                   int64_t i)
-{
-    int k = token.k;
-    double epsilon = (double)a.epsilon;
+    double over = rows.over[r];
+    double sum = pair_sum(tokens, rows, r, a.form, a.form != MT_ORTHO_PAIRWISE);
     switch (a.form) {
-    case MT_ORTHO_PAIRWISE: pairwise_gradient(token, epsilon); break;
-    case MT_ORTHO_SPAN:
-        span_gradient(token.gram, k, epsilon, rounding_of(a.gram), token.gradient, token.workspace);
-        break;
-    case MT_ORTHO_COSINE: cosine_gradient(token, epsilon); break;
-    case MT_ORTHO_SIGNED: signed_gradient(token, epsilon); break;
-    }
-    for (int s = 0; s < k; s++) {
-        for (int m = 0; m < k; m++) {
-            double both = token.gradient[s * k + m] + token.gradient[m * k + s];
-            cuda_put3(a.coupling, i, s, m, (double)a.scale * both);
-        }
+    case MT_ORTHO_COSINE: return -mean_of(a.form, tokens.k) * sum * over * over;
+    case MT_ORTHO_SIGNED: return -0.5 * mean_of(a.form, tokens.k) * sum * over * over * over;
+    default: return sum * ((double)a.epsilon - rows.square[r]) * over * over * over;
     }
 }
 
-__global__ static void backward_kernel(struct mt_ortho_backward_args a, struct token_space space)
+/* The coupling of rows s and m of a token without the scale; q = G_sm, back = G_ms. */
+__device__ static double coupling_of(const struct mt_ortho_backward_args &a, const struct block_rows &rows,
+                                     int s, int m, double q, double back, double mean)
 {
-    struct token token = token_of(space, (int)a.gram.dim[1]);
-    if (cuda_thread() >= space.at_once) return;
-    for (int64_t i = cuda_thread(); i < a.gram.dim[0]; i += space.at_once) {
-        // The whole token is read before any of it is written: coupling may be gram.
-        if (!read_token(token, a.gram, a.weight, a.mask, a.gate, i)) {
-            for (int s = 0; s < token.k; s++) {
-                for (int m = 0; m < token.k; m++) cuda_put3(a.coupling, i, s, m, 0.0);
-            }
-        } else if (a.printed_gradient) {
-            store_printed(a, token, i);
-        } else {
-            store_exact(a, token, i);
-        }
+    double over_s = rows.over[s];
+    double over_m = rows.over[m];
+    // The paper's printed gradient is a coupling by itself: not symmetric, nothing on the diagonal.
+    if (a.printed_gradient) return s == m ? 0.0 : q * over_m;
+    if (s == m) return 2.0 * rows.part[s];
+    switch (a.form) {
+    case MT_ORTHO_COSINE: return 2.0 * mean * (q + back) * over_s * over_m;
+    case MT_ORTHO_SIGNED: return 2.0 * mean * over_s * over_m;
+    default: return 2.0 * (q * rows.square[m] * over_m * over_m + back * rows.square[s] * over_s * over_s);
+    }
+}
+
+/* All of a block's tokens are read before any is written: coupling may be gram. */
+__global__ static void __launch_bounds__(CUDA_THREADS)
+    backward_kernel(struct mt_ortho_backward_args a, int tokens_of_block)
+{
+    cuda_follow();
+    __shared__ struct block_rows rows;
+    __shared__ int64_t place[CUDA_THREADS];
+    struct block_tokens tokens = tokens_of(a.gram, tokens_of_block);
+    int r = (int)threadIdx.x;
+    int k = tokens.k;
+    load_rows(a, tokens, &rows);
+    if (r < tokens.rows) {
+        rows.part[r] = own_slope(a, tokens, rows, r);
+        place[r] = row_place(a.coupling, tokens, r);
+    }
+    __syncthreads();
+    double scale = (double)(cuda_present(a.factor) ? a.scale * (float)cuda_get1(a.factor, 0) : a.scale);
+    double mean = mean_of(a.form, k);
+    for (int e = r; e < tokens.rows * k; e += CUDA_THREADS) {
+        int row = e / k;
+        int column = e - row * k;
+        int other = rows.first[row] + column;
+        double back = elements[other * k + row - rows.first[row]];
+        double coupling = coupling_of(a, rows, row, other, elements[e], back, mean);
+        cuda_put(a.coupling, place[row] + column, scale * coupling);
     }
 }
 
 // ------------------------------------------------------------------ launchers
 
-/* Bytes of shared memory for a block's tokens of so many doubles; 0 where that is more than there is. */
-static size_t shared_bytes(const struct mt_device *device, int64_t size)
+/* Tokens of a block: a thread for each of their rows, and room for their elements. */
+static int64_t block_size(const struct mt_tensor *gram)
 {
-    size_t bytes = BLOCK_THREADS * (size_t)size * sizeof(double);
-    return bytes <= cuda_state_of(device)->shared_bytes ? bytes : 0;
+    int64_t k = gram->dim[1];
+    int64_t by_rows = CUDA_THREADS / k;
+    int64_t by_elements = MOST_ELEMENTS / (k * k);
+    return by_rows < by_elements ? by_rows : by_elements;
 }
 
-/* Tokens whose matrices are in scratch at once, where they are there. */
-static int64_t wave_of(const struct mt_tensor *gram, int64_t size)
+static int64_t blocks_of(const struct mt_tensor *gram)
 {
-    int64_t most = (int64_t)(MOST_SCRATCH / sizeof(double)) / size;
-    return gram->dim[0] < most ? gram->dim[0] : most;
+    return (gram->dim[0] + block_size(gram) - 1) / block_size(gram);
 }
 
-static size_t scratch_bytes(const struct mt_device *device, const struct mt_tensor *gram, int64_t size)
+static size_t shared_bytes(const struct mt_tensor *gram)
 {
-    return shared_bytes(device, size) > 0 ? 0 : (size_t)(wave_of(gram, size) * size) * sizeof(double);
+    return (size_t)(block_size(gram) * gram->dim[1] * gram->dim[1]) * sizeof(double);
 }
 
-static struct token_space space_of(const struct mt_device *device, const struct mt_tensor *gram, int64_t size,
-                                   int64_t workspace)
+static size_t forward_bytes(const struct mt_device *, const struct mt_ortho_forward_args *a)
 {
-    if (shared_bytes(device, size) > 0) return {NULL, size, gram->dim[0], workspace};
-    return {static_cast<double *>(device->scratch.data), size, wave_of(gram, size), workspace};
+    return ortho_parts_bytes(blocks_of(&a->gram));
 }
 
-static unsigned blocks_of(const struct token_space &space)
+static enum mt_status run_forward(struct mt_device *device, const struct mt_ortho_forward_args *a,
+                                  void *scratch)
 {
-    return (unsigned)((space.at_once + BLOCK_THREADS - 1) / BLOCK_THREADS);
+    double *parts = static_cast<double *>(scratch);
+    int64_t blocks = blocks_of(&a->gram);
+    enum mt_status status = MT_OK;
+    if (blocks > 0)
+        status = cuda_launch(device, "ortho forward", forward_kernel, dim3((unsigned)blocks), CUDA_THREADS,
+                             shared_bytes(&a->gram), *a, (int)block_size(&a->gram), parts);
+    return status == MT_OK ? ortho_add_parts(device, a, parts, blocks) : status;
 }
 
-/* A kernel asks for more shared memory than every kernel has. */
-static enum mt_status allow_shared(const struct mt_device *device, const void *kernel, size_t bytes)
+static enum mt_status run_backward(struct mt_device *device, const struct mt_ortho_backward_args *a, void *)
 {
-    if (bytes <= 48 << 10) return MT_OK;
-    return cuda_status(device,
-                       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
-                       "ortho's shared memory");
-}
-
-size_t mt_cuda_ortho_forward_scratch(const struct mt_device *device, const void *args)
-{
-    const struct mt_ortho_forward_args *a = static_cast<const struct mt_ortho_forward_args *>(args);
-    return scratch_bytes(device, &a->gram, forward_size(a->gram.dim[1], a->form));
-}
-
-size_t mt_cuda_ortho_backward_scratch(const struct mt_device *device, const void *args)
-{
-    const struct mt_ortho_backward_args *a = static_cast<const struct mt_ortho_backward_args *>(args);
-    return scratch_bytes(device, &a->gram, backward_size(a->gram.dim[1], a->form));
-}
-
-enum mt_status mt_cuda_ortho_forward(struct mt_device *device, const void *args)
-{
-    const struct mt_ortho_forward_args *a = static_cast<const struct mt_ortho_forward_args *>(args);
-    int64_t k = a->gram.dim[1];
     if (a->gram.dim[0] == 0) return MT_OK;
-    struct token_space space = space_of(device, &a->gram, forward_size(k, a->form), k * k);
-    size_t shared = shared_bytes(device, space.size);
-    enum mt_status status = allow_shared(device, reinterpret_cast<const void *>(forward_kernel), shared);
-    if (status != MT_OK) return status;
-    forward_kernel<<<blocks_of(space), BLOCK_THREADS, shared, cuda_stream(device)>>>(*a, space);
-    return cuda_launched(device, "ortho forward");
+    return cuda_launch(device, "ortho backward", backward_kernel, dim3((unsigned)blocks_of(&a->gram)),
+                       CUDA_THREADS, shared_bytes(&a->gram), *a, (int)block_size(&a->gram));
 }
 
-enum mt_status mt_cuda_ortho_backward(struct mt_device *device, const void *args)
-{
-    const struct mt_ortho_backward_args *a = static_cast<const struct mt_ortho_backward_args *>(args);
-    int64_t k = a->gram.dim[1];
-    if (a->gram.dim[0] == 0) return MT_OK;
-    struct token_space space = space_of(device, &a->gram, backward_size(k, a->form), 2 * k * k);
-    size_t shared = shared_bytes(device, space.size);
-    enum mt_status status = allow_shared(device, reinterpret_cast<const void *>(backward_kernel), shared);
-    if (status != MT_OK) return status;
-    backward_kernel<<<blocks_of(space), BLOCK_THREADS, shared, cuda_stream(device)>>>(*a, space);
-    return cuda_launched(device, "ortho backward");
-}
+static const struct cuda_variant<struct mt_ortho_forward_args> pairs = {
+    NULL, forward_bytes, run_forward
+};
+static const struct cuda_variant<struct mt_ortho_backward_args> pairs_backward = {
+    NULL, NULL, run_backward
+};
+
+static const struct cuda_variant<struct mt_ortho_forward_args> *const forward[] = {
+    &cuda_ortho_span, &pairs
+};
+static const struct cuda_variant<struct mt_ortho_backward_args> *const backward[] = {
+    &cuda_ortho_span_backward, &pairs_backward
+};
+
+CUDA_OP(ortho_forward, forward)
+CUDA_OP(ortho_backward, backward)

@@ -1,6 +1,6 @@
 /*
  * router_zloss, one warp per token: lse = m + log Σ_j exp(z_j - m), m = max z; sum = Σ_i lse², in double.
- * Backward: dz_j = scale · 2 lse · exp(z_j - lse).
+ * Backward: dz_j = scale · factor · 2 lse · exp(z_j - lse).
  */
 #include "ops/cuda/common/sums.cuh"
 #include "ops/cuda/objective/token_sums.cuh"
@@ -21,6 +21,7 @@ __device__ static double row_lse(const struct mt_tensor &logits, int64_t i)
 /* lse [N], 0 for masked tokens. */
 __global__ static void lse_kernel(struct mt_router_zloss_forward_args a, double *lse)
 {
+    cuda_follow();
     int64_t i = cuda_warp();
     if (i >= a.logits.dim[0]) return;
     double value = token_counts(a.mask, i) ? row_lse(a.logits, i) : 0.0;
@@ -48,13 +49,15 @@ struct square_statistic {
 
 __global__ static void backward_kernel(struct mt_router_zloss_backward_args a)
 {
+    cuda_follow();
     int64_t i = cuda_warp();
     if (i >= a.logits.dim[0]) return;
     bool counts = token_counts(a.mask, i);
+    double scale = (double)(cuda_present(a.factor) ? a.scale * (float)cuda_get1(a.factor, 0) : a.scale);
     double lse = counts ? row_lse(a.logits, i) : 0.0;
     for (int64_t j = cuda_lane(); j < a.logits.dim[1]; j += 32) {
         double probability = counts ? exp(cuda_get2(a.logits, i, j) - lse) : 0.0;
-        cuda_give2(a.dlogits, i, j, (double)a.scale * 2.0 * lse * probability, a.accumulate);
+        cuda_give2(a.dlogits, i, j, scale * 2.0 * lse * probability, a.accumulate);
     }
 }
 
@@ -71,17 +74,19 @@ enum mt_status mt_cuda_router_zloss_forward(struct mt_device *device, const void
     const struct mt_router_zloss_forward_args *a =
         static_cast<const struct mt_router_zloss_forward_args *>(args);
     int64_t tokens = a->logits.dim[0];
-    cudaStream_t stream = cuda_stream(device);
     char *scratch = static_cast<char *>(device->scratch.data);
     double *lse = reinterpret_cast<double *>(scratch);
-    if (tokens > 0) lse_kernel<<<cuda_warp_blocks(tokens), CUDA_THREADS, 0, stream>>>(*a, lse);
+    enum mt_status status = MT_OK;
+    if (tokens > 0)
+        status = cuda_launch(device, "router_zloss forward", lse_kernel, dim3(cuda_warp_blocks(tokens)),
+                             CUDA_THREADS, 0, *a, lse);
+    if (status != MT_OK) return status;
     struct token_cut cut = {};
     cut.tokens = tokens;
     cut.segments = 1;
     cut.columns = 1;
-    token_sums(stream, square_statistic{lse, a->sum}, cut,
-               reinterpret_cast<double *>(scratch + cuda_doubles(tokens)));
-    return cuda_launched(device, "router_zloss forward");
+    return token_sums(device, "router_zloss forward", square_statistic{lse, a->sum}, cut,
+                      reinterpret_cast<double *>(scratch + cuda_doubles(tokens)));
 }
 
 enum mt_status mt_cuda_router_zloss_backward(struct mt_device *device, const void *args)
@@ -89,6 +94,6 @@ enum mt_status mt_cuda_router_zloss_backward(struct mt_device *device, const voi
     const struct mt_router_zloss_backward_args *a =
         static_cast<const struct mt_router_zloss_backward_args *>(args);
     if (mt_tensor_count(&a->dlogits) == 0) return MT_OK;
-    backward_kernel<<<cuda_warp_blocks(a->logits.dim[0]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
-    return cuda_launched(device, "router_zloss backward");
+    return cuda_launch(device, "router_zloss backward", backward_kernel,
+                       dim3(cuda_warp_blocks(a->logits.dim[0])), CUDA_THREADS, 0, *a);
 }

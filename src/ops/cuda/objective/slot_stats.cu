@@ -18,30 +18,26 @@ __device__ static double token_weight(const struct mt_tensor &expert, const stru
 
 // ------------------------------------------------------------------ forward
 
-#define CHUNK 1024 // pairs of a slice in shared memory at a time
+#define STRIP   128 // experts that are looked at at once
+#define BATCHES 4   // of pairs, whose loads are under way together
 
-/* Pairs of a token and a slot, as many of a slice as are looked at at once. */
-struct pair_chunk {
-    int4 expert[CHUNK / 4]; // four each; -1 where the pair does not count
-    double weight[CHUNK];
-    bool first[CHUNK]; // the first slot of its token
-};
-
-/* What one thread adds up for an expert. */
+/* What one warp adds up for each expert of a strip. */
 struct slot_sums {
-    int count, first;
-    double sum, squares;
+    double sum[STRIP], squares[STRIP];
+    int count[STRIP], first[STRIP];
 };
 
-/* Columns of the sums: n of counts, n of first choices, n of weights, n of their squares, one of rows. */
+/* Columns of the sums: n of counts, n of first choices, n of weights, n of their squares, one of squares of
+ * rows, one of rows. */
 struct slot_statistic {
     struct mt_slot_stats_forward_args a;
 
     __device__ void store(int64_t b, int64_t column, double sum) const
     {
         int64_t n = a.count.dim[1];
-        if (column == 4 * n) {
-            if (cuda_present(a.row_squares)) cuda_put1(a.row_squares, b, sum);
+        if (column >= 4 * n) {
+            const struct mt_tensor &target = column == 4 * n ? a.row_squares : a.rows;
+            if (cuda_present(target)) cuda_put1(target, b, sum);
             return;
         }
         switch (column / n) {
@@ -58,58 +54,82 @@ struct slot_statistic {
     }
 };
 
-/* Pairs [start, start + CHUNK) of the range, those of segment b; returns how many fours there are. */
-__device__ static int load_chunk(const struct mt_slot_stats_forward_args &a, const struct token_cut &cut,
-                                 const struct token_range &range, int64_t b, int64_t start,
-                                 struct pair_chunk *chunk)
-{
-    int64_t slots = a.expert.dim[1];
-    int64_t left = (range.end - range.start) * slots - start;
-    int pairs = left < CHUNK ? (int)left : CHUNK;
-    int32_t *expert = reinterpret_cast<int32_t *>(chunk->expert);
-    __syncthreads(); // the chunk before has been read
-    for (int p = (int)threadIdx.x; p < (pairs + 3) / 4 * 4; p += CUDA_THREADS) {
-        int64_t token = range.start + (start + p) / slots;
-        int64_t s = (start + p) % slots;
-        bool counts = p < pairs && token_is_in(cut, token, b);
-        expert[p] = counts ? cuda_int2(a.expert, token, s) : -1;
-        chunk->weight[p] = counts && cuda_present(a.weight) ? cuda_get2(a.weight, token, s) : 0.0;
-        chunk->first[p] = s == 0;
-    }
-    __syncthreads();
-    return (pairs + 3) / 4;
-}
+/* A slot of a token. */
+struct slot_pair {
+    int expert; // among those of the strip; -1 where it is none of them, or the token does not count
+    bool first; // of the token's slots
+    double weight;
+};
 
-/* Adds pair p to the sums if it is the expert's. */
-__device__ static inline void add_pair(const struct pair_chunk *chunk, int p, bool own,
-                                       struct slot_sums *sums)
-{
-    if (!own) return;
-    double weight = chunk->weight[p];
-    sums->count++;
-    sums->first += chunk->first[p];
-    sums->sum += weight;
-    sums->squares += weight * weight;
-}
-
-/* This thread's part of the range's pairs for expert number `expert`. */
-__device__ static struct slot_sums add_range(const struct mt_slot_stats_forward_args &a,
+__device__ static struct slot_pair load_pair(const struct mt_slot_stats_forward_args &a,
                                              const struct token_cut &cut, const struct token_range &range,
-                                             int64_t b, int expert, struct pair_chunk *chunk)
+                                             int64_t b, int strip, int p)
 {
-    struct slot_sums sums = {0, 0, 0.0, 0.0};
-    int64_t pairs = (range.end - range.start) * a.expert.dim[1];
-    for (int64_t start = 0; start < pairs; start += CHUNK) {
-        int fours = load_chunk(a, cut, range, b, start, chunk);
-        for (int i = (int)threadIdx.x / TOKEN_STRIP; i < fours; i += TOKEN_PARTS) {
-            int4 four = chunk->expert[i];
-            add_pair(chunk, 4 * i, four.x == expert, &sums);
-            add_pair(chunk, 4 * i + 1, four.y == expert, &sums);
-            add_pair(chunk, 4 * i + 2, four.z == expert, &sums);
-            add_pair(chunk, 4 * i + 3, four.w == expert, &sums);
+    int slots = (int)a.expert.dim[1];
+    if (p >= (int)(range.end - range.start) * slots) return {-1, false, 0.0};
+    int64_t token = range.start + p / slots;
+    int s = p % slots;
+    int expert = token_is_in(cut, token, b) ? cuda_int2(a.expert, token, s) - strip : -1;
+    double weight = cuda_present(a.weight) ? cuda_get2(a.weight, token, s) : 0.0;
+    return {expert < STRIP ? expert : -1, s == 0, weight};
+}
+
+/* Adds a warp's pairs to its sums. Of pairs of one expert the lowest lane comes first, then the next. */
+__device__ static void add_pairs(const struct slot_pair &pair, struct slot_sums *sums)
+{
+    bool counts = pair.expert >= 0;
+    unsigned same = __match_any_sync(CUDA_EVERY, counts ? pair.expert : -1);
+    int turn = __popc(same & ((1u << cuda_lane()) - 1));
+    int turns = __reduce_max_sync(CUDA_EVERY, counts ? turn + 1 : 0);
+    for (int i = 0; i < turns; i++) {
+        if (counts && turn == i) {
+            sums->count[pair.expert]++;
+            sums->first[pair.expert] += pair.first;
+            sums->sum[pair.expert] += pair.weight;
+            sums->squares[pair.expert] += pair.weight * pair.weight;
+        }
+        __syncwarp();
+    }
+}
+
+/* The warp's part of the range's pairs, for experts from `strip` on: a stretch of whole batches. */
+__device__ static void add_range(const struct mt_slot_stats_forward_args &a, const struct token_cut &cut,
+                                 const struct token_range &range, int64_t b, int strip,
+                                 struct slot_sums *sums)
+{
+    int lane = cuda_lane();
+    for (int e = lane; e < STRIP; e += 32) {
+        sums->sum[e] = 0.0;
+        sums->squares[e] = 0.0;
+        sums->count[e] = 0;
+        sums->first[e] = 0;
+    }
+    __syncwarp();
+    int batches = ((int)(range.end - range.start) * (int)a.expert.dim[1] + 31) / 32;
+    int each = (batches + CUDA_WARPS - 1) / CUDA_WARPS;
+    int begin = (int)threadIdx.x / 32 * each;
+    int end = begin + each < batches ? begin + each : batches;
+    for (int batch = begin; batch < end; batch += BATCHES) {
+        struct slot_pair pair[BATCHES];
+#pragma unroll
+        for (int i = 0; i < BATCHES; i++) {
+            pair[i] = {-1, false, 0.0};
+            if (batch + i < end) pair[i] = load_pair(a, cut, range, b, strip, 32 * (batch + i) + lane);
+        }
+#pragma unroll
+        for (int i = 0; i < BATCHES; i++) {
+            if (batch + i < end) add_pairs(pair[i], sums);
         }
     }
-    return sums;
+}
+
+/* How many of the range's tokens count; in every thread. */
+__device__ static double add_rows(const struct token_cut &cut, const struct token_range &range, int64_t b)
+{
+    double rows = 0.0;
+    for (int64_t i = range.start + threadIdx.x; i < range.end; i += CUDA_THREADS)
+        rows += token_is_in(cut, i, b) ? 1.0 : 0.0;
+    return block_sum(rows);
 }
 
 /* Σ over the range's tokens of the square of their weight; in every thread. */
@@ -125,52 +145,72 @@ __device__ static double add_row_squares(const struct mt_slot_stats_forward_args
     return block_sum(squares);
 }
 
+/* What all warps have of expert e of the strip, into the expert's column of each of the four kinds. */
+__device__ static void leave_expert(const struct slot_sums *sums, int e, double *target, int64_t n)
+{
+    struct {
+        int count, first;
+        double sum, squares;
+    } all = {0, 0, 0.0, 0.0};
+    for (int warp = 0; warp < CUDA_WARPS; warp++) {
+        all.count += sums[warp].count[e];
+        all.first += sums[warp].first[e];
+        all.sum += sums[warp].sum[e];
+        all.squares += sums[warp].squares[e];
+    }
+    target[0] = (double)all.count;
+    target[n] = (double)all.first;
+    target[2 * n] = all.sum;
+    target[3 * n] = all.squares;
+}
+
 __global__ static void __launch_bounds__(CUDA_THREADS)
     slices_kernel(struct mt_slot_stats_forward_args a, struct token_cut cut, int64_t slice_tokens,
                   double *partials)
 {
-    __shared__ struct pair_chunk chunk;
-    __shared__ double shared[CUDA_THREADS];
+    cuda_follow();
+    __shared__ struct slot_sums sums[CUDA_WARPS];
     struct token_range range = token_range_of(cut, slice_tokens);
     int64_t n = a.count.dim[1];
     for (int64_t b = blockIdx.y; b < cut.segments; b += gridDim.y) {
         double *target = token_partials(cut, range, b, partials);
         if (target == NULL) continue;
-        for (int64_t strip = 0; strip < n; strip += TOKEN_STRIP) {
-            int64_t expert = strip + threadIdx.x % TOKEN_STRIP;
-            struct slot_sums own = add_range(a, cut, range, b, (int)expert, &chunk);
-            double count = token_part_sum((double)own.count, shared);
-            double first = token_part_sum((double)own.first, shared);
-            double sum = token_part_sum(own.sum, shared);
-            double squares = token_part_sum(own.squares, shared);
-            if (threadIdx.x >= TOKEN_STRIP || expert >= n) continue;
-            target[expert] = count;
-            target[n + expert] = first;
-            target[2 * n + expert] = sum;
-            target[3 * n + expert] = squares;
+        for (int64_t strip = 0; strip < n; strip += STRIP) {
+            __syncthreads(); // the sums before have been read
+            add_range(a, cut, range, b, (int)strip, &sums[threadIdx.x / 32]);
+            __syncthreads();
+            for (int e = (int)threadIdx.x; e < STRIP && strip + e < n; e += CUDA_THREADS)
+                leave_expert(sums, e, target + strip + e, n);
         }
         double row_squares = cuda_present(a.row_squares) ? add_row_squares(a, cut, range, b) : 0.0;
-        if (threadIdx.x == 0) target[4 * n] = row_squares;
+        double rows = cuda_present(a.rows) ? add_rows(cut, range, b) : 0.0;
+        if (threadIdx.x != 0) continue;
+        target[4 * n] = row_squares;
+        target[4 * n + 1] = rows;
     }
 }
 
 // ------------------------------------------------------------------ backward
 
+/* One thread per slot. */
 __global__ static void backward_kernel(struct mt_slot_stats_backward_args a)
 {
-    for (int64_t i = cuda_thread(); i < a.expert.dim[0]; i += cuda_thread_count()) {
-        bool counts = token_counts(a.mask, i);
+    cuda_follow();
+    int64_t slots = a.expert.dim[1];
+    int64_t count = a.expert.dim[0] * slots;
+    for (int64_t p = cuda_thread(); p < count; p += cuda_thread_count()) {
+        int64_t i = p / slots;
+        int64_t s = p - i * slots;
         int64_t b = token_segment(a.segment, i);
-        double both = 2.0 * token_weight(a.expert, a.weight, i) * optional1(a.drow_squares, b);
-        for (int64_t s = 0; s < a.expert.dim[1]; s++) {
-            int32_t e = cuda_int2(a.expert, i, s);
-            double dw = 0.0;
-            if (counts && e >= 0) {
-                double w = cuda_get2(a.weight, i, s);
-                dw = cuda_get2(a.dsum, b, e) + 2.0 * w * optional2(a.dsquares, b, e) + both;
-            }
-            cuda_give2(a.dweight, i, s, dw, a.accumulate);
+        int32_t e = cuda_int2(a.expert, i, s);
+        double dw = 0.0;
+        if (token_counts(a.mask, i) && e >= 0) {
+            dw = cuda_get2(a.dsum, b, e);
+            if (cuda_present(a.dsquares)) dw += 2.0 * cuda_get2(a.weight, i, s) * cuda_get2(a.dsquares, b, e);
+            if (cuda_present(a.drow_squares))
+                dw += 2.0 * token_weight(a.expert, a.weight, i) * cuda_get1(a.drow_squares, b);
         }
+        cuda_give2(a.dweight, i, s, dw, a.accumulate);
     }
 }
 
@@ -178,21 +218,22 @@ size_t mt_cuda_slot_stats_forward_scratch(const struct mt_device *device, const 
 {
     (void)device;
     const struct mt_slot_stats_forward_args *a = static_cast<const struct mt_slot_stats_forward_args *>(args);
-    return token_sums_bytes(a->count.dim[0], 4 * a->count.dim[1] + 1);
+    return token_sums_bytes(a->count.dim[0], 4 * a->count.dim[1] + 2);
 }
 
 enum mt_status mt_cuda_slot_stats_forward(struct mt_device *device, const void *args)
 {
     const struct mt_slot_stats_forward_args *a = static_cast<const struct mt_slot_stats_forward_args *>(args);
-    struct token_cut cut = {a->mask, a->segment, a->expert.dim[0], a->count.dim[0], 4 * a->count.dim[1] + 1};
+    struct token_cut cut = {a->mask, a->segment, a->expert.dim[0], a->count.dim[0], 4 * a->count.dim[1] + 2};
     if (cut.segments == 0 || a->count.dim[1] == 0) return MT_OK;
-    cudaStream_t stream = cuda_stream(device);
     double *partials = static_cast<double *>(device->scratch.data);
     struct token_launch launch = token_launch_of(cut);
+    enum mt_status status = MT_OK;
     if (launch.slices > 0)
-        slices_kernel<<<launch.grid, CUDA_THREADS, 0, stream>>>(*a, cut, launch.slice, partials);
-    token_finish(stream, slot_statistic{*a}, cut, partials, launch.slices);
-    return cuda_launched(device, "slot_stats forward");
+        status = cuda_launch(device, "slot_stats forward", slices_kernel, launch.grid, CUDA_THREADS, 0, *a,
+                             cut, launch.slice, partials);
+    if (status != MT_OK) return status;
+    return token_finish(device, "slot_stats forward", slot_statistic{*a}, cut, partials, launch.slices);
 }
 
 enum mt_status mt_cuda_slot_stats_backward(struct mt_device *device, const void *args)
@@ -200,6 +241,6 @@ enum mt_status mt_cuda_slot_stats_backward(struct mt_device *device, const void 
     const struct mt_slot_stats_backward_args *a =
         static_cast<const struct mt_slot_stats_backward_args *>(args);
     if (mt_tensor_count(&a->dweight) == 0) return MT_OK;
-    backward_kernel<<<cuda_blocks(a->expert.dim[0]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
-    return cuda_launched(device, "slot_stats backward");
+    return cuda_launch(device, "slot_stats backward", backward_kernel,
+                       dim3(cuda_blocks(mt_tensor_count(&a->dweight))), CUDA_THREADS, 0, *a);
 }

@@ -128,6 +128,7 @@ __device__ static inline double token_part_sum(double value, double *shared)
 template <typename Statistic>
 __global__ static void token_slices_kernel(Statistic statistic, struct token_cut cut, double *partials)
 {
+    cuda_follow();
     int64_t column = cuda_thread();
     if (column >= cut.columns) return;
     int64_t slice_tokens = (cut.tokens + TOKEN_SLICES - 1) / TOKEN_SLICES;
@@ -149,6 +150,7 @@ template <typename Statistic>
 __global__ static void __launch_bounds__(CUDA_THREADS)
     token_finish_kernel(Statistic statistic, struct token_cut cut, const double *partials, int64_t slices)
 {
+    cuda_follow();
     __shared__ double shared[CUDA_THREADS];
     int64_t column = (int64_t)blockIdx.x * TOKEN_STRIP + threadIdx.x % TOKEN_STRIP;
     int part = (int)threadIdx.x / TOKEN_STRIP;
@@ -167,24 +169,26 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
 
 /* Adds up the slices; partials [slices, segments, columns]. */
 template <typename Statistic>
-static void token_finish(cudaStream_t stream, Statistic statistic, const struct token_cut &cut,
-                         const double *partials, int64_t slices)
+static enum mt_status token_finish(const struct mt_device *device, const char *what, Statistic statistic,
+                                   const struct token_cut &cut, const double *partials, int64_t slices)
 {
     dim3 grid((unsigned)((cut.columns + TOKEN_STRIP - 1) / TOKEN_STRIP),
               (unsigned)(cut.segments < 8192 ? cut.segments : 8192));
-    token_finish_kernel<<<grid, CUDA_THREADS, 0, stream>>>(statistic, cut, partials, slices);
+    return cuda_launch(device, what, token_finish_kernel<Statistic>, grid, CUDA_THREADS, 0, statistic, cut,
+                       partials, slices);
 }
 
 /* Launches both; partials has token_sums_bytes. */
 template <typename Statistic>
-static void token_sums(cudaStream_t stream, Statistic statistic, const struct token_cut &cut,
-                       double *partials)
+static enum mt_status token_sums(const struct mt_device *device, const char *what, Statistic statistic,
+                                 const struct token_cut &cut, double *partials)
 {
-    if (cut.segments == 0 || cut.columns == 0) return;
+    if (cut.segments == 0 || cut.columns == 0) return MT_OK;
     dim3 grid = cuda_grid(cut.segments, cut.columns);
-    token_slices_kernel<<<dim3(grid.x, grid.y, TOKEN_SLICES), CUDA_THREADS, 0, stream>>>(statistic, cut,
-                                                                                         partials);
-    token_finish(stream, statistic, cut, partials, TOKEN_SLICES);
+    enum mt_status status =
+        cuda_launch(device, what, token_slices_kernel<Statistic>, dim3(grid.x, grid.y, TOKEN_SLICES),
+                    CUDA_THREADS, 0, statistic, cut, partials);
+    return status == MT_OK ? token_finish(device, what, statistic, cut, partials, TOKEN_SLICES) : status;
 }
 
 #endif

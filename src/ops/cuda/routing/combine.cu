@@ -103,7 +103,7 @@ static const struct cuda_variant<struct mt_combine_forward_args> plain = {
     NULL, NULL, run_forward
 };
 static const struct cuda_variant<struct mt_combine_forward_args> *const variants[] = {
-    &cuda_combine_wide, &plain
+    &cuda_combine_gram_mma, &cuda_combine_wide, &plain
 };
 CUDA_OP(combine_forward, variants)
 

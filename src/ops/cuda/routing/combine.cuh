@@ -8,6 +8,9 @@
 extern const struct cuda_variant<struct mt_combine_forward_args> cuda_combine_wide;
 extern const struct cuda_variant<struct mt_combine_backward_args> cuda_combine_backward_wide;
 
+/* On the tensor cores (combine_gram_mma.cu): of bf16 rows, where only Gram matrices are asked for. */
+extern const struct cuda_variant<struct mt_combine_forward_args> cuda_combine_gram_mma;
+
 /* On the tensor cores (combine_backward_mma.cu): all bf16 but weights and coupling. */
 extern const struct cuda_variant<struct mt_combine_backward_args> cuda_combine_backward_mma;
 

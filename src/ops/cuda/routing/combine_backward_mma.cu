@@ -61,12 +61,13 @@ __device__ static inline void split_factors(float2 factor, unsigned (&operand)[4
     operand[3] = 0;
 }
 
-/* A word of each of an eight turns from X into C' X; X Xᵀ is added to products. */
+/* A word of each of an eight turns from X into C' X; X Xᵀ is added to products, where there is a dy. */
+template <bool DY>
 __device__ static inline void turn_eight(const unsigned (&factors)[4], uint4 &eight, float (&products)[4])
 {
     unsigned word[4] = {eight.x, eight.y, eight.z, eight.w};
 #pragma unroll
-    for (int i = 0; i < 4; i += 2) {
+    for (int i = 0; DY && i < 4; i += 2) {
         const unsigned rows[4] = {word[i], 0, word[i + 1], 0};
         multiply_add(products, rows, word[i], word[i + 1]);
     }
@@ -85,8 +86,10 @@ __device__ static inline uint4 *row_of(const struct mt_tensor &t, int64_t row)
     return reinterpret_cast<uint4 *>(static_cast<__nv_bfloat16 *>(t.data) + row * t.stride[0]);
 }
 
+template <bool DY>
 __global__ static void __launch_bounds__(32 * BLOCK_WARPS, 4) kernel(struct mt_combine_backward_args a)
 {
+    cuda_follow();
     int64_t token = (int64_t)blockIdx.x * BLOCK_WARPS + threadIdx.x / 32;
     if (token >= a.row_of_slot.dim[0]) return;
     int slots = (int)a.row_of_slot.dim[1];
@@ -94,7 +97,7 @@ __global__ static void __launch_bounds__(32 * BLOCK_WARPS, 4) kernel(struct mt_c
     int column = cuda_lane() % LANES;
     int eights = (int)(a.rows.dim[1] / CUDA_WIDE);
     int32_t place = row < slots ? cuda_int2(a.row_of_slot, token, row) : -1;
-    bool is_dy = row == slots && cuda_present(a.dy); // absent: a row of zeros
+    bool is_dy = DY && row == slots; // absent: a row of zeros
     const uint4 *source = is_dy ? row_of(a.dy, token) : row_of(a.rows, place < 0 ? 0 : place);
     uint4 *target = row_of(a.drows, place < 0 ? 0 : place);
     int readable = place >= 0 || is_dy ? eights : 0;
@@ -112,7 +115,7 @@ __global__ static void __launch_bounds__(32 * BLOCK_WARPS, 4) kernel(struct mt_c
 #pragma unroll
         for (int i = 0; i < EIGHTS; i++) {
             int at = start + i * LANES + column;
-            turn_eight(factors, x[i], products);
+            turn_eight<DY>(factors, x[i], products);
             if (at < writable) target[at] = x[i];
         }
     }
@@ -132,8 +135,8 @@ static bool fits(const struct mt_device *, const struct mt_combine_backward_args
 static enum mt_status run(struct mt_device *device, const struct mt_combine_backward_args *a, void *)
 {
     unsigned blocks = (unsigned)((a->row_of_slot.dim[0] + BLOCK_WARPS - 1) / BLOCK_WARPS);
-    kernel<<<blocks, 32 * BLOCK_WARPS, 0, cuda_stream(device)>>>(*a);
-    return cuda_launched(device, "combine backward");
+    auto chosen = mt_tensor_present(&a->dy) ? kernel<true> : kernel<false>;
+    return cuda_launch(device, "combine backward", chosen, dim3(blocks), 32 * BLOCK_WARPS, 0, *a);
 }
 
 const struct cuda_variant<struct mt_combine_backward_args> cuda_combine_backward_mma = {

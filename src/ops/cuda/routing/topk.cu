@@ -98,49 +98,61 @@ __global__ static void topk_kernel(struct mt_topk_args a)
 #define LANE_EXPERTS 8 // that a lane holds at the most
 
 /*
- * A number that is larger the earlier its expert comes in the order of selection: the score's bits, turned so
- * that they compare like the score, then the expert, the lowest first. NaN is below every number, and 0 is
- * left for experts already chosen.
+ * A number that is larger the earlier its score comes in the order of selection: the score's bits, turned so
+ * that they compare like the score. NaN is below every number, and 0 is left for experts already chosen.
  */
-__device__ static inline unsigned long long order_key(float score, int expert)
+__device__ static inline unsigned order_key(float score)
 {
     unsigned bits = __float_as_uint(score + 0.0f); // -0 is 0
-    unsigned ordered = (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
-    if (isnan(score)) ordered = 0;
-    return (unsigned long long)ordered << 32 | (0xffffffffu - (unsigned)expert);
+    if (isnan(score)) return 1;
+    return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
 }
 
-/* One warp per token, whose scores stay in registers. f32, at most 32 · LANE_EXPERTS experts. */
-__global__ static void plain_kernel(struct mt_topk_args a)
+/* One warp per token, whose scores stay in registers. f32, at most 32 · PARTS experts. */
+template <int PARTS>
+__global__ static void __launch_bounds__(CUDA_THREADS) plain_kernel(struct mt_topk_args a)
 {
     cuda_follow();
     int64_t i = cuda_warp();
     if (i >= a.probs.dim[0]) return;
     int experts = (int)a.probs.dim[1];
+    int slots = (int)a.expert.dim[1];
+    int lane = cuda_lane();
     const float *probs = static_cast<const float *>(a.probs.data) + i * a.probs.stride[0];
-    unsigned long long key[LANE_EXPERTS];
+    int32_t *chosen = cuda_int_row(a.expert, i);
+    unsigned key[PARTS];
 #pragma unroll
-    for (int part = 0; part < LANE_EXPERTS; part++) {
-        int j = 32 * part + cuda_lane();
-        key[part] = 0;
-        if (j >= experts) continue;
-        double bias = cuda_present(a.bias) ? cuda_get1(a.bias, j) : 0.0;
-        key[part] = order_key((float)((double)probs[j] + bias), j);
+    for (int part = 0; part < PARTS; part++) {
+        int j = 32 * part + lane;
+        float value = j < experts ? probs[j] : 0.0f;
+        if (cuda_present(a.bias) && j < experts) value = (float)((double)value + cuda_get1(a.bias, j));
+        key[part] = j < experts ? order_key(value) : 0;
     }
-    for (int s = 0; s < a.expert.dim[1]; s++) {
-        unsigned long long best = key[0];
+    for (int s = 0; s < slots; s++) {
+        unsigned own = key[0];
 #pragma unroll
-        for (int part = 1; part < LANE_EXPERTS; part++) best = key[part] > best ? key[part] : best;
-        for (int offset = 16; offset > 0; offset /= 2) {
-            unsigned long long other = __shfl_xor_sync(CUDA_EVERY, best, offset);
-            best = other > best ? other : best;
-        }
+        for (int part = 1; part < PARTS; part++) own = key[part] > own ? key[part] : own;
+        unsigned best = __reduce_max_sync(CUDA_EVERY, own);
+        unsigned expert = 32 * PARTS;
 #pragma unroll
-        for (int part = 0; part < LANE_EXPERTS; part++) {
-            if (key[part] == best) key[part] = 0;
+        for (int part = PARTS - 1; part >= 0; part--) {
+            if (key[part] == best) expert = 32 * part + lane;
         }
-        if (cuda_lane() == 0) cuda_int_row(a.expert, i)[s] = (int32_t)(0xffffffffu - (unsigned)best);
+        expert = __reduce_min_sync(CUDA_EVERY, expert); // of equals the lowest
+#pragma unroll
+        for (int part = 0; part < PARTS; part++) {
+            if (expert == 32 * part + lane) key[part] = 0;
+        }
+        if (lane == 0) chosen[s] = (int32_t)expert;
     }
+}
+
+static enum mt_status run_plain(struct mt_device *device, const struct mt_topk_args *a)
+{
+    auto kernel = plain_kernel<LANE_EXPERTS>;
+    if (a->probs.dim[1] <= 128) kernel = plain_kernel<4>;
+    if (a->probs.dim[1] <= 64) kernel = plain_kernel<2>;
+    return cuda_launch(device, "topk", kernel, dim3(cuda_warp_blocks(a->probs.dim[0])), CUDA_THREADS, 0, *a);
 }
 
 static bool is_plain(const struct mt_topk_args *a)
@@ -155,9 +167,7 @@ enum mt_status mt_cuda_topk(struct mt_device *device, const void *args)
 {
     const struct mt_topk_args *a = static_cast<const struct mt_topk_args *>(args);
     if (mt_tensor_count(&a->expert) == 0) return MT_OK;
-    if (is_plain(a))
-        return cuda_launch(device, "topk", plain_kernel, dim3(cuda_warp_blocks(a->probs.dim[0])),
-                           CUDA_THREADS, 0, *a);
+    if (is_plain(a)) return run_plain(device, a);
     size_t shared = (size_t)a->groups * CUDA_WARPS * sizeof(double);
     topk_kernel<<<cuda_warp_blocks(a->probs.dim[0]), CUDA_THREADS, shared, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "topk");
