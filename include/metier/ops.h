@@ -702,7 +702,8 @@ struct mt_logit_summary_args {
     X(joint_mass_backward)                                                                                   \
     X(slot_drop)                                                                                             \
     X(balance_quantile)                                                                                      \
-    X(unchosen_backward)
+    X(unchosen_backward)                                                                                     \
+    X(given_experts)
 
 enum mt_op {
 #define MT_OP_ENUM(name) MT_OP_##name,

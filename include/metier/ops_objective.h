@@ -278,6 +278,18 @@ struct mt_slot_drop_args {
 };
 
 /*
+ * Choices that come with the data (R3). Where given[i,0] >= 0, expert[i,:] = given[i,:]; other tokens keep
+ * theirs. agreed[i,0] is how many of given[i,:] stood in expert[i,:] before, agreed[i,1] = k; both are 0 for
+ * other tokens.
+ */
+struct mt_given_experts_args {
+    struct mt_tensor given;  // i32 [N,k]: experts of a token, each once, or -1 in all slots
+    struct mt_tensor expert; // i32 [N,k], overwritten
+    struct mt_tensor agreed; // f32 [N,2], optional
+    int experts;             // n
+};
+
+/*
  * Where experts would be chosen equally often (quantile balancing). A token's threshold is the (k+1)-th
  * largest of its probs + bias, the first that is not chosen; margin[j,i] = probs[i,j] - threshold[i], 0 for
  * masked tokens. With M tokens not masked, q = min(M·k / n rounded down, M - 1):

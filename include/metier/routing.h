@@ -40,6 +40,7 @@ struct mt_router_policy {
     const struct mt_objective_config *method; // whose rules act (metier/selection.h); borrowed; NULL: none
     uint64_t seed;
     uint64_t stream; // a different one for every layer and step
+    bool given;      // records come with choices (mt_routing.given)
 };
 
 struct mt_routing {
@@ -57,7 +58,7 @@ struct mt_routing {
     struct mt_tensor bias;   // f32 [n], optional, given: selects, never weighs
     struct mt_tensor probs;  // f32 [N,n]: softmax or sigmoid of the logits (SparseMixer: softmax)
     struct mt_tensor greedy; // i32 [N,k]: the k largest probs, what L_aux counts; may be `chosen` itself
-    struct mt_tensor chosen; // i32 [N,k]: the router's choice, in falling order
+    struct mt_tensor chosen; // i32 [N,k]: the router's choice, in falling order; or as given
     struct mt_tensor expert; // i32 [N,k]: the choice less what was dropped (-1); may be `chosen` itself
     struct mt_tensor weight; // f32 [N,k]: of the choice, before dropping
 
@@ -74,6 +75,11 @@ struct mt_routing {
     // f32 [n,n], optional: row j has |W_j r_i|², W_j expert j's gate projection, r_i row i of the router with
     // noise
     struct mt_tensor proxy_squares;
+
+    // i32 [N,k], optional, given: experts of a token, each once, that take the place of the router's choice;
+    // -1 in all slots of a token: the router chooses. Weights are of the scores as they are (R3)
+    struct mt_tensor given;
+    struct mt_tensor agreed; // f32 [N,2], optional: given slots that the router chose itself, given slots
 };
 
 /* The gradient of a record. All of it is added to. */
@@ -89,7 +95,8 @@ struct mt_routing_gradient {
     struct mt_tensor proxy_coupling; // f32 [n,n]
 };
 
-/* True when greedy, chosen and expert can be one tensor: no bias, groups, SparseMixer or dropping. */
+/* True when greedy, chosen and expert can be one tensor: no bias, groups, SparseMixer, dropping or
+ * given choices. */
 bool mt_routing_is_plain(const struct mt_router_config *router, const struct mt_router_policy *policy,
                          bool has_bias);
 

@@ -279,7 +279,8 @@ static enum mt_status make_memory(struct mt_model *model)
                                    .prompt_tokens = model->options.tokens - others,
                                    .prompt_keys = mt_model_prompt_keys(&model->options),
                                    .mask = true,
-                                   .ortho_mask = true};
+                                   .ortho_mask = true,
+                                   .given = model->options.choices};
     bool grams = model->transformer.pass.grams;
     model->transformer.pass.grams = mt_model_keeps_records(model); // room for them whoever observes
     mt_model_lay_out(model, &shape, &regions);
@@ -302,7 +303,10 @@ static enum mt_status make_host_rows(struct mt_model *model)
         mt_allocate_array(model->ctx, (size_t)model->host_row * HOST_ROWS, sizeof(int32_t), &host);
     model->host = host;
     if (status != MT_OK) return status;
-    return mt_staging_create(model->ctx, INDEX_TENSORS, (size_t)model->host_row, &model->staging);
+    int choices =
+        model->options.choices ? mt_model_moe_layers(&model->desc, NULL) * model->desc.router.slots : 0;
+    return mt_staging_create(model->ctx, INDEX_TENSORS + (size_t)choices, (size_t)model->host_row,
+                             &model->staging);
 }
 
 enum mt_status mt_model_set_objective(struct mt_model *model, const struct mt_objective_config *objective)

@@ -28,6 +28,7 @@ struct mt_model_options {
     bool without_biases; // leave the file of biases beside the weights alone (router_bias.h)
     bool cache;          // remember keys and values: slots of `positions` tokens each; no backward
     int64_t cache_slots; // of it; 0: one per sequence. Sequences of a batch may lie in the same one
+    bool choices;        // batches may bring choices of experts
     int64_t logit_rows;  // with a cache, that mt_model_logits_of is asked for at the most; 0: T
 };
 
@@ -56,6 +57,9 @@ struct mt_batch {
     // here, and nothing is remembered.
     // Sequences with MT_PROMPT_TOKENS or more (pass.h) are the last of the batch.
     const struct mt_cached_sequence *cached; // [B]
+    // Experts of every token, each once, instead of the routers' choice; -1 in all slots of a token: the
+    // router chooses. NULL: routers choose. Needs options.choices.
+    const int32_t *chosen; // [MoE layers,T,k]
 };
 
 struct mt_model; // opaque

@@ -23,6 +23,9 @@ static enum mt_status check_batch(const struct mt_model *model, const struct mt_
                        " in %" PRId64,
                        batch->tokens, batch->sequences, model->options.tokens, model->options.sequences);
     }
+    if (batch->chosen != NULL && !model->options.choices)
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "a batch with choices of experts, but the model has no room for them");
     const int32_t *offsets = batch->offsets;
     if (offsets[0] != 0 || offsets[batch->sequences] != batch->tokens)
         return mt_fail(ctx, MT_ERR_USAGE, "the sequences of the batch do not cover its tokens");
@@ -200,6 +203,7 @@ static enum mt_status send_indices(struct mt_model *model, const struct mt_batch
         {&pass->prompt_key_offsets, host_row(model, HOST_PROMPT_KEY_OFFSETS)},
         {&pass->prompt_key_places, host_row(model, HOST_PROMPT_KEY_PLACES)},
         {&pass->prompt_turns, host_row(model, HOST_ZEROS)},
+        {&pass->given, batch->chosen},
     };
     for (int i = 0; i < INDEX_TENSORS; i++)
         mt_staging_put(&model->staging, &model->index, sent[i].target, sent[i].values);
@@ -223,6 +227,7 @@ static enum mt_status ready(struct mt_model *model, const struct mt_batch *batch
         .sequences = batch->sequences,
         .mask = batch->mask != NULL,
         .ortho_mask = model->objective != NULL && model->method.exclude_first,
+        .given = batch->chosen != NULL,
     };
     count_prompts(batch, &shape);
     // A planning run stands for every batch: its prompts may see as much as there is room for.

@@ -57,7 +57,7 @@ enum {
     HOST_ROWS
 };
 
-#define INDEX_TENSORS 14 // of a batch
+#define INDEX_TENSORS 15 // of a batch
 
 /* Lays the regions out for batches of a shape, in the memory there is, or counts what they need. */
 void mt_model_lay_out(struct mt_model *model, const struct mt_batch_shape *shape, struct mt_regions *regions);

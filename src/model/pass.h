@@ -61,6 +61,7 @@ struct mt_pass {
     struct mt_tensor segment;      // i32 [T]: the token's sequence
     struct mt_tensor mask;         // i32 [T], absent: all count
     struct mt_tensor ortho_mask;   // i32 [T], absent: as mask
+    struct mt_tensor given;        // i32 [MoE layers,T,k], absent: routers choose
     struct mt_tensor cosine, sine; // f32 [P, rope_width/2]
 
     // Where a cache is: keys and values of earlier passes. Absent where there is none.

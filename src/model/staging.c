@@ -31,7 +31,7 @@ void mt_staging_put(struct mt_staging *staging, const struct mt_buffer *region,
 {
     if (!mt_tensor_present(target)) return;
     size_t at = (size_t)((const char *)target->data - (const char *)region->data);
-    size_t bytes = (size_t)target->dim[0] * sizeof *values;
+    size_t bytes = (size_t)mt_tensor_count(target) * sizeof *values;
     assert(at + bytes <= staging->bytes);
     memcpy(staging->memory + at, values, bytes);
     if (at + bytes > staging->end) staging->end = at + bytes;

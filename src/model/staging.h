@@ -18,7 +18,8 @@ enum mt_status mt_staging_create(struct mt_context *ctx, size_t tensors, size_t 
                                  struct mt_staging *staging);
 void mt_staging_free(struct mt_staging *staging); // zeroed is allowed
 
-/* Values of an i32 [n] that lies in the region, near its start; nothing for one that is absent. */
+/* Values of an i32 tensor that lies in the region, near its start, without gaps; nothing for one that is
+ * absent. */
 void mt_staging_put(struct mt_staging *staging, const struct mt_buffer *region,
                     const struct mt_tensor *target, const int32_t *values);
 

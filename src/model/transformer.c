@@ -71,6 +71,11 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
     struct mt_tensor ortho_mask = mt_plan_1d(&regions->index, MT_I32, tokens);
     pass->mask = shape->mask ? mask : (struct mt_tensor){0};
     pass->ortho_mask = shape->ortho_mask ? ortho_mask : (struct mt_tensor){0};
+    pass->given = (struct mt_tensor){0};
+    if (shape->given) {
+        int64_t layers = mt_model_moe_layers(pass->desc, NULL);
+        pass->given = mt_plan_3d(&regions->index, MT_I32, layers, tokens, pass->desc->router.slots);
+    }
     if (pass->cache != NULL) {
         pass->key_offsets = mt_plan_1d(&regions->index, MT_I32, shape->sequences + 1);
         pass->key_starts = mt_plan_1d(&regions->index, MT_I32, shape->sequences);

@@ -24,6 +24,7 @@ struct mt_batch_shape {
     int64_t prompt_sequences, prompt_tokens, prompt_keys; // of them (pass.h)
     bool mask;                                            // it has padding
     bool ortho_mask;                                      // the objective leaves first tokens out
+    bool given;                                           // it brings choices of experts
 };
 
 /* True when every layer's input outlives the pass. */

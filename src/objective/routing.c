@@ -1,7 +1,7 @@
 /*
  * From logits to a routing record and back:
  *
- *     logits -> probs -> chosen (and greedy) -> weight -> expert (less what was dropped)
+ *     logits -> probs -> chosen (and greedy), or as given -> weight -> expert (less what was dropped)
  *     dweight, dprobs -> dlogits
  */
 #include "metier/selection.h"
@@ -14,7 +14,7 @@ bool mt_routing_is_plain(const struct mt_router_config *router, const struct mt_
 {
     bool drops = policy->training && policy->method != NULL && mt_selection_drops(policy->method);
     return router->kind != MT_ROUTER_SPARSEMIXER && router->group_rule == MT_GROUP_NONE && !has_bias &&
-           !drops;
+           !drops && !policy->given;
 }
 
 static float weight_scale(const struct mt_router_config *router)
@@ -116,6 +116,12 @@ static enum mt_status choose(struct mt_device *device, const struct mt_router_co
                                                 .groups = router->groups,
                                                 .groups_kept = router->groups_kept,
                                             });
+    if (status == MT_OK && mt_tensor_present(&record->given)) {
+        status = mt_given_experts(device, &(struct mt_given_experts_args){.given = record->given,
+                                                                          .expert = record->chosen,
+                                                                          .agreed = record->agreed,
+                                                                          .experts = record->experts});
+    }
     if (status != MT_OK) return status;
     return mt_topk_weights_forward(device, &(struct mt_topk_weights_forward_args){
                                                .probs = record->probs,
@@ -135,13 +141,16 @@ enum mt_status mt_routing_forward(struct mt_device *device, const struct mt_rout
     if (has_bias && router->kind == MT_ROUTER_SPARSEMIXER) {
         return mt_fail(ctx, MT_ERR_USAGE, "routing: SparseMixer has no selection bias");
     }
+    bool given = mt_tensor_present(&record->given);
+    if (given && router->kind == MT_ROUTER_SPARSEMIXER)
+        return mt_fail(ctx, MT_ERR_USAGE, "routing: SparseMixer's weights are those of its own choice");
     bool greedy_apart = mt_tensor_present(&record->greedy) && record->greedy.data != record->chosen.data;
     bool expert_apart = record->expert.data != record->chosen.data;
     bool alias_is_wrong = (mt_tensor_present(&record->greedy) && !greedy_apart) || !expert_apart;
-    if (alias_is_wrong && record->tokens > 0 && !mt_routing_is_plain(router, policy, has_bias)) {
+    if (alias_is_wrong && record->tokens > 0 && (given || !mt_routing_is_plain(router, policy, has_bias))) {
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "routing: greedy, chosen and expert share memory, but the router or the method makes "
-                       "them differ");
+                       "routing: greedy, chosen and expert share memory, but the router, the method or given "
+                       "choices make them differ");
     }
     enum mt_status status = mt_router_score_forward(device, &(struct mt_router_score_forward_args){
                                                                 .logits = record->logits,

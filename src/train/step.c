@@ -61,9 +61,9 @@ static enum mt_status train_forward(struct mt_trainer *trainer, const struct mt_
     return status;
 }
 
-/* The micro-batch of this rank, with all that decides its random numbers. */
-static struct mt_round take_round(struct mt_trainer *trainer, const struct mt_step *step, size_t index,
-                                  double progress, struct mt_batch *batch)
+/* The micro-batch of this rank, with all that decides its random numbers, and its choices. */
+static enum mt_status take_round(struct mt_trainer *trainer, const struct mt_step *step, size_t index,
+                                 double progress, struct mt_round *round, struct mt_batch *batch)
 {
     const struct mt_step_record *record = &trainer->record;
     size_t micro_batch = index * (size_t)mt_comm_size(trainer->comm) + (size_t)mt_comm_rank(trainer->comm);
@@ -73,9 +73,10 @@ static struct mt_round take_round(struct mt_trainer *trainer, const struct mt_st
                                .progress = progress,
                                .step_labels = step->answer_tokens,
                                .step_tokens = step->tokens};
-    struct mt_round round = mt_trainer_round(trainer, trainer->corpus.training, step, index, batch);
-    if (trainer->settings->statistics == MT_STATISTICS_GLOBAL) batch->shared_tokens = round.tokens;
-    return round;
+    *round = mt_trainer_round(trainer, trainer->corpus.training, step, index, batch);
+    if (trainer->settings->statistics == MT_STATISTICS_GLOBAL) batch->shared_tokens = round->tokens;
+    if (trainer->choices.ctx == NULL || round->idle) return MT_OK;
+    return mt_trainer_fail_alone(trainer, mt_choices_take(&trainer->choices, batch));
 }
 
 /*
@@ -93,9 +94,10 @@ static enum mt_status count_step(struct mt_trainer *trainer, const struct mt_ste
     for (size_t i = 0; !known && i < mt_trainer_rounds(trainer, step) && status == MT_OK; i++) {
         struct mt_batch batch;
         struct mt_model_loss loss = {0};
-        struct mt_round round = take_round(trainer, step, i, progress, &batch);
+        struct mt_round round;
+        status = take_round(trainer, step, i, progress, &round, &batch);
         batch.labels = NULL; // the head has no part in it
-        if (mt_trainer_takes_part(trainer, &round))
+        if (status == MT_OK && mt_trainer_takes_part(trainer, &round))
             status = mt_trainer_fail_alone(trainer, mt_model_forward(trainer->model, &batch, &loss));
     }
     mt_objective_count_end(objective);
@@ -111,8 +113,9 @@ static enum mt_status train_round(struct mt_trainer *trainer, const struct mt_st
 {
     const struct mt_step_record *record = &trainer->record;
     struct mt_batch batch;
-    struct mt_round round = take_round(trainer, step, index, progress, &batch);
-    enum mt_status status = train_forward(trainer, step, &round, &batch);
+    struct mt_round round;
+    enum mt_status status = take_round(trainer, step, index, progress, &round, &batch);
+    if (status == MT_OK) status = train_forward(trainer, step, &round, &batch);
     if (status != MT_OK) return status;
     mt_trainer_share_state(trainer, &round);
     if (!mt_trainer_takes_part(trainer, &round)) return MT_OK;

@@ -166,6 +166,26 @@ static enum mt_status check_data(struct mt_trainer *trainer)
     return MT_OK;
 }
 
+/* The experts that tokens are to get. */
+static enum mt_status open_choices(struct mt_trainer *trainer)
+{
+    const struct mt_train_settings *settings = trainer->settings;
+    const struct mt_choice_shape shape = {.layers = mt_model_moe_layers(&trainer->desc, NULL),
+                                          .slots = trainer->desc.router.slots,
+                                          .experts = trainer->desc.experts};
+    if (settings->choices == NULL) return MT_OK;
+    if (shape.layers == 0)
+        return mt_fail(trainer->ctx, MT_ERR_USAGE, "data.choices: the model has no experts to choose");
+    if (trainer->desc.router.kind == MT_ROUTER_SPARSEMIXER) {
+        return mt_fail(trainer->ctx, MT_ERR_UNSUPPORTED,
+                       "data.choices: the model routes by SparseMixer, whose weights are those of its own "
+                       "choice alone");
+    }
+    enum mt_status status =
+        mt_choices_open(trainer->ctx, settings->choices, &shape, settings->tokens, &trainer->choices);
+    return status == MT_OK ? MT_OK : mt_fail_within(trainer->ctx, status, "data.choices");
+}
+
 static enum mt_status open_data(struct mt_trainer *trainer)
 {
     const struct mt_train_settings *settings = trainer->settings;
@@ -177,6 +197,7 @@ static enum mt_status open_data(struct mt_trainer *trainer)
     bool survey = trainer->options.plan_only || (evaluates && settings->evaluate_every == 0);
     status = mt_corpus_length(&trainer->corpus, settings, survey, &trainer->length);
     if (status == MT_OK) status = check_data(trainer);
+    if (status == MT_OK) status = open_choices(trainer);
     if (status != MT_OK || !evaluates) return status;
     trainer->evaluate_every =
         settings->evaluate_every > 0 ? (uint64_t)settings->evaluate_every : trainer->length.epoch_steps;
@@ -245,6 +266,7 @@ enum mt_status mt_trainer_model_options(struct mt_trainer *trainer, const struct
         .expert_ranks = trainer->expert_comm,
         .expert_room = settings->expert_room,
         .activations = activations_of(trainer),
+        .choices = settings->choices != NULL,
     };
     return mt_trainer_find_transfer(trainer, &options->expert_direct);
 }
@@ -352,6 +374,20 @@ static enum mt_status warn_of_layout(struct mt_trainer *trainer)
     return status;
 }
 
+/* How much the file of choices holds. */
+static enum mt_status tell_choices(struct mt_trainer *trainer)
+{
+    char text[512];
+    const struct mt_choices *choices = &trainer->choices;
+    if (choices->ctx == NULL) return MT_OK;
+    (void)snprintf(text, sizeof text,
+                   "%.300s has the experts of %zu sequences, %" PRId64
+                   " tokens, in %d MoE layers, %d of %d each",
+                   trainer->settings->choices, choices->index.count, choices->tokens, choices->shape.layers,
+                   choices->shape.slots, choices->shape.experts);
+    return mt_run_log_event(trainer->run_log, trainer->numbers.step, "choices", text);
+}
+
 /* What nobody may have meant. */
 static enum mt_status warn(struct mt_trainer *trainer)
 {
@@ -380,6 +416,7 @@ static enum mt_status open_rest(struct mt_trainer *trainer, const struct mt_stat
     if (reader != NULL) status = go_on(trainer, reader);
     if (status == MT_OK) status = write_config(trainer);
     if (status == MT_OK) status = open_log(trainer);
+    if (status == MT_OK) status = tell_choices(trainer);
     return status == MT_OK ? warn(trainer) : status;
 }
 
@@ -436,6 +473,7 @@ void mt_trainer_close(struct mt_trainer *trainer)
     mt_model_close(trainer->model);
     mt_device_destroy(trainer->device);
     mt_adapter_close(&trainer->adapter);
+    mt_choices_close(&trainer->choices);
     mt_corpus_close(&trainer->corpus);
     mt_hf_config_free(&trainer->config);
     mt_fingerprint_release(&trainer->inputs);

@@ -5,6 +5,7 @@
 #include "base/interrupt.h"
 #include "formats/fingerprint.h"
 #include "ops/limit.h"
+#include "train/data/choices.h"
 #include "train/fit.h"
 #include "train/gradient_sum.h"
 #include "train/log/runlog.h"
@@ -35,6 +36,7 @@ struct mt_trainer {
     struct mt_hf_config config;
     struct mt_model_desc desc;
     struct mt_corpus corpus;
+    struct mt_choices choices; // zeroed: routers choose
     struct mt_run_length length;
     uint64_t evaluate_every; // steps; 0: never
     struct mt_adapter adapter;

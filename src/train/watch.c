@@ -25,6 +25,7 @@ struct numbers {
     size_t full_sum;    // [n]
     size_t full_square; // [n]
     size_t row_squares; // [1]
+    size_t agreed;      // [2] given slots that the router chose itself, given slots
     size_t rows;        // [1] unmasked tokens
     size_t sent;        // [1] rows that went to another rank; made on the host
     size_t measured;    // [mt_selection_measures]: of the objective's reports
@@ -77,10 +78,11 @@ static struct numbers place_numbers(int experts, size_t measured)
                             .full_sum = 3 * n,
                             .full_square = 4 * n,
                             .row_squares = 5 * n,
-                            .rows = 5 * n + 1,
-                            .sent = 5 * n + 2,
-                            .measured = 5 * n + 3,
-                            .stride = 5 * n + 3 + measured};
+                            .agreed = 5 * n + 1,
+                            .rows = 5 * n + 3,
+                            .sent = 5 * n + 4,
+                            .measured = 5 * n + 5,
+                            .stride = 5 * n + 5 + measured};
 }
 
 static enum mt_status check_options(struct mt_context *ctx, const struct mt_watch_options *options)
@@ -129,7 +131,7 @@ static enum mt_status plan_scratch(struct mt_watch *watch)
 {
     size_t n = (size_t)watch->experts;
     size_t tokens = (size_t)watch->tokens;
-    size_t bytes = tokens * n * sizeof(float);
+    size_t bytes = tokens * (n < 2 ? 2 : n) * sizeof(float);
     void *zeros = NULL;
     // Checks read index tensors on the host, even while planning: zeros are legal in all of them.
     enum mt_status status = mt_allocate_array(watch->ctx, 1, bytes, &zeros);
@@ -142,6 +144,7 @@ static enum mt_status plan_scratch(struct mt_watch *watch)
         .probs = mt_tensor_2d(zeros, MT_F32, watch->tokens, watch->experts),
         .expert = mt_tensor_2d(zeros, MT_I32, watch->tokens, watch->slots),
         .weight = mt_tensor_2d(zeros, MT_F32, watch->tokens, watch->slots),
+        .agreed = mt_tensor_2d(zeros, MT_F32, watch->tokens, 2),
     };
     mt_device_set_planning(watch->device, true);
     status = run_ops(watch, 0, &record, true, true);
@@ -278,6 +281,12 @@ static enum mt_status run_ops(struct mt_watch *watch, size_t layer, const struct
                                .row_squares = mt_tensor_1d(numbers + at->row_squares, MT_F64, 1),
                            });
     }
+    if (status == MT_OK && variances && mt_tensor_present(&record->agreed)) {
+        status = mt_column_stats_forward(
+            watch->device, &(struct mt_column_stats_forward_args){.x = record->agreed,
+                                                                  .mask = record->mask,
+                                                                  .sum = row_of(numbers, at->agreed, 2)});
+    }
     if (status == MT_OK && layer == 0 && mt_tensor_present(&record->mask)) {
         status =
             mt_column_stats_forward(watch->device, &(struct mt_column_stats_forward_args){
@@ -309,7 +318,7 @@ static enum mt_status check_record(const struct mt_watch *watch, size_t layer,
 }
 
 /* What the device found of a layer joins the step. Loads of an objective are added in its stead. */
-static void add_numbers(struct mt_watch *watch, size_t layer, const double *load, bool variances)
+static void add_numbers(struct mt_watch *watch, size_t layer, const double *load, bool variances, bool given)
 {
     const double *fetched = watch->fetched + layer * watch->at.stride;
     double *step = watch->step + layer * watch->at.stride;
@@ -317,6 +326,7 @@ static void add_numbers(struct mt_watch *watch, size_t layer, const double *load
     for (int j = 0; j < watch->experts; j++) step[watch->at.load + (size_t)j] += load[j];
     if (!variances) return;
     for (size_t i = watch->at.topk_sum; i <= watch->at.row_squares; i++) step[i] += fetched[i];
+    for (size_t i = watch->at.agreed; given && i < watch->at.rows; i++) step[i] += fetched[i];
 }
 
 static void add_terms(struct mt_watch *watch, size_t layer, const struct mt_layer_report *report,
@@ -359,7 +369,8 @@ enum mt_status mt_watch_records(struct mt_watch *watch, const struct mt_routing 
     double share = look->share > 0.0 ? look->share : tokens;
     for (size_t l = 0; l < watch->layers; l++) {
         const struct mt_layer_report *report = loads ? NULL : mt_objective_layer(objective, (int)l);
-        add_numbers(watch, l, report != NULL ? report->load : NULL, look->variances);
+        bool given = mt_tensor_present(&records[l]->agreed);
+        add_numbers(watch, l, report != NULL ? report->load : NULL, look->variances, given);
         if (report == NULL) continue;
         add_terms(watch, l, report, share);
         double *step = watch->step + l * watch->at.stride;
@@ -479,6 +490,7 @@ static void fill_variances(const struct mt_watch *watch, size_t layer, struct mt
     record->variance_expert_topk = NAN;
     record->variance_expert_full = NAN;
     record->variance_token = NAN;
+    record->agreement = NAN;
     // A part of the step would pass for the whole.
     if (watch->varied != watch->micro_batches || !(tokens > 0.0)) return;
     record->variance_expert_topk =
@@ -487,6 +499,7 @@ static void fill_variances(const struct mt_watch *watch, size_t layer, struct mt
         variance_over_tokens(step + at->full_sum, step + at->full_square, watch->experts, tokens);
     record->variance_token =
         variance_within_tokens(step + at->full_square, step[at->row_squares], watch->experts, tokens);
+    if (step[at->agreed + 1] > 0.0) record->agreement = step[at->agreed] / step[at->agreed + 1];
 }
 
 static void fill_terms(const struct mt_watch *watch, size_t layer, struct mt_layer_record *record)
@@ -528,6 +541,7 @@ void mt_watch_fill(struct mt_watch *watch, struct mt_step_record *record)
     record->max_violation = start;
     record->max_violation_running = start;
     record->load_entropy = start;
+    record->agreement = start;
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         bool known = watch->on[term] && watch->layers > 0 && watch->shares > 0.0;
         record->term[term] = known ? 0.0 : NAN;
@@ -539,6 +553,7 @@ void mt_watch_fill(struct mt_watch *watch, struct mt_step_record *record)
         record->max_violation += layer->max_violation / layers;
         record->max_violation_running += layer->max_violation_running / layers;
         record->load_entropy += layer->load_entropy / layers;
+        record->agreement += layer->agreement / layers;
         for (int term = 0; term < MT_TERM_COUNT; term++) {
             record->term[term] += layer->loss[term] / layers;
             record->weighted[term] += watch->terms[l * MT_TERM_COUNT + (size_t)term].weighted / watch->shares;

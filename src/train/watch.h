@@ -63,8 +63,8 @@ enum mt_status mt_watch_share(struct mt_watch *watch, const struct mt_objective_
 void mt_watch_end(struct mt_watch *watch);
 
 /*
- * term, weighted, max_violation, max_violation_running, load_entropy, layers, layer_count and experts. What
- * it points to is the watch's own, until the next mt_watch_begin.
+ * term, weighted, max_violation, max_violation_running, load_entropy, agreement, layers, layer_count and
+ * experts. What it points to is the watch's own, until the next mt_watch_begin.
  */
 void mt_watch_fill(struct mt_watch *watch, struct mt_step_record *record);
 

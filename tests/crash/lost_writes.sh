@@ -194,7 +194,7 @@ try_eval() {
     goes_on eval evaluate same_eval
 }
 
-# ---------------------------------------------------------------- merge, adapter, init; synth, recipe, tokenize, forward
+# ---------------------------------------------------------------- merge, adapter, init; synth, recipe, tokenize, choices, forward
 
 # Verbs that write one folder, which is not written again where it is, or one file.
 folders() {
@@ -204,6 +204,7 @@ folders() {
     "$metier" synth --domain math --count 200 --out "$1/new/problems.jsonl" || return 1
     "$metier" recipe gsm8k --data "$here/../share/samples" --out "$1/new/rows.jsonl" --overlap-out "$1/new/removed.jsonl" || return 1
     "$metier" tokenize "$1/words" --train "$place/data.jsonl" --vocabulary 262 --quiet || return 1
+    "$metier" train "$place/run.yaml" --record-choices "$1/choices.safetensors" --quiet || return 1
     "$metier" forward "$place/model" --ids 5,17,3 --out "$1/logits.safetensors"
 }
 

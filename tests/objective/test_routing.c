@@ -123,6 +123,7 @@ static void what_is_plain(void **state)
     assert_false(mt_routing_is_plain(&mixer, &none, false));
     assert_false(mt_routing_is_plain(&softmax, &drops, false));
     assert_false(mt_routing_is_plain(&softmax, &limits, false));
+    assert_false(mt_routing_is_plain(&softmax, &(struct mt_router_policy){.given = true}, false));
 }
 
 static void shared_memory_where_choices_differ(void **state)
@@ -425,6 +426,62 @@ static void rules_of_methods(void **state)
     assert_memory_equal(bias, ((const float[]){-0.25f, 0.25f}), sizeof bias);
 }
 
+/* Given experts take the place of the choice: weights are of the scores as they are; -1: the router's own. */
+static void choices_are_given(void **state)
+{
+    (void)state;
+    struct routed r;
+    int32_t own[TOKENS * SLOTS];
+    int32_t given[TOKENS * SLOTS];
+    float agreed[TOKENS * 2];
+    const struct mt_router_config router = {.slots = SLOTS, .normalise = true};
+    const char *const devices[] = {"ref", "cpu"};
+    for (int d = 0; d < 2; d++) {
+        open_routed(&r, devices[d], SLOTS);
+        route(&r, &router, &(struct mt_router_policy){0});
+        memcpy(own, r.chosen, sizeof own);
+        for (int i = 0; i < TOKENS * SLOTS; i++) {
+            int slot = i % SLOTS;
+            given[i] = i / SLOTS % 4 == 0 ? -1 : (own[i - slot] + 2 * slot) % EXPERTS;
+        }
+        r.record.given = mt_tensor_2d(given, MT_I32, TOKENS, SLOTS);
+        r.record.agreed = mt_tensor_2d(agreed, MT_F32, TOKENS, 2);
+        route(&r, &router, &(struct mt_router_policy){.given = true});
+        assert_memory_equal(r.greedy, own, sizeof own);
+        assert_memory_equal(r.expert, r.chosen, sizeof own);
+        for (int i = 0; i < TOKENS; i++) {
+            const int32_t *expected = i % 4 == 0 ? own + i * SLOTS : given + i * SLOTS;
+            double sum = 0.0;
+            float same = 0.0f;
+            assert_memory_equal(r.chosen + i * SLOTS, expected, SLOTS * sizeof *expected);
+            for (int s = 0; s < SLOTS; s++) {
+                sum += exp((double)r.logits[i * EXPERTS + expected[s]]);
+                for (int m = 0; m < SLOTS; m++) same += expected[s] == own[i * SLOTS + m] ? 1.0f : 0.0f;
+            }
+            for (int s = 0; s < SLOTS; s++) {
+                double weight = exp((double)r.logits[i * EXPERTS + expected[s]]) / sum; // as R3 writes it
+                assert_true(fabs((double)r.weight[i * SLOTS + s] - weight) < 1e-6);
+            }
+            assert_true(agreed[2 * i] == (i % 4 == 0 ? 0.0f : same));
+            assert_true(agreed[2 * i + 1] == (i % 4 == 0 ? 0.0f : (float)SLOTS));
+        }
+        r.record.expert = r.record.chosen;
+        refused(&r.ctx, mt_routing_forward(r.device, &router, &(struct mt_router_policy){0}, &r.record),
+                "share memory");
+        given[SLOTS] = EXPERTS;
+        r.record.expert = mt_tensor_2d(r.expert, MT_I32, TOKENS, SLOTS);
+        refused(&r.ctx, mt_routing_forward(r.device, &router, &(struct mt_router_policy){0}, &r.record),
+                "given holds 8");
+        close_routed(&r);
+    }
+    const struct mt_router_config mixer = {.kind = MT_ROUTER_SPARSEMIXER, .slots = 2};
+    open_routed(&r, "ref", 2);
+    r.record.given = mt_tensor_2d(given, MT_I32, TOKENS, 2);
+    refused(&r.ctx, mt_routing_forward(r.device, &mixer, &(struct mt_router_policy){0}, &r.record),
+            "SparseMixer's weights");
+    close_routed(&r);
+}
+
 /* Loss-free balancing does what it is for: loads even out. */
 static void bias_balances(void **state)
 {
@@ -466,6 +523,7 @@ int main(void)
         cmocka_unit_test(quantile_by_hand),
         cmocka_unit_test(quantile_balances),
         cmocka_unit_test(rules_of_methods),
+        cmocka_unit_test(choices_are_given),
         cmocka_unit_test(bias_balances),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

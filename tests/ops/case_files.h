@@ -39,6 +39,7 @@
     X(slot_drop)       \
     X(balance_quantile) \
     X(unchosen)        \
+    X(given_experts)   \
     X(router_orth)     \
     X(ortho)           \
     X(stat_values)     \

@@ -20,7 +20,7 @@ from tensorboard.compat.proto import event_pb2
 TAGS = {"loss": "loss/total", "task": "loss/task", "learning_rate": "run/learning_rate", "epoch": "run/epoch",
         "gradient_norm": "gradient/norm", "max_violation": "router/max_violation",
         "max_violation_running": "router/max_violation_running", "load_entropy": "router/load_entropy",
-        "seconds": "run/seconds", "tokens_per_second": "run/tokens_per_second", "tokens_total": "run/tokens_total"}
+        "agreement": "router/agreement", "seconds": "run/seconds", "tokens_per_second": "run/tokens_per_second", "tokens_total": "run/tokens_total"}
 
 
 def run(tool, folder, steps, done, metrics_bytes):

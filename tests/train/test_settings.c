@@ -86,6 +86,7 @@ static void defaults(void **state)
     assert_true(s->clip == 1.0 && s->warmup == 0.03 && s->final_rate == 0.0);
     assert_int_equal(s->schedule, MT_SCHEDULE_COSINE);
     assert_true(s->resume && s->tensorboard && !s->stop_at_bad_row);
+    assert_null(s->choices);
     assert_int_equal(s->checkpoint_every, 200);
     assert_string_equal(s->device, "auto");
     assert_int_equal(s->quantise_format, 0);
@@ -125,6 +126,7 @@ static const char everything[] =
     "  layout: packed\n"
     "  window: 64\n"
     "  bad_rows: stop\n"
+    "  choices: chosen.safetensors\n"
     "evaluation.sources: [held.jsonl]\n"
     "evaluation: {every: 10, examples: 100, patience: 3}\n"
     "batch: {examples: 0, tokens: 1024}\n"
@@ -170,6 +172,7 @@ static void every_key(void **state)
     assert_int_equal(s->sources[2].text_rows, MT_TEXT_PIECES);
     assert_int_equal(s->batching, MT_LAYOUT_PACKED);
     assert_true(s->stop_at_bad_row && !s->resume && !s->tensorboard);
+    assert_string_equal(s->choices, "chosen.safetensors");
     assert_int_equal(s->held_out_count, 1);
     assert_int_equal(s->patience, 3);
     assert_true(s->steps == 100 && s->warmup == 20.0);
@@ -335,6 +338,10 @@ static void going_on(void **state)
          "on (where the files have only moved, with a link at the old place), or begin another run in "
          "another "
          "folder (out)"},
+        {"data.choices=c.safetensors",
+         "data.choices was null when this run began and is c.safetensors now: "
+         "set it back to go on (where the files have only moved, with a link at "
+         "the old place), or begin another run in another folder (out)"},
         {"targets=router", "targets was [model.layers.*] when this run began and is [router] now: set it "
                            "back to go on, or begin another run in another folder (out)"},
         {"quantize.format=fp8", "quantize.format was none when this run began and is fp8 now: set it back to "

@@ -230,6 +230,7 @@ static void compare(struct bench *b, const struct micro_batch *micro, size_t cou
     near(record.max_violation, mean[0]);
     near(record.max_violation_running, mean[1]);
     near(record.load_entropy, mean[2]);
+    assert_true(isnan(record.agreement) && isnan(record.layers[0].agreement)); // no choices were given
 }
 
 static void add_running(const struct micro_batch *micro, size_t count, double running[LAYERS][EXPERTS])
@@ -302,6 +303,36 @@ static void nothing_to_count(void **state)
     step(&b, micro, 2, true);
     add_running(&micro[1], 1, running);
     compare(&b, &micro[1], 1, running);
+    tear_down(&b);
+}
+
+/* Given slots that agree, over given slots: of all micro-batches, masked tokens and idle passes left out. */
+static void agreement_of_given_choices(void **state)
+{
+    (void)state;
+    static struct micro_batch micro[3];
+    static float agreed[2][LAYERS][MOST * 2];
+    struct bench b;
+    struct mt_step_record record = {.step = 1};
+    double sums[LAYERS][2] = {{0.0}};
+    set_up(&b, "cpu");
+    for (size_t m = 0; m < 3; m++) draw(&micro[m], sizes[m], m, DRAWN, m == 0);
+    for (size_t m = 0; m < 2; m++) { // the third brings none
+        for (int l = 0; l < LAYERS; l++) {
+            for (int64_t i = 0; i < micro[m].tokens; i++) {
+                agreed[m][l][2 * i] = (float)((i + l) % (SLOTS + 1));
+                agreed[m][l][2 * i + 1] = SLOTS;
+                if (micro[m].masked && micro[m].mask[i] == 0) continue;
+                sums[l][0] += (double)agreed[m][l][2 * i];
+                sums[l][1] += SLOTS;
+            }
+            micro[m].record[l].agreed = mt_tensor_2d(agreed[m][l], MT_F32, micro[m].tokens, 2);
+        }
+    }
+    step(&b, micro, 3, true);
+    mt_watch_fill(b.watch, &record);
+    for (int l = 0; l < LAYERS; l++) near(record.layers[l].agreement, sums[l][0] / sums[l][1]);
+    near(record.agreement, (sums[0][0] / sums[0][1] + sums[1][0] / sums[1][1]) / LAYERS);
     tear_down(&b);
 }
 
@@ -590,6 +621,7 @@ int main(void)
         cmocka_unit_test(unequal_micro_batches),
         cmocka_unit_test(one_expert_takes_everything),
         cmocka_unit_test(nothing_to_count),
+        cmocka_unit_test(agreement_of_given_choices),
         cmocka_unit_test(running_loads_survive),
         cmocka_unit_test(refuses_other_records),
         cmocka_unit_test(terms_by_tokens_and_by_shares),

@@ -12,6 +12,7 @@
 #include "cli/shared/device.h"
 #include "model/adapters/adapter.h"
 #include "model/params/stream.h"
+#include "train/data/choices.h"
 
 #define MAX_TARGETS 64
 
@@ -133,6 +134,18 @@ static enum mt_status save_adapter(struct mt_context *ctx, const struct forward_
     return mt_adapter_write(mt_model_params(model), mt_model_description(model), &options);
 }
 
+/* The experts of every token, from --choices. */
+static enum mt_status take_choices(struct mt_context *ctx, const struct forward_settings *settings,
+                                   const struct mt_model_desc *desc, struct mt_choices *choices,
+                                   struct mt_batch *batch)
+{
+    const struct mt_choice_shape shape = {
+        .layers = mt_model_moe_layers(desc, NULL), .slots = desc->router.slots, .experts = desc->experts};
+    if (settings->choices == NULL) return MT_OK;
+    enum mt_status status = mt_choices_open(ctx, settings->choices, &shape, batch->tokens, choices);
+    return status == MT_OK ? mt_choices_take(choices, batch) : status;
+}
+
 static enum mt_status run_model(struct mt_device *device, const struct forward_settings *settings,
                                 const struct forward_ids *ids, struct mt_model *model)
 {
@@ -149,8 +162,11 @@ static enum mt_status run_model(struct mt_device *device, const struct forward_s
     enum mt_status status = cli_forward_ids_check(ctx, ids, desc->vocabulary);
     if (status == MT_OK) status = draw_lora_b(device, settings, mt_model_params(model));
     if (status != MT_OK) return status;
+    struct mt_choices choices = {0};
+    status = take_choices(ctx, settings, desc, &choices, &batch);
     double start = mt_clock_seconds();
-    status = mt_model_forward(model, &batch, &results.loss);
+    if (status == MT_OK) status = mt_model_forward(model, &batch, &results.loss);
+    mt_choices_close(&choices);
     if (status == MT_OK && settings->grads) status = mt_model_backward(model);
     if (status == MT_OK) status = mt_device_synchronise(device);
     if (status != MT_OK) return status;
@@ -172,7 +188,8 @@ static enum mt_status make_options(struct mt_context *ctx, const struct forward_
                                          .sequences = (int64_t)ids->offsets.count - 1,
                                          .positions = ids->longest,
                                          .backward = settings->grads,
-                                         .keep_hidden = true};
+                                         .keep_hidden = true,
+                                         .choices = settings->choices != NULL};
     options->selection.seed = (uint64_t)settings->seed;
     enum mt_status status = read_recompute(ctx, settings->recompute, &options->recompute);
     if (status == MT_OK && settings->method != NULL) {
@@ -263,6 +280,8 @@ static enum mt_status parse(struct cli_call *call, struct forward_settings *sett
         {"--ids", CLI_TEXT, &settings->ids, "LIST", "one sequence of token ids: 1,2,3"},
         {"--ids-file", CLI_TEXT, &settings->ids_file, "FILE", "several sequences, one per line"},
         {"--out", CLI_TEXT, &settings->out, "FILE", "where to write, a safetensors file"},
+        {"--choices", CLI_TEXT, &settings->choices, "FILE",
+         "the experts every token gets, as recorded (docs/formats.md), instead of the routers' choice"},
         {"--grads", CLI_FLAG, &settings->grads, NULL, "also the loss of the next ids, and its gradients"},
         {"--method", CLI_TEXT, &settings->method, "NAME",
          "with --grads: the objective to add; then key=value ..."},

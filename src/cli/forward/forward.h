@@ -11,6 +11,7 @@ struct forward_settings {
     const char *ids;      // "1,2,3"
     const char *ids_file; // one sequence per line
     const char *out;      // NULL: only the summary
+    const char *choices;  // a file of choices (train/data/choices.h); NULL: routers choose
     const char *method;   // NULL: the task's loss alone
     const char **keys;    // "key=value", borrowed
     int key_count;

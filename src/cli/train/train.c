@@ -11,6 +11,7 @@
 #include "cli/shared/ranks.h"
 #include "cli/shared/share.h"
 #include "cli/shared/short_number.h"
+#include "train/choices_record.h"
 
 #define ARENA_BLOCK_BYTES 16384
 #define WORD_BYTES        64
@@ -20,6 +21,7 @@ struct arguments {
     int64_t threads; // -1: as the settings say
     const char *device;
     const char *timeline;
+    const char *record; // file of choices; NULL: none is written
     const char *config;
     const char **words; // owned: those of the command line, then ours
     size_t word_count, word_capacity;
@@ -132,6 +134,26 @@ struct training {
     struct mt_arena *arena;
 };
 
+/* Instead of training. */
+static enum mt_status record(struct mt_context *ctx, const struct arguments *arguments,
+                             const struct mt_trainer_options *options)
+{
+    struct mt_choices_recorded recorded;
+    if (mt_comm_size(options->comm) > 1)
+        return mt_fail(ctx, MT_ERR_USAGE, "--record-choices: one rank is enough, start it without others");
+    if (options->settings->choices != NULL)
+        return mt_fail(
+            ctx, MT_ERR_USAGE,
+            "--record-choices writes down what routers choose, but data.choices is set: leave it out");
+    enum mt_status status = mt_choices_record(ctx, options, arguments->record, &recorded);
+    if (status != MT_OK) return status;
+    printf("%s: %d of %d experts in %s for %" PRId64 " tokens of %s\n", arguments->record,
+           recorded.shape.slots, recorded.shape.experts,
+           mt_counted((uint64_t)recorded.shape.layers, "MoE layer", "MoE layers").text, recorded.tokens,
+           mt_counted(recorded.sequences, "sequence", "sequences").text);
+    return MT_OK;
+}
+
 /* What one rank does; only the first of them talks. */
 static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
 {
@@ -155,6 +177,7 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
     if (status == MT_OK)
         status = cli_find_templates(training->arena, settings.template_name, &options.templates);
     status = mt_comm_agree(comm, ctx, status);
+    if (status == MT_OK && arguments->record != NULL) return record(ctx, arguments, &options);
     if (status == MT_OK) status = mt_trainer_open(ctx, &options, &trainer);
     if (status == MT_OK && arguments->dry_run) {
         struct mt_run_outline outline;
@@ -181,9 +204,10 @@ static enum mt_status check(const struct arguments *arguments, const struct cli_
                        given->positional[0]);
     }
     const struct cli_void rules[] = {
-        {arguments->dry_run, "--timeline", "with --dry-run: nothing is trained"},
+        {arguments->dry_run, "--timeline --record-choices", "with --dry-run: nothing is computed"},
+        {arguments->record != NULL, "--timeline", "with --record-choices: nothing is trained"},
     };
-    return cli_refuse_void(given, rules, 1);
+    return cli_refuse_void(given, rules, 2);
 }
 
 static enum mt_status run_verb(struct cli_call *call)
@@ -198,13 +222,15 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--device", CLI_TEXT, &arguments.device, "NAME", "as the key device"},
         {"--timeline", CLI_TEXT, &arguments.timeline, "FILE",
          "what every rank did when, for chrome://tracing or ui.perfetto.dev"},
+        {"--record-choices", CLI_TEXT, &arguments.record, "FILE",
+         "write the experts chosen for all that would be trained on, for data.choices; train nothing"},
         {0},
     };
     struct mt_arena arena;
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
     const struct cli_void rules[] = {
-        {arguments.keys, "--dry-run --quiet --threads --device --timeline", "with --keys"}};
+        {arguments.keys, "--dry-run --quiet --threads --device --timeline --record-choices", "with --keys"}};
     status = cli_refuse_void(call, rules, 1);
     if (status == MT_OK && arguments.keys) return cli_train_print_keys(call->ctx);
     mt_arena_init(&arena, call->ctx, ARENA_BLOCK_BYTES);

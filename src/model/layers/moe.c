@@ -27,7 +27,8 @@ static bool needs(const struct mt_pass *pass, enum mt_term_needs what)
 
 /* The record's own tensors; rows and gram lie with what the experts leave behind. */
 static void plan_record(struct mt_routing *record, const struct mt_pass *pass,
-                        const struct mt_layer_params *params, const struct mt_moe_planners *planners)
+                        const struct mt_layer_params *params, int number,
+                        const struct mt_moe_planners *planners)
 {
     const struct mt_model_desc *desc = pass->desc;
     int64_t tokens = pass->tokens;
@@ -50,9 +51,14 @@ static void plan_record(struct mt_routing *record, const struct mt_pass *pass,
     // Memory is the same in training and evaluation: room for what training may need.
     struct mt_router_policy policy = {.training = true};
     if (pass->method != NULL) policy = mt_objective_policy(pass->method, true, 0);
+    policy.given = mt_tensor_present(&pass->given);
     if (!mt_routing_is_plain(&desc->router, &policy, mt_tensor_present(&params->correction))) {
         record->greedy = mt_plan_2d(planners->index, MT_I32, tokens, slots);
         record->expert = mt_plan_2d(planners->index, MT_I32, tokens, slots);
+    }
+    if (policy.given) {
+        record->given = mt_tensor_at(&pass->given, number);
+        record->agreed = mt_plan_2d(planners->routing, pass->exact, tokens, 2);
     }
     record->offsets = mt_plan_1d(planners->index, MT_I32, desc->experts + 1);
     record->row_of_slot = mt_plan_2d(planners->index, MT_I32, tokens, slots);
@@ -93,7 +99,7 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
 {
     const struct mt_model_desc *desc = pass->desc;
     *moe = (struct mt_moe){.layer = moe->layer, .number = moe->number, .experts.number = moe->number};
-    plan_record(&moe->record, pass, params, planners);
+    plan_record(&moe->record, pass, params, moe->number, planners);
     moe->record.rows =
         mt_plan_2d(planners->saved, pass->type, pass->tokens * desc->router.slots, desc->width);
     pass->placement->plan(&moe->experts, pass, params,

@@ -21,6 +21,7 @@ struct mt_layer_record {
     double variance_expert_topk; // of an expert's weight over tokens, 0 where it was not chosen: the paper
     double variance_expert_full; // of an expert's score over tokens, before top-k
     double variance_token;       // of the scores within a token, divisor n-1: the authors' code
+    double agreement;            // share of given slots that the router chose itself; NaN: none were given
     double rows_sent;            // to experts of other ranks, by all ranks; NaN: no experts are spread
     const double *load;          // [n] slots served at this step
     const double *measured;      // [mt_selection_measures] of this step
@@ -39,6 +40,7 @@ struct mt_step_record {
     double max_violation;                    // mean over layers
     double max_violation_running;            // mean over layers
     double load_entropy;                     // mean over layers
+    double agreement;                        // mean over layers; NaN: no choices were given
     int64_t tokens, answer_tokens, examples; // of this step
     uint64_t tokens_total;                   // of all steps so far
     double seconds;                          // since the run began; a resumed run goes on counting

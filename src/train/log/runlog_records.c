@@ -25,6 +25,7 @@ static const struct step_number {
     {"max_violation_running", "router/max_violation_running",
      offsetof(struct mt_step_record, max_violation_running)},
     {"load_entropy", "router/load_entropy", offsetof(struct mt_step_record, load_entropy)},
+    {"agreement", "router/agreement", offsetof(struct mt_step_record, agreement)},
     {"seconds", "run/seconds", offsetof(struct mt_step_record, seconds)},
     {"tokens_per_second", "run/tokens_per_second", offsetof(struct mt_step_record, tokens_per_second)},
 };
@@ -39,6 +40,7 @@ static const struct layer_number {
     {"variance_expert_topk", offsetof(struct mt_layer_record, variance_expert_topk)},
     {"variance_expert_full", offsetof(struct mt_layer_record, variance_expert_full)},
     {"variance_token", offsetof(struct mt_layer_record, variance_token)},
+    {"agreement", offsetof(struct mt_layer_record, agreement)},
     {"rows_sent", offsetof(struct mt_layer_record, rows_sent)},
 };
 

@@ -238,6 +238,9 @@ static const struct mt_key_row rows_from_template[] = {
      .meaning = "steps (buckets) or examples (packed) arranged together; 0: 16, 256", .most = 1048576.0},
     {"data.bad_rows", MT_KEY_SWITCH, AT(stop_at_bad_row), "skip|stop", "skip",
      .meaning = "a row that makes no sense is named and skipped, or ends the run"},
+    {"data.choices", MT_KEY_TEXT, AT(choices), "FILE", "none",
+     .meaning = "the experts every token gets, as they were recorded (R3): docs/formats.md",
+     .also = "routed_experts|routing_replay|router_replay"},
 
     {"evaluation.sources", MT_KEY_OWN, 0, "LIST", "none",
      .meaning = "files never trained on, as data.sources", .title = "Evaluation while training",

@@ -24,6 +24,7 @@ enum mt_status mt_train_inputs(struct mt_fingerprint *print, const struct mt_tra
     if (status == MT_OK) status = mt_input_files_tokenizer(print, tokenizer);
     if (status == MT_OK) status = add_template(print, templates, settings->template_name);
     if (status == MT_OK && settings->experts != NULL) status = mt_fingerprint_add(print, settings->experts);
+    if (status == MT_OK && settings->choices != NULL) status = mt_fingerprint_add(print, settings->choices);
     if (status == MT_OK && settings->adapter != NULL)
         status = mt_input_files_adapter(print, settings->adapter);
     if (status == MT_OK) status = mt_input_files_model(print, settings->model);
