@@ -41,7 +41,7 @@ __global__ static void __launch_bounds__(32 * BLOCK_WARPS, 3) kernel(struct mt_c
 #pragma unroll
         for (int i = 0; i < EIGHTS; i++) {
             int at = start + i * LANES + column;
-            x[i] = at < readable ? source[at] : make_uint4(0, 0, 0, 0);
+            x[i] = at < readable ? __ldcs(source + at) : make_uint4(0, 0, 0, 0);
         }
 #pragma unroll
         for (int i = 0; i < EIGHTS; i++) add_eight(x[i], sum);
