@@ -70,6 +70,17 @@ result $? "the same ranks gave other bytes"
 [ "$(grep -c '"kind":"step"' "$place/whole/metrics.jsonl")" -eq 7 ]
 result $? "more than one rank wrote the log"
 
+# The routers' own choices, given in a file: every rank finds its sequences, spread experts get their rows.
+"$metier" train "$config" --record-choices "$place/choices" --quiet >/dev/null
+for sharing in 1 3; do
+    expect 0 "" 3 train "$config" out="$place/own-$sharing" steps=1 optimizer.warmup=0 parallel.experts=$sharing --quiet
+    expect 0 "" 3 train "$config" out="$place/given-$sharing" steps=1 optimizer.warmup=0 parallel.experts=$sharing \
+        data.choices="$place/choices" --quiet
+    cmp -s "$place/own-$sharing/$weights" "$place/given-$sharing/$weights"
+    result $? "experts over $sharing: the routers' own choices change bytes"
+done
+expect 1 "has no choices for a sequence of 16 tokens" 3 train "$config" out="$place/short" data.max_length=16 data.choices="$place/choices"
+
 # Memory the host cannot read: rows, gradients and shards go by way of the host, to the same bytes. Once with shared
 # experts, which compute while rows travel; once in bf16, where the first layer's rows travel as f32.
 cat >"$place/shared.json" <<'END'

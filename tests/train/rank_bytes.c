@@ -154,7 +154,7 @@ static void evaluate(const struct shape *shape, const char *recompute, int64_t r
     int64_t routes = strcmp(recompute, "full") == 0 ? 2 : 1; // forward again chooses again
     int64_t counts = routes * rounds * shape->layers * 4 * shape->experts * (shape->sharing - 1) * copies;
     int64_t rows = journeys(recompute) * rows_sent * shape->width * (int64_t)sizeof(float);
-    int64_t watched = shape->layers * (WATCHED * shape->experts + 3 + MT_TERM_COUNT * TERM_VALUES) + 2;
+    int64_t watched = shape->layers * (WATCHED * shape->experts + 5 + MT_TERM_COUNT * TERM_VALUES) + 2;
     int64_t gathered =
         rounds * (8 * statistics(shape) + LOSS_BYTES) + 4 * AGREEMENTS + 8 + 8 * watched; // of one for one
     expected[MT_COMM_SUM] = 2 * others * shape->common + 2 * (copies - 1) * shape->own / copies;

@@ -7,27 +7,30 @@
 
 #define SHOWN_IDS 8 // of a sequence that is not there
 
-/* Element i of `experts`. */
-static int64_t expert_at(const struct mt_safetensors_tensor *experts, int64_t i)
+/* Elements of `experts` from `first` on, as many as there are slots; what no model has becomes INT32_MIN. */
+static void read_row(const struct mt_choices *choices, int64_t first, int32_t *row)
 {
-    const unsigned char *data = (const unsigned char *)experts->data;
-    switch (experts->dtype) {
-    case MT_SAFETENSORS_U8: return data[i];
-    case MT_SAFETENSORS_I16: {
-        int16_t value = 0;
-        memcpy(&value, data + (size_t)i * sizeof value, sizeof value);
-        return value;
-    }
-    case MT_SAFETENSORS_I32: {
-        int32_t value = 0;
-        memcpy(&value, data + (size_t)i * sizeof value, sizeof value);
-        return value;
-    }
-    default: {
-        int64_t value = 0;
-        memcpy(&value, data + (size_t)i * sizeof value, sizeof value);
-        return value;
-    }
+    int slots = choices->shape.slots;
+    size_t bytes = mt_safetensors_dtype_bytes(choices->experts->dtype);
+    const unsigned char *data = (const unsigned char *)choices->experts->data + (size_t)first * bytes;
+    switch (choices->experts->dtype) {
+    case MT_SAFETENSORS_U8:
+        for (int s = 0; s < slots; s++) row[s] = data[s];
+        return;
+    case MT_SAFETENSORS_I16:
+        for (int s = 0; s < slots; s++) {
+            int16_t value = 0;
+            memcpy(&value, data + (size_t)s * bytes, sizeof value);
+            row[s] = value;
+        }
+        return;
+    case MT_SAFETENSORS_I32: memcpy(row, data, (size_t)slots * sizeof *row); return;
+    default:
+        for (int s = 0; s < slots; s++) {
+            int64_t value = 0;
+            memcpy(&value, data + (size_t)s * bytes, sizeof value);
+            row[s] = value < -1 || value > INT32_MAX ? INT32_MIN : (int32_t)value;
+        }
     }
 }
 
@@ -104,18 +107,16 @@ static enum mt_status index_sequences(struct mt_choices *choices)
     return status;
 }
 
-/* What is wrong with a token's experts in one layer, those from element `first` on; NULL: nothing. */
-static const char *fault_of(const struct mt_choices *choices, int64_t first)
+/* What is wrong with a token's experts in one layer; NULL: nothing. */
+static const char *fault_of(const struct mt_choice_shape *shape, const int32_t *row)
 {
-    const struct mt_safetensors_tensor *experts = choices->experts;
-    bool absent = expert_at(experts, first) == -1;
-    for (int s = 0; s < choices->shape.slots; s++) {
-        int64_t e = expert_at(experts, first + s);
-        if ((e == -1) != absent) return "is -1 in some slots, but not in all";
+    bool absent = row[0] == -1;
+    for (int s = 0; s < shape->slots; s++) {
+        if ((row[s] == -1) != absent) return "is -1 in some slots, but not in all";
         if (absent) continue;
-        if (e < 0 || e >= choices->shape.experts) return "names an expert the model does not have";
+        if (row[s] < 0 || row[s] >= shape->experts) return "names an expert the model does not have";
         for (int m = 0; m < s; m++) {
-            if (expert_at(experts, first + m) == e) return "names an expert twice";
+            if (row[m] == row[s]) return "names an expert twice";
         }
     }
     return NULL;
@@ -123,14 +124,15 @@ static const char *fault_of(const struct mt_choices *choices, int64_t first)
 
 static enum mt_status check_experts(const struct mt_choices *choices)
 {
-    int64_t rows = choices->tokens * choices->shape.layers;
+    const struct mt_choice_shape *shape = &choices->shape;
+    int64_t rows = choices->tokens * shape->layers;
     for (int64_t row = 0; row < rows; row++) {
-        const char *fault = fault_of(choices, row * choices->shape.slots);
+        read_row(choices, row * shape->slots, choices->batch); // which nobody uses yet
+        const char *fault = fault_of(shape, choices->batch);
         if (fault == NULL) continue;
         return mt_fail(choices->ctx, MT_ERR_FORMAT,
                        "%s: experts[%" PRId64 ", %" PRId64 "] %s; it has experts 0 to %d", choices->file.path,
-                       row / choices->shape.layers, row % choices->shape.layers, fault,
-                       choices->shape.experts - 1);
+                       row / shape->layers, row % shape->layers, fault, shape->experts - 1);
     }
     return MT_OK;
 }
@@ -141,10 +143,10 @@ static enum mt_status open_rest(struct mt_choices *choices)
     void *memory = NULL;
     enum mt_status status = find_tensors(choices);
     if (status == MT_OK) status = index_sequences(choices);
-    if (status == MT_OK) status = check_experts(choices);
     size_t each = (size_t)choices->shape.layers * (size_t)choices->shape.slots * sizeof *choices->batch;
     if (status == MT_OK) status = mt_allocate_array(choices->ctx, (size_t)choices->room, each, &memory);
     choices->batch = memory;
+    if (status == MT_OK) status = check_experts(choices);
     if (status != MT_OK) mt_choices_close(choices);
     return status;
 }
@@ -207,12 +209,9 @@ static void take_sequence(struct mt_choices *choices, size_t number, int64_t at,
     int64_t layers = choices->shape.layers;
     int64_t slots = choices->shape.slots;
     for (int64_t i = 0; i < count; i++) {
-        for (int64_t l = 0; l < layers; l++) {
-            for (int64_t s = 0; s < slots; s++) {
-                int64_t e = expert_at(choices->experts, ((first + i) * layers + l) * slots + s);
-                choices->batch[(l * tokens + at + i) * slots + s] = (int32_t)e;
-            }
-        }
+        for (int64_t l = 0; l < layers; l++)
+            read_row(choices, ((first + i) * layers + l) * slots,
+                     choices->batch + (l * tokens + at + i) * slots);
     }
 }
 

@@ -33,8 +33,8 @@ struct mt_choices {
 };
 
 /*
- * Opens a file and looks at every number in it. room: tokens of a batch at the most. The caller closes;
- * after a failure there is nothing to close.
+ * Opens a file and looks at every number in it. room: tokens of a batch at the most, 1 or more. The caller
+ * closes; after a failure there is nothing to close.
  */
 enum mt_status mt_choices_open(struct mt_context *ctx, const char *path, const struct mt_choice_shape *shape,
                                int64_t room, struct mt_choices *choices);
