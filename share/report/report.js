@@ -1,6 +1,6 @@
 /*
  * Draws the figures of a report. Every <figure> holds its numbers as JSON: columns of labels (levels, codes) and of
- * numbers (values, null for unknown). Chart.js draws curves, bars, points and radars; heat maps are drawn here.
+ * numbers (values, null for unknown). Chart.js draws curves, bars, dots, points and radars; heat maps are drawn here.
  */
 'use strict';
 (function () {
@@ -182,32 +182,30 @@
         return { type: 'line', data: { datasets }, options };
     }
 
-    /* Whiskers over bars, from columns low and high. */
-    const whiskers = {
-        id: 'whiskers',
-        afterDatasetsDraw(chart) {
-            const pen = chart.ctx;
-            pen.save();
-            pen.strokeStyle = css('--ink');
-            pen.lineWidth = 1.3;
-            chart.data.datasets.forEach((set, i) => {
-                const meta = chart.getDatasetMeta(i);
-                if (!set.ranges || meta.hidden) return;
-                meta.data.forEach((bar, k) => {
-                    const range = set.ranges[k];
-                    if (set.data[k] === null || !range || range[0] === null || range[1] === null) return;
-                    const low = chart.scales.y.getPixelForValue(range[0]);
-                    const high = chart.scales.y.getPixelForValue(range[1]);
-                    pen.beginPath();
-                    pen.moveTo(bar.x, low); pen.lineTo(bar.x, high);
-                    pen.moveTo(bar.x - 4, low); pen.lineTo(bar.x + 4, low);
-                    pen.moveTo(bar.x - 4, high); pen.lineTo(bar.x + 4, high);
-                    pen.stroke();
-                });
+    /* Whiskers, from columns low and high; across where labels go down. */
+    function drawWhiskers(chart) {
+        const pen = chart.ctx;
+        const across = chart.options.indexAxis === 'y';
+        const scale = chart.scales[across ? 'x' : 'y'];
+        pen.save();
+        pen.strokeStyle = css('--ink');
+        pen.lineWidth = 1.3;
+        chart.data.datasets.forEach((set, i) => {
+            const meta = chart.getDatasetMeta(i);
+            if (!set.ranges || meta.hidden) return;
+            meta.data.forEach((mark, k) => {
+                const range = set.ranges[k];
+                if (set.data[k] === null || !range || range[0] === null || range[1] === null) return;
+                const at = (value, aside) => across ? [scale.getPixelForValue(value), mark.y + aside]
+                    : [mark.x + aside, scale.getPixelForValue(value)];
+                pen.beginPath();
+                pen.moveTo(...at(range[0], 0)); pen.lineTo(...at(range[1], 0));
+                range.forEach((end) => { pen.moveTo(...at(end, -4)); pen.lineTo(...at(end, 4)); });
+                pen.stroke();
             });
-            pen.restore();
-        },
-    };
+        });
+        pen.restore();
+    }
 
     function labelledSets(data) {
         const [, labels, ys, lows, highs] = data.columns;
@@ -220,6 +218,13 @@
             });
             return { label: one.name, hue: one.hue, data: values, ranges: data.band ? ranges : null };
         });
+    }
+
+    /* "aux: 41.2 [40.1, 42.3]" */
+    function rangedLabel(item) {
+        const range = item.dataset.ranges && item.dataset.ranges[item.dataIndex];
+        const extent = range && range[0] !== null ? ' [' + show(range[0]) + ', ' + show(range[1]) + ']' : '';
+        return ' ' + item.dataset.label + ': ' + show(item.raw) + extent;
     }
 
     function barsConfig(data) {
@@ -240,13 +245,38 @@
         };
         options.plugins.tooltip.callbacks = {
             title: (items) => items.length ? data.x + ' ' + items[0].label : '',
-            label: (item) => {
-                const range = item.dataset.ranges && item.dataset.ranges[item.dataIndex];
-                const extent = range && range[0] !== null ? ' [' + show(range[0]) + ', ' + show(range[1]) + ']' : '';
-                return ' ' + item.dataset.label + ': ' + show(item.raw) + extent;
-            },
+            label: rangedLabel,
         };
-        return { type: 'bar', data: { labels: data.columns[1].levels, datasets: sets }, options, plugins: [whiskers] };
+        const plugins = [{ id: 'whiskers', afterDatasetsDraw: drawWhiskers }];
+        return { type: 'bar', data: { labels: data.columns[1].levels, datasets: sets }, options, plugins };
+    }
+
+    /* Labels down, in the order of the rows, and a line at zero. */
+    function dotsConfig(all) {
+        const [series, names, ...numbers] = all.columns;
+        const used = [...new Set(names.codes)];
+        const labels = { levels: used.map((code) => names.levels[code]), codes: names.codes.map((code) => used.indexOf(code)) };
+        const data = Object.assign({}, all, { columns: [series, labels, ...numbers] });
+        const sets = labelledSets(data);
+        sets.forEach((set) => Object.assign(set, {
+            showLine: false, backgroundColor: colour(set.hue), borderColor: colour(set.hue), pointRadius: 4, pointHoverRadius: 6,
+        }));
+        const options = baseOptions(data);
+        const grid = {
+            color: (at) => css(at.tick && at.tick.value === 0 ? '--ink' : '--line'), drawBorder: false,
+            lineWidth: (at) => at.tick && at.tick.value === 0 ? 1.5 : 1,
+        };
+        const ends = data.band ? [...numbers[1].values, ...numbers[2].values].filter((v) => v !== null) : [];
+        options.indexAxis = 'y';
+        options.interaction = { mode: 'nearest', axis: 'y', intersect: false };
+        options.scales = {
+            x: axis(data, data.y, data.unit, { beginAtZero: true, grid, suggestedMin: Math.min(0, ...ends), suggestedMax: Math.max(0, ...ends) }),
+            y: axis(data, data.x, null, { type: 'category', offset: true }),
+        };
+        Object.assign(options.scales.y.ticks, { autoSkip: false, color: css('--ink') });
+        options.plugins.tooltip.callbacks = { title: (items) => items.length ? items[0].label : '', label: rangedLabel };
+        const plugins = [{ id: 'whiskers', beforeDatasetsDraw: drawWhiskers }];
+        return { type: 'line', data: { labels: labels.levels, datasets: sets }, options, plugins };
     }
 
     function scatterConfig(data) {
@@ -284,7 +314,7 @@
         return { type: 'radar', data: { labels: data.columns[1].levels, datasets: sets }, options };
     }
 
-    const configs = { lines: linesConfig, bars: barsConfig, scatter: scatterConfig, radar: radarConfig };
+    const configs = { lines: linesConfig, bars: barsConfig, dots: dotsConfig, scatter: scatterConfig, radar: radarConfig };
 
     // ------------------------------------------------------------------ heat maps
 

@@ -37,7 +37,8 @@ static void add_column(struct mt_figure *figure, enum mt_column_kind kind, const
 static void add_columns(struct mt_figure *figure)
 {
     const struct mt_figure_head *head = &figure->head;
-    bool labelled = head->kind == MT_FIGURE_BARS || head->kind == MT_FIGURE_RADAR;
+    bool labelled =
+        head->kind == MT_FIGURE_BARS || head->kind == MT_FIGURE_DOTS || head->kind == MT_FIGURE_RADAR;
     if (head->kind == MT_FIGURE_TABLE) return;
     if (head->kind == MT_FIGURE_HEATMAP || head->kind == MT_FIGURE_GRID) {
         add_column(figure, MT_COLUMN_LABEL, head->y);
@@ -90,6 +91,15 @@ void mt_figure_panel(struct mt_figure *figure, const char *name)
 const struct mt_column *mt_figure_panels(const struct mt_figure *figure)
 {
     return figure->head.panel[0] != '\0' ? &figure->column[figure->head.band ? 5 : 3] : NULL;
+}
+
+size_t mt_figure_panel_rows(const struct mt_figure *figure, size_t panel)
+{
+    const struct mt_column *panels = mt_figure_panels(figure);
+    size_t rows = mt_figure_rows(figure);
+    size_t count = 0;
+    for (size_t row = 0; row < rows; row++) count += panels == NULL || panels->codes[row] == panel ? 1 : 0;
+    return count;
 }
 
 void mt_figure_column(struct mt_figure *figure, enum mt_column_kind kind, const char *name)
@@ -267,7 +277,8 @@ void mt_figure_expert(struct mt_figure *figure, int expert, double x, double y)
 void mt_figure_bar(struct mt_figure *figure, const char *series, const char *label, double y, double low,
                    double high)
 {
-    if (!is_kind(figure, MT_FIGURE_BARS, MT_FIGURE_RADAR)) return;
+    bool dots = ready(figure) && figure->head.kind == MT_FIGURE_DOTS;
+    if (!dots && !is_kind(figure, MT_FIGURE_BARS, MT_FIGURE_RADAR)) return;
     append_label(figure, 0, series);
     append_label(figure, 1, label);
     append_number(figure, 2, y);

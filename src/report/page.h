@@ -9,13 +9,17 @@
  *     TABLE    any, named by mt_figure_column           mt_figure_text, _number, _measure, cell after cell
  *     LINES    series, x, y (low, high with `band`)     mt_figure_point, mt_figure_range
  *     BARS     series, x: a label, y (low, high)        mt_figure_bar
+ *     DOTS     the same; labels down, numbers across    mt_figure_bar
  *     HEATMAP  y: a label, x: a label, value            mt_figure_cell
  *     GRID     the same, with the numbers in its cells  mt_figure_cell
  *     SCATTER  series, x, y                             mt_figure_point
  *     RADAR    series, x: a label, y                    mt_figure_bar
  *
- * LINES, BARS and SCATTER with a `panel` are small multiples: a chart for each panel (mt_figure_panel), one
- * caption and one legend for all. The panel is then the last column.
+ * DOTS are for differences: their axis has a line at 0, and its labels are those of the panel, in the order
+ * of its rows.
+ *
+ * LINES, BARS, DOTS and SCATTER with a `panel` are small multiples: a chart for each panel (mt_figure_panel),
+ * one caption and one legend for all. The panel is then the last column.
  *
  * A measure is a number of a table that comes with its spread, and that may be the best of its column:
  * "41.2 ± 0.8". Files of numbers have it as columns of their own (mt_figure_parts).
@@ -47,6 +51,7 @@ enum mt_figure_shape {
     MT_FIGURE_TABLE,
     MT_FIGURE_LINES,
     MT_FIGURE_BARS,
+    MT_FIGURE_DOTS,
     MT_FIGURE_HEATMAP,
     MT_FIGURE_GRID,
     MT_FIGURE_SCATTER,
@@ -63,13 +68,13 @@ struct mt_figure_head {
     const char *x;       // "step",
     const char *y;       // "L_h",
     const char *value;   // and of a heat map's numbers
-    bool band;           // LINES, BARS: with columns low and high
+    bool band;           // LINES, BARS, DOTS: with columns low and high
     bool log_y;          // LINES: a logarithmic axis, as long as every number is above 0
     bool centred;        // HEATMAP, GRID: two colours that part at `centre`, instead of one scale
     double centre;
     const char *scale; // HEATMAP, GRID: figures of the page with the same name here share their colours
     bool from_zero;    // HEATMAP, GRID: the colours begin at 0
-    const char *panel; // LINES, BARS, SCATTER: what a panel is of, "figure"; NULL: one chart
+    const char *panel; // LINES, BARS, DOTS, SCATTER: what a panel is of, "figure"; NULL: one chart
     bool filtered;     // TABLE: rows can be chosen by their labels, columns by name; those of a page together
     const char *unit;  // of y, on the axis: "s", "B" become ms, MB and so on; NULL: none
 };
@@ -234,6 +239,9 @@ void mt_figure_panel(struct mt_figure *figure, const char *name);
 /* The column of panels; NULL: the figure is one chart. */
 const struct mt_column *mt_figure_panels(const struct mt_figure *figure);
 
+/* Rows of a panel; those of all where there are none. */
+size_t mt_figure_panel_rows(const struct mt_figure *figure, size_t panel);
+
 /* LINES, SCATTER: a point; with a range around it where the figure has a band. */
 void mt_figure_point(struct mt_figure *figure, const char *series, double x, double y);
 void mt_figure_range(struct mt_figure *figure, const char *series, double x, double y, double low,
@@ -243,7 +251,7 @@ void mt_figure_range(struct mt_figure *figure, const char *series, double x, dou
  * page has it. */
 void mt_figure_expert(struct mt_figure *figure, int expert, double x, double y);
 
-/* BARS, RADAR: low and high are ignored without a band. */
+/* BARS, DOTS, RADAR: low and high are ignored without a band. */
 void mt_figure_bar(struct mt_figure *figure, const char *series, const char *label, double y, double low,
                    double high);
 

@@ -360,6 +360,15 @@ static enum mt_status open_log(struct mt_trainer *trainer)
     return mt_run_log_event(trainer->run_log, trainer->numbers.step, "resumed", text);
 }
 
+/* Whoever came for the paper's objective and named no method is told. */
+static enum mt_status tell_default(struct mt_trainer *trainer)
+{
+    if (trainer->settings->method_given || trainer->numbers.step > 0) return MT_OK;
+    return mt_run_log_event(trainer->run_log, 0, "method",
+                            MT_TRAIN_DEFAULT_METHOD " by default, as nothing was better (docs/results.md); "
+                                                    "method: paper asks for the paper's objective");
+}
+
 /* What those who load the adapter would not apply. */
 static enum mt_status warn_of_layout(struct mt_trainer *trainer)
 {
@@ -417,6 +426,7 @@ static enum mt_status open_rest(struct mt_trainer *trainer, const struct mt_stat
     if (status == MT_OK) status = write_config(trainer);
     if (status == MT_OK) status = open_log(trainer);
     if (status == MT_OK) status = tell_choices(trainer);
+    if (status == MT_OK) status = tell_default(trainer);
     return status == MT_OK ? warn(trainer) : status;
 }
 

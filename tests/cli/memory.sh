@@ -17,6 +17,7 @@ cat >"$place/run.yaml" <<END
 model: $model
 data: {path: $place/math.jsonl, max_length: 256}
 lora: {rank: 2, alpha: 4}
+method: paper
 steps: 4
 device: cpu
 log: {tensorboard: false}

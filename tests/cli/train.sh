@@ -15,7 +15,7 @@ expect 2 "a configuration file is missing" train
 expect 2 "is a setting" train steps=3
 expect 1 "cannot open" train "$place/nothing.yaml"
 expect 2 "lora.rank" train "$config" lora.rnak=3
-# Attention alone, as people write it: refused under the default method, with words that work as they stand.
+# Attention alone, as people write it: refused under a method with terms, with words that work as they stand.
 expect 2 "would act through lower layers alone" train "$config" "targets=[q_proj, v_proj]" out="$place/attention" --dry-run
 words=$(grep -o '[a-z_.]*=[a-z]*' "$place/text" | grep -v '^targets=')
 [ "$(printf '%s' "$words" | tr '\n' ' ')" = "method=none objective.allow_indirect=true" ]
@@ -69,6 +69,14 @@ expect 0 "" train "$config" out="$place/two" --threads 2 --quiet
 same one/$weights two/$weights
 expect 2 "not the folder of a run" train "$config" out="$place"
 expect 2 "optimizer.lr" train "$config" out="$place/one" optimizer.lr=1
+# Without a method it is none, which is said; a run that began under another one goes on under that.
+grep -v '^method' "$config" >"$place/unnamed.yaml"
+expect 0 "objective: none, as no method is given" train "$place/unnamed.yaml" --dry-run
+expect 0 "method: paper asks for the paper's objective" train "$place/unnamed.yaml" out="$place/unnamed" steps=2
+expect 0 "" train "$config" out="$place/old" checkpoint.keep=9 --quiet
+rm -r "$place/old/adapter" "$place"/old/checkpoints/*30
+expect 0 "LoRA, paper -> $place/old" train "$place/unnamed.yaml" out="$place/old" checkpoint.keep=9
+same one/$weights old/$weights
 # A folder that other verbs have written into.
 expect 0 "written" analyze --model "$place/model" --data "$place/data.jsonl" --out "$place/looked"
 expect 0 "" eval gsm8k --data "$here/../share/samples" --model "$place/model" --limit 2 --out "$place/looked"

@@ -14,14 +14,15 @@
     "\"times\": {\"seconds_per_step\": 0.5, \"memory_bytes\": 1048576}, "                                    \
     "\"pruned\": {\"4\": {\"accuracy\": 0.25, \"loss\": null}}}"
 
-static const char whole[] =
-    "{\"cells\": [" CELL("a", "math", "1", "0.5") ", " CELL("a", "math", "2", "0.7") ", " CELL(
-        "a", "law", "1",
-        "0.3") ", " CELL("a", "law", "2",
-                         "0.5") ", " CELL("b", "math", "1",
-                                          "0.9") ", "
-                                                 "{\"model\": \"m\", \"method\": \"b\", \"domain\": \"law\", "
-                                                 "\"seed\": 1, \"known\": false}]}";
+static const char whole[] = "{\"reference\": \"a\", \"cells\": [" CELL("a", "math", "1", "0.5") ", " CELL(
+    "a", "math", "2",
+    "0.7") ", " CELL("a", "law", "1",
+                     "0.3") ", " CELL("a", "law", "2",
+                                      "0.5") ", " CELL("b", "math", "1",
+                                                       "0.9") ", "
+                                                              "{\"model\": \"m\", \"method\": \"b\", "
+                                                              "\"domain\": \"law\", "
+                                                              "\"seed\": 1, \"known\": false}]}";
 
 static const char *place_file(const struct workplace *place, const char *name, const char *text)
 {
@@ -91,6 +92,47 @@ static void figures_by_hand(void **state)
     assert_int_equal(ctx.live_bytes, 0);
 }
 
+/* Differences to the reference that the file names: pairs of the same seed and domain, the best first. */
+static void differences_by_hand(void **state)
+{
+    static const char text[] =
+        "{\"reference\": \"base\", \"cells\": [" CELL("base", "math", "1", "0.5") ", " CELL("base", "math", "2", "0.6") ", " CELL(
+            "base", "law", "1",
+            "0.7") ", " CELL("worse", "math", "1",
+                             "0.4") ", " CELL("better", "math", "2",
+                                              "0.7") ", " CELL("better", "math", "1",
+                                                               "0.8") ", " CELL("better", "law", "1",
+                                                                                "0.9") ", " CELL("better",
+                                                                                                 "law", "2",
+                                                                                                 "0.1") ","
+                                                                                                        " " CELL(
+                                                                                                            "alone",
+                                                                                                            "math",
+                                                                                                            "9",
+                                                                                                            "0.9") "]}";
+    struct mt_context ctx;
+    struct mt_page page;
+    mt_context_init(&ctx, NULL);
+    mt_page_init(&page, &ctx, "t");
+    const char *path = place_file(*state, "compare.json", text);
+    if (mt_board_build(&page, &path, 1) != MT_OK) fail_msg("%s", ctx.message);
+    const struct mt_figure *dots = table_named(&page, "Whole answers, more or fewer than the reference");
+    const struct mt_column *column = dots->column;
+    assert_int_equal(mt_figure_rows(dots), 2); // the reference is the line at 0, "alone" has no pair
+    assert_string_equal(mt_column_text(&column[1], 0), "better");
+    assert_string_equal(mt_column_text(&column[1], 1), "worse");
+    assert_string_equal(mt_column_text(&column[0], 0), "all domains");
+    assert_string_equal(mt_column_text(&column[5], 0), "m, reference base");
+    // 10, 30 and 20 points: Student's t of two degrees of freedom at 95 % is 4.30265, the error 10 / sqrt 3.
+    near(column[2].numbers[0], 20.0);
+    assert_true(fabs(column[3].numbers[0] - (20.0 - 4.30265 * 10.0 / sqrt(3.0))) < 1e-3);
+    assert_true(fabs(column[4].numbers[0] - (20.0 + 4.30265 * 10.0 / sqrt(3.0))) < 1e-3);
+    near(column[2].numbers[1], -10.0);
+    assert_true(isnan(column[3].numbers[1]) && isnan(column[4].numbers[1])); // one pair
+    mt_page_free(&page);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
 static void hostile_files_get_a_sentence(void **state)
 {
     static const struct {
@@ -100,6 +142,7 @@ static void hostile_files_get_a_sentence(void **state)
         {"[1, 2]", "compare.json"},
         {"{\"runs\": []}", "is no compare.json: it has no cells"},
         {"{\"cells\": {}}", "cells"},
+        {"{\"cells\": [], \"reference\": 3}", "reference"},
         {"{\"cells\": [3]}", "cells[0]"},
         {"{\"cells\": []}", "no cell of it is known"},
         {"{\"cells\": [{\"method\": \"a\"}]}", "model"},
@@ -150,6 +193,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(figures_by_hand, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(differences_by_hand, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(hostile_files_get_a_sentence, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(memory_may_run_out, workplace_open, workplace_close),
     };

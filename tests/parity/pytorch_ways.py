@@ -54,7 +54,7 @@ def check_peft(failures, name, models, batch):
     failures.check(f"{name} PEFT: dead terms {last.dead}", float(len(last.dead)), 0.0)
     # Attached before PEFT wraps it: the same.
     inner = models()
-    attached = metier.attach(inner)
+    attached = metier.attach(inner, "metier")
     wrapped = adapted(inner).train()
     first = float(wrapped(**batch, use_cache=False).loss.detach())
     failures.check(f"{name} PEFT: attached before", relative([first], losses[:1]), 1e-7)
@@ -70,7 +70,7 @@ def check_router_gradient(failures, name, models, batch):
     """B is zero: the weights are the plain model's, and dB = scale · dW · Aᵀ."""
     plain, lora = models().train(), adapted(models()).train()
     for model in (plain, lora):
-        metier.attach(model, gamma=3.0, beta=3.0)
+        metier.attach(model, "metier", gamma=3.0, beta=3.0)
         model(**batch, use_cache=False).loss.backward()
         metier.detach(model)
     worst = 0.0

@@ -28,6 +28,14 @@ static void fill_series(struct mt_page *page)
                                                                            .x = "task",
                                                                            .y = "value",
                                                                            .band = true});
+    struct mt_figure *dots = mt_page_figure(page, &(struct mt_figure_head){.kind = MT_FIGURE_DOTS,
+                                                                           .title = "Dots with whiskers",
+                                                                           .meaning = "Around zero.",
+                                                                           .formula = "none",
+                                                                           .series = "method",
+                                                                           .x = "task",
+                                                                           .y = "difference",
+                                                                           .band = true});
     struct mt_figure *radar = mt_page_figure(page, &(struct mt_figure_head){.kind = MT_FIGURE_RADAR,
                                                                             .title = "Radar",
                                                                             .meaning = "Profiles.",
@@ -53,6 +61,7 @@ static void fill_series(struct mt_page *page)
             double y = 0.5 + 0.4 * sin(i * 2.0 + s);
             (void)snprintf(task, sizeof task, "task %d", i);
             mt_figure_bar(bars, names[s], task, i == 3 && s == 1 ? (double)NAN : y, y - 0.05, y + 0.05);
+            mt_figure_bar(dots, names[s], task, y - 0.5, y - 0.55, y - 0.45);
             mt_figure_bar(radar, names[s], task, y, 0, 0);
         }
     }

@@ -15,7 +15,7 @@ static void fill(struct mt_page *page, struct mt_context *ctx)
 {
     static const enum mt_figure_shape kinds[] = {MT_FIGURE_LINES, MT_FIGURE_BARS,    MT_FIGURE_HEATMAP,
                                                  MT_FIGURE_GRID,  MT_FIGURE_SCATTER, MT_FIGURE_RADAR,
-                                                 MT_FIGURE_TABLE};
+                                                 MT_FIGURE_DOTS,  MT_FIGURE_TABLE};
     mt_page_init(page, ctx, hostile);
     mt_page_subtitle(page, hostile);
     mt_page_card(page, hostile, hostile, hostile);
@@ -30,7 +30,7 @@ static void fill(struct mt_page *page, struct mt_context *ctx)
                                                                                  .x = hostile,
                                                                                  .y = hostile,
                                                                                  .value = hostile,
-                                                                                 .band = i < 2,
+                                                                                 .band = i < 2 || i == 6,
                                                                                  .log_y = i == 0,
                                                                                  .centred = i == 3,
                                                                                  .centre = 0.5});
@@ -43,6 +43,7 @@ static void fill(struct mt_page *page, struct mt_context *ctx)
             case MT_FIGURE_LINES:
             case MT_FIGURE_SCATTER: mt_figure_range(figure, label, k, y, y - 0.05, y + 0.05); break;
             case MT_FIGURE_BARS:
+            case MT_FIGURE_DOTS:
             case MT_FIGURE_RADAR:
                 mt_figure_bar(figure, label, k % 2 ? "even" : "odd", y, y - 0.05, y + 0.05);
                 break;
@@ -86,12 +87,12 @@ static void test_html_is_safe(void **state)
     mt_output_init(&out, &ctx);
     assert_int_equal(mt_page_status(&page), MT_OK);
     assert_int_equal(mt_render_html(&page, &parts, &out), MT_OK);
-    // One script for each of seven figures, two for the page; none of the strings opened or closed another.
-    assert_int_equal(count_of(&out, "<script"), 9);
-    assert_int_equal(count_of(&out, "</script>"), 9);
+    // One script for each of eight figures, two for the page; none of the strings opened or closed another.
+    assert_int_equal(count_of(&out, "<script"), 10);
+    assert_int_equal(count_of(&out, "</script>"), 10);
     assert_int_equal(count_of(&out, "alert('1')"), 0 + count_of(&out, "\\u003cscript\\u003ealert('1')"));
     assert_true(count_of(&out, "&lt;script&gt;alert(&#39;1&#39;)") > 10);
-    assert_int_equal(count_of(&out, "<canvas"), 6);
+    assert_int_equal(count_of(&out, "<canvas"), 7);
     assert_int_equal(count_of(&out, "<td class=\"n\">–</td>"), 1);
     assert_int_equal(count_of(&out, "http"), 1); // http-equiv; no address anywhere
     mt_output_free(&out);
@@ -177,7 +178,7 @@ static void test_markdown(void **state)
     mt_output_init(&out, &ctx);
     assert_int_equal(mt_render_markdown(&page, "pictures", &out), MT_OK);
     assert_int_equal(count_of(&out, "<script"), 0);
-    assert_int_equal(count_of(&out, "](<pictures/"), 6); // the table has no picture
+    assert_int_equal(count_of(&out, "](<pictures/"), 7); // the table has no picture
     assert_true(count_of(&out, "| – |") >= 1);
     assert_true(count_of(&out, "\\|") > 0); // a bar in a cell does not end it
     mt_output_free(&out);
@@ -220,12 +221,12 @@ static void test_pictures(void **state)
     struct mt_page page;
     mt_context_init(&ctx, NULL);
     fill(&page, &ctx);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 7; i++) {
         assert_true(mt_figure_has_picture(figure_at(&page, i)));
         assert_png(figure_at(&page, i));
         assert_svg(figure_at(&page, i));
     }
-    assert_false(mt_figure_has_picture(figure_at(&page, 6)));
+    assert_false(mt_figure_has_picture(figure_at(&page, 7)));
     mt_page_free(&page);
     assert_int_equal(ctx.live_bytes, 0);
 }

@@ -78,12 +78,13 @@ enum mt_status training_run_open(struct training_run *run, const struct workplac
     mt_context_init(&run->ctx, run->allocator);
     mt_arena_init(&run->arena, &run->ctx, 4096);
     run->trainer = NULL;
-    int length = snprintf(text, sizeof text,
-                          "model: %s\nout: %s/%s\ndata: {path: %s/data.jsonl, max_length: 24}\n"
-                          "batch: {examples: 6, tokens: 48}\noptimizer: {lr: 5e-3}\nsteps: 8\n"
-                          "log: {every: 2, tensorboard: false}\ncheckpoint: {every: 3}\nthreads: 1\n%s",
-                          place->directory, place->directory, out, place->directory,
-                          strstr(words, "train=full") != NULL ? "" : "lora: {rank: 2, alpha: 4}\n");
+    int length =
+        snprintf(text, sizeof text,
+                 "model: %s\nout: %s/%s\ndata: {path: %s/data.jsonl, max_length: 24}\n"
+                 "batch: {examples: 6, tokens: 48}\noptimizer: {lr: 5e-3}\nsteps: 8\n"
+                 "log: {every: 2, tensorboard: false}\ncheckpoint: {every: 3}\nthreads: 1\nmethod: paper\n%s",
+                 place->directory, place->directory, out, place->directory,
+                 strstr(words, "train=full") != NULL ? "" : "lora: {rank: 2, alpha: 4}\n");
     (void)snprintf(copy, sizeof copy, "%s", words);
     size_t count = cut(copy, list);
     enum mt_status status = mt_train_settings_parse(&run->ctx, "bench.yaml", text, (size_t)length, list,

@@ -67,10 +67,8 @@ static void defaults(void **state)
     assert_int_equal(s->examples, 32);
     assert_true(s->epochs == 3.0 && s->steps == 0);
     assert_int_equal(s->max_length, 512);
-    assert_string_equal(s->objective.method, "paper");
-    assert_true(s->objective.coefficient[MT_TERM_AUX] == 1e-3 &&
-                s->objective.coefficient[MT_TERM_O] == 1e-3 && s->objective.coefficient[MT_TERM_V] == 1e-3);
-    assert_false(s->task_only);
+    assert_string_equal(s->objective.method, "none");
+    assert_true(s->task_only && !s->method_given);
     assert_int_equal(s->layout, MT_ADAPTER_AUTO);
     assert_int_equal(s->source_count, 1);
     assert_string_equal(s->sources[0].path, "d.jsonl");
@@ -292,7 +290,8 @@ static void text_is_pretty(void **state)
     (void)state;
     struct fixture fixture;
     begin(&fixture);
-    read_text(&fixture, "model: m\nout: o\ndata.sources: [{path: d.jsonl, weight: 2}]\n", NULL, 0);
+    read_text(&fixture, "model: m\nout: o\nmethod: paper\ndata.sources: [{path: d.jsonl, weight: 2}]\n", NULL,
+              0);
     const char *text = text_of(&fixture);
     assert_int_equal(strncmp(text,
                              "# The run\n"
@@ -351,10 +350,10 @@ static void going_on(void **state)
     };
     struct fixture fixture;
     begin(&fixture);
-    read_text(&fixture, LEAST, NULL, 0);
+    read_text(&fixture, LEAST "method: paper\n", NULL, 0);
     const char *saved = text_of(&fixture);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        read_text(&fixture, LEAST, &cases[i].word, 1);
+        read_text(&fixture, LEAST "method: paper\n", &cases[i].word, 1);
         enum mt_status status =
             mt_train_settings_continue(&fixture.ctx, saved, &fixture.arena, &fixture.settings);
         assert_int_equal(status, cases[i].message == NULL ? MT_OK : MT_ERR_USAGE);
@@ -387,6 +386,45 @@ static void choices_are_kept(void **state)
     assert_int_equal(mt_train_settings_continue(&fixture.ctx, saved, &fixture.arena, &fixture.settings),
                      MT_ERR_USAGE);
     assert_non_null(strstr(fixture.ctx.message, "batch.tokens was 1024 when this run began and is 4096 now"));
+    end(&fixture);
+}
+
+/* A run goes on with the method it began with where none is named: the default was another once. */
+static void method_is_kept(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *began;
+        const char *now;
+        const char *message; // NULL: goes on
+    } cases[] = {
+        {LEAST "method: paper\n", LEAST, NULL},
+        {LEAST "method: paper\nseed: 3\n", LEAST "seed: 3\n", NULL},
+        {LEAST "method: paper\nobjective.beta: 0.5\n", LEAST "objective.beta: 0.5\n", NULL},
+        {LEAST "method: paper\nobjective.beta: 0.5\n", LEAST,
+         "objective.beta was 0.5 when this run began and is 0.001 now"},
+        {LEAST "method: paper\n", LEAST "method: none\n",
+         "method was paper when this run began and is none now"},
+    };
+    struct fixture fixture;
+    begin(&fixture);
+    const struct mt_objective_config *objective = &fixture.settings.objective;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        read_text(&fixture, cases[i].began, NULL, 0);
+        const char *saved = text_of(&fixture);
+        double beta = objective->coefficient[MT_TERM_O];
+        read_text(&fixture, cases[i].now, NULL, 0);
+        enum mt_status status =
+            mt_train_settings_continue(&fixture.ctx, saved, &fixture.arena, &fixture.settings);
+        assert_int_equal(status, cases[i].message == NULL ? MT_OK : MT_ERR_USAGE);
+        if (cases[i].message != NULL) {
+            assert_non_null(strstr(fixture.ctx.message, cases[i].message));
+            continue;
+        }
+        assert_string_equal(objective->method, "paper");
+        assert_true(objective->coefficient[MT_TERM_O] == beta && !fixture.settings.task_only);
+        assert_string_equal(text_of(&fixture), saved);
+    }
     end(&fixture);
 }
 
@@ -473,8 +511,9 @@ int main(void)
         cmocka_unit_test(defaults),          cmocka_unit_test(every_key),
         cmocka_unit_test(words_over_a_file), cmocka_unit_test(texts_read_back),
         cmocka_unit_test(text_is_pretty),    cmocka_unit_test(going_on),
-        cmocka_unit_test(choices_are_kept),  cmocka_unit_test(keys_are_listed),
-        cmocka_unit_test(shipped_configs),   cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(choices_are_kept),  cmocka_unit_test(method_is_kept),
+        cmocka_unit_test(keys_are_listed),   cmocka_unit_test(shipped_configs),
+        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -246,15 +246,19 @@ static void keys_that_mean_nothing(void **state)
          "t:5: objective.form means nothing here: L_o is off: beta is 0"},
         {"method: none\nobjective: {aux: switch}\n",
          "t:5: objective.aux means nothing here: L_aux is off: alpha is 0"},
-        {"objective.gamma: 0\nobjective.axis: token\n",
-         "t:5: objective.axis means nothing here: L_v is off: gamma is 0"},
-        {"objective.bias_rate: 0.5\n", "t:4: objective.bias_rate means nothing here: bias_rule is none"},
-        {"objective.capacity_min: 3\n", "t:4: objective.capacity_min means nothing here: capacity is 0"},
-        {"objective.orth_groups: 3\n",
-         "t:4: objective.orth_groups means nothing here: router orthogonality is "
+        {"objective.axis: token\n",
+         "t:4: objective.axis means nothing here: L_v is off: gamma is 0 (method is none by default)"},
+        {"method: paper\nobjective.gamma: 0\nobjective.axis: token\n",
+         "t:6: objective.axis means nothing here: L_v is off: gamma is 0"},
+        {"method: paper\nobjective.bias_rate: 0.5\n",
+         "t:5: objective.bias_rate means nothing here: bias_rule is none"},
+        {"method: paper\nobjective.capacity_min: 3\n",
+         "t:5: objective.capacity_min means nothing here: capacity is 0"},
+        {"method: paper\nobjective.orth_groups: 3\n",
+         "t:5: objective.orth_groups means nothing here: router orthogonality is "
          "off: lambda_orth is 0"},
-        {"objective.brake_target: 3\n",
-         "t:4: objective.brake_target means nothing here: brake is not target"},
+        {"method: paper\nobjective.brake_target: 3\n",
+         "t:5: objective.brake_target means nothing here: brake is not target"},
     };
     EXPECT(cases, true);
 }
@@ -268,8 +272,8 @@ static void words_make_void(void **state)
         const char *word;
     } cases[] = {
         {LEAST "epochs: 2\n", "steps=5"},
-        {LEAST "objective: {form: cosine, axis: token}\n", "method=aux"},
-        {LEAST "objective.tau_gate: 0.1\n", "objective.beta=0"},
+        {LEAST "method: paper\nobjective: {form: cosine, axis: token}\n", "method=aux"},
+        {LEAST "method: paper\nobjective.tau_gate: 0.1\n", "objective.beta=0"},
         {LEAST "parallel: {experts: 2, room: 2, transfer: staged}\n", "parallel.experts=1"},
         {LEAST "lora.dropout: 0.3\n", "noise=false"},
         {LEAST "quantize: {format: nf4, double: false, parts: [attention]}\n", "quantize.format=none"},

@@ -1,8 +1,8 @@
 """metier's objective for Mixture-of-Experts models, in PyTorch.
 
-    metier.objective(logits, outputs, method="metier")   the terms of one or more MoE layers, differentiable
-    metier.Objective(method="metier")                    the same from step to step: it keeps scales and brakes
-    metier.attach(model, method="metier")                in the training of a transformers model; metier.detach(model)
+    metier.objective(logits, outputs, method="paper")    the terms of one or more MoE layers, differentiable
+    metier.Objective(method="paper")                     the same from step to step: it keeps scales and brakes
+    metier.attach(model, method="paper")                 in the training of a transformers model; metier.detach(model)
     metier.methods(), metier.keys()                      what there is
 
 Everything is computed by libmetier.so, which is looked for where METIER_LIBRARY says, then where metier is installed.

@@ -238,7 +238,7 @@ class Attached:
         return callback(self)
 
 
-def attach(model: torch.nn.Module, method: str = "metier", *, strict: bool = True, log_every: int = 0,
+def attach(model: torch.nn.Module, method: str = "paper", *, strict: bool = True, log_every: int = 0,
            **settings: Any) -> Attached:
     """Adds a method's terms to the loss of a transformers model (>= 5), while it is in training mode.
 

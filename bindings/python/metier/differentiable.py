@@ -125,7 +125,7 @@ class Objective:
     a token (None: as many as the outputs have), by softmax or sigmoid of the logits, weights normalised or not.
     """
 
-    def __init__(self, method: str = "metier", top_k: int | None = None, router: str = "softmax",
+    def __init__(self, method: str = "paper", top_k: int | None = None, router: str = "softmax",
                  normalise: bool = False, routed_scale: float = 1.0, epsilon: float = 0.0, groups: int = 0,
                  groups_kept: int = 0, group_rule: str = "none", sparsemixer_jitter: float = 0.0,
                  **settings: Any) -> None:
@@ -223,7 +223,7 @@ class Objective:
         return Result(total, read)
 
 
-def objective(logits: Tensors = None, outputs: Tensors = None, *, method: str = "metier", **options: Any) -> Result:
+def objective(logits: Tensors = None, outputs: Tensors = None, *, method: str = "paper", **options: Any) -> Result:
     """The terms of a method on one step alone: scale=once scales by these very tensors. Options are those of Objective
     and of its call."""
     of_call = ("router_scores", "mask", "sequence", "chosen", "router_weight", "bias", "progress")

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -213,35 +214,104 @@ static void add_tables(struct showing *s)
 
 // ------------------------------------------------------------------ the head of the page
 
-/* Whole answers by method, a panel for each base of each file. */
-static void add_bars(const struct showing *s)
+/* A method less the reference, in points of 100. */
+struct gap {
+    const char *method;
+    double mean, half; // half of the 95 % interval; NaN of one pair
+};
+
+static int by_mean(const void *a, const void *b)
 {
-    const struct mt_board *board = s->board;
-    if (!board->metric[MT_COMPARE_ACCURACY].found) return;
-    struct mt_figure *bars = mt_page_figure(
-        s->page,
-        &(struct mt_figure_head){.kind = MT_FIGURE_BARS,
-                                 .title = "Whole answers",
-                                 .meaning = "Held-out problems answered exactly, with 95 % intervals.",
-                                 .series = "method",
-                                 .x = "domain",
-                                 .y = "exact %",
-                                 .band = true,
-                                 .panel = "base"});
+    double first = ((const struct gap *)a)->mean;
+    double second = ((const struct gap *)b)->mean;
+    return (first < second) - (first > second);
+}
+
+/* Over pairs of the same seed and domain. */
+static struct gap gap_of(const struct mt_board *board, const struct row *row, const char *reference)
+{
+    const struct row other = {row->source, row->base, NULL, reference};
+    double gap[MOST_SEEDS];
+    size_t pairs = 0;
     for (size_t i = 0; i < board->cells; i++) {
         const struct mt_board_cell *cell = board->cell[i];
-        const struct row row = {cell->source, cell->base, cell->domain, cell->method};
-        char panel[2 * TEXT_BYTES];
-        bool seen = false;
+        for (size_t k = 0; k < board->cells && is_of(cell, row) && pairs < MOST_SEEDS; k++) {
+            const struct mt_board_cell *beside = board->cell[k];
+            if (beside->seed != cell->seed || !is_of(beside, &other) || !same(beside->domain, cell->domain))
+                continue;
+            gap[pairs++] = cell->value[MT_COMPARE_ACCURACY] - beside->value[MT_COMPARE_ACCURACY];
+        }
+    }
+    struct mt_moments moments = mt_moments(gap, pairs);
+    return (struct gap){row->method, 100.0 * moments.mean, 100.0 * mt_half_width(&moments)};
+}
+
+/* The methods of a base in a file but the reference, the best first; returns how many have pairs. */
+static size_t collect_gaps(const struct mt_board *board, const struct mt_board_cell *of, struct gap *gaps)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < board->cells; i++) {
+        const struct row row = {of->source, of->base, NULL, board->cell[i]->method};
+        bool seen = !is_of(board->cell[i], &row) || same(row.method, of->reference);
         for (size_t k = 0; k < i && !seen; k++) seen = is_of(board->cell[k], &row);
         if (seen) continue;
-        struct mt_moments moments = moments_of(board, &row, MT_COMPARE_ACCURACY, 1);
-        double half = 100.0 * mt_half_width(&moments);
-        double mean = 100.0 * moments.mean;
-        (void)snprintf(panel, sizeof panel, s->sources ? "%s (%s)" : "%s", row.base, row.source);
-        mt_figure_panel(bars, panel);
-        mt_figure_bar(bars, row.method, row.domain, mean, mean - half, mean + half);
+        gaps[count] = gap_of(board, &row, of->reference);
+        if (!isnan(gaps[count].mean)) count++;
     }
+    qsort(gaps, count, sizeof *gaps, by_mean);
+    return count;
+}
+
+static struct mt_figure *begin_dots(struct mt_page *page)
+{
+    return mt_page_figure(
+        page,
+        &(struct mt_figure_head){
+            .kind = MT_FIGURE_DOTS,
+            .title = "Whole answers, more or fewer than the reference",
+            .meaning = "Held-out problems of the domain trained on that are answered exactly, in points "
+                       "of 100 less those of the reference, which is the line at 0 and named above each "
+                       "panel. Where a whisker crosses the line, the difference may be chance.",
+            .formula = "Mean of differences of the same seed and domain, and its 95 % interval by "
+                       "Student's t over these pairs, not corrected for the number of methods",
+            .series = "domain",
+            .x = "method",
+            .y = "points",
+            .band = true,
+            .panel = "base"});
+}
+
+/* How methods differ in whole answers, a panel for each base of each file. */
+static void add_dots(const struct showing *s)
+{
+    const struct mt_board *board = s->board;
+    struct mt_figure *dots = NULL;
+    void *memory = NULL;
+    struct mt_context *ctx = s->page->ctx;
+    if (!board->metric[MT_COMPARE_ACCURACY].found) return;
+    enum mt_status status = mt_page_status(s->page);
+    if (status == MT_OK) status = mt_allocate_array(ctx, board->cells, sizeof(struct gap), &memory);
+    if (!mt_page_check(s->page, status)) return;
+    struct gap *gaps = memory;
+    for (size_t i = 0; i < board->cells; i++) {
+        const struct mt_board_cell *cell = board->cell[i];
+        const struct row group = {.source = cell->source, .base = cell->base};
+        char panel[3 * TEXT_BYTES];
+        bool seen = false;
+        for (size_t k = 0; k < i && !seen; k++) seen = is_beside(board->cell[k], &group);
+        if (seen) continue;
+        size_t count = collect_gaps(board, cell, gaps);
+        const char *domain = count_domains(board, &group) > 1 ? ALL_DOMAINS : cell->domain;
+        (void)snprintf(panel, sizeof panel, s->sources ? "%s, reference %s (%s)" : "%s, reference %s",
+                       cell->base, cell->reference, cell->source);
+        if (count > 0 && dots == NULL) dots = begin_dots(s->page);
+        if (count > 0) mt_figure_panel(dots, panel);
+        for (size_t k = 0; k < count; k++) {
+            const struct gap *gap = &gaps[k];
+            mt_figure_bar(dots, domain, gap->method, gap->mean, gap->mean - gap->half, gap->mean + gap->half);
+        }
+    }
+    mt_release(ctx, memory, board->cells * sizeof(struct gap));
 }
 
 /* How many different texts a field of the cells has. */
@@ -278,7 +348,7 @@ static void add_head(const struct showing *s)
     if (board->missing > 0)
         mt_page_finding(s->page, MT_TONE_BAD, "Cells are missing.", "%s of these comparisons, not shown.",
                         mt_counted(board->missing, "cell", "cells").text);
-    add_bars(s);
+    add_dots(s);
 }
 
 // ------------------------------------------------------------------ files

@@ -165,6 +165,8 @@ enum mt_status mt_board_read(struct mt_board *board, const char *path, const cha
 {
     struct mt_json json = {0};
     const char *name = NULL;
+    const char *reference = "aux"; // of files that name none
+    size_t before = board->cells;
     enum mt_status status = mt_json_read(board->ctx, path, &mt_json_file_limits, &json);
     if (status != MT_OK) return status;
     struct mt_json_node root = mt_json_root(&json);
@@ -173,11 +175,15 @@ enum mt_status mt_board_read(struct mt_board *board, const char *path, const cha
     if (status == MT_OK && !mt_json_has(&root, "cells"))
         status = mt_fail(board->ctx, MT_ERR_FORMAT, "%.600s: is no compare.json: it has no cells", path);
     if (status == MT_OK) status = mt_json_get_array(&root, "cells", &cells);
+    if (status == MT_OK && mt_json_has(&root, "reference"))
+        status = mt_json_get_string(&root, "reference", &reference);
+    if (status == MT_OK) status = copy_name(board, reference, &reference);
     if (status == MT_OK) status = copy_name(board, source, &name);
     for (size_t i = 0; status == MT_OK && i < mt_json_count(&cells); i++) {
         struct mt_json_node node = mt_json_element(&cells, i);
         status = read_cell(board, &node, name);
     }
+    for (size_t i = before; i < board->cells; i++) board->cell[i]->reference = reference;
     board->sources++;
     mt_json_free(&json);
     return status;

@@ -10,6 +10,7 @@
 
 #define MT_DRAW_WIDTH 640
 #define MT_DRAW_TEXT  11.0 // size of labels
+#define MT_DRAW_DOT   15.0 // height of a row of dots
 #define MT_PI         3.14159265358979323846
 
 struct mt_rgb {
@@ -91,6 +92,7 @@ double mt_legend_height(const struct mt_drawing *drawing);
 void mt_draw_lines(const struct mt_drawing *drawing);
 void mt_draw_scatter(const struct mt_drawing *drawing);
 void mt_draw_bars(const struct mt_drawing *drawing);
+void mt_draw_dots(const struct mt_drawing *drawing);
 void mt_draw_radar(const struct mt_drawing *drawing);
 void mt_draw_heatmap(const struct mt_drawing *drawing);
 

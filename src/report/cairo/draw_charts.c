@@ -168,6 +168,59 @@ void mt_draw_bars(const struct mt_drawing *drawing)
     }
 }
 
+// ------------------------------------------------------------------ dots
+
+/* Lines down at the ticks of an axis across; that at 0 is darker. */
+static void draw_ticks_down(const struct mt_drawing *drawing, const struct mt_axis *axis)
+{
+    double value = 0;
+    cairo_set_line_width(drawing->pen, 1);
+    for (int i = 0; mt_axis_tick(axis, i, &value); i++) {
+        mt_draw_set(drawing->pen, value == 0 ? mt_draw_ink : mt_draw_line, 1);
+        cairo_move_to(drawing->pen, place_x(drawing, axis, value), drawing->top);
+        cairo_line_to(drawing->pen, place_x(drawing, axis, value), drawing->top + drawing->height);
+        cairo_stroke(drawing->pen);
+    }
+}
+
+static void draw_whisker_across(const struct mt_drawing *drawing, double y, double low, double high)
+{
+    if (!isfinite(low) || !isfinite(high)) return;
+    mt_draw_set(drawing->pen, mt_draw_ink, 1);
+    cairo_set_line_width(drawing->pen, 1.2);
+    cairo_move_to(drawing->pen, low, y);
+    cairo_line_to(drawing->pen, high, y);
+    cairo_move_to(drawing->pen, low, y - 3);
+    cairo_line_to(drawing->pen, low, y + 3);
+    cairo_move_to(drawing->pen, high, y - 3);
+    cairo_line_to(drawing->pen, high, y + 3);
+    cairo_stroke(drawing->pen);
+}
+
+void mt_draw_dots(const struct mt_drawing *drawing)
+{
+    const struct mt_figure *figure = drawing->figure;
+    const struct mt_column *column = figure->column;
+    struct mt_axis axis = y_axis_of(drawing, true);
+    double y = drawing->top + MT_DRAW_DOT / 2;
+    draw_ticks_down(drawing, &axis);
+    mt_draw_x_axis(drawing, &axis, figure->head.y);
+    for (size_t row = 0; row < mt_figure_rows(figure); row++) {
+        if (!mt_draw_is_here(drawing, row)) continue;
+        double x = place_x(drawing, &axis, column[2].numbers[row]);
+        mt_draw_set(drawing->pen, mt_draw_ink, 1);
+        mt_draw_text(drawing->pen, drawing->left - 8, y, MT_ALIGN_RIGHT, drawing->left - drawing->edge - 12,
+                     mt_column_text(&column[1], row));
+        if (figure->head.band)
+            draw_whisker_across(drawing, y, place_x(drawing, &axis, column[3].numbers[row]),
+                                place_x(drawing, &axis, column[4].numbers[row]));
+        mt_draw_set(drawing->pen, mt_draw_colour(drawing, column[0].codes[row]), 1);
+        if (isfinite(x)) cairo_arc(drawing->pen, x, y, 3.2, 0, 2 * MT_PI);
+        cairo_fill(drawing->pen);
+        y += MT_DRAW_DOT;
+    }
+}
+
 // ------------------------------------------------------------------ radar
 
 static void radar_point(const struct mt_drawing *drawing, size_t index, size_t count, double part)

@@ -28,10 +28,24 @@ static bool has_rows(const struct mt_figure *figure)
     return figure->head.kind == MT_FIGURE_HEATMAP || figure->head.kind == MT_FIGURE_GRID;
 }
 
-static double plain_height(const struct mt_figure *figure)
+static size_t panels_of(const struct mt_figure *figure)
+{
+    const struct mt_column *panels = mt_figure_panels(figure);
+    return panels != NULL ? panels->level_count : 1;
+}
+
+/* Of the data of `across` panels that stand side by side, from the first on. */
+static double data_height(const struct mt_figure *figure, size_t first, size_t across)
 {
     double rows = (double)figure->column[0].level_count;
-    return has_rows(figure) ? fmin(fmax(rows * 18, 160), 900) : 280;
+    size_t dots = 1;
+    if (has_rows(figure)) return fmin(fmax(rows * 18, 160), 900);
+    if (figure->head.kind != MT_FIGURE_DOTS) return panels_of(figure) == 1 ? 280 : 130;
+    for (size_t i = first; i < first + across; i++) {
+        size_t here = mt_figure_panel_rows(figure, i);
+        dots = here > dots ? here : dots;
+    }
+    return MT_DRAW_DOT * (double)dots;
 }
 
 static void draw_data(const struct mt_drawing *drawing)
@@ -40,6 +54,7 @@ static void draw_data(const struct mt_drawing *drawing)
     case MT_FIGURE_LINES: mt_draw_lines(drawing); break;
     case MT_FIGURE_SCATTER: mt_draw_scatter(drawing); break;
     case MT_FIGURE_BARS: mt_draw_bars(drawing); break;
+    case MT_FIGURE_DOTS: mt_draw_dots(drawing); break;
     case MT_FIGURE_RADAR: mt_draw_radar(drawing); break;
     case MT_FIGURE_HEATMAP:
     case MT_FIGURE_GRID: mt_draw_heatmap(drawing); break;
@@ -50,13 +65,7 @@ static void draw_data(const struct mt_drawing *drawing)
 static bool has_labels(const struct mt_figure *figure)
 {
     return figure->head.kind != MT_FIGURE_LINES && figure->head.kind != MT_FIGURE_SCATTER &&
-           figure->head.kind != MT_FIGURE_RADAR;
-}
-
-static size_t panels_of(const struct mt_figure *figure)
-{
-    const struct mt_column *panels = mt_figure_panels(figure);
-    return panels != NULL ? panels->level_count : 1;
+           figure->head.kind != MT_FIGURE_RADAR && figure->head.kind != MT_FIGURE_DOTS;
 }
 
 /* Letters take the same room in every kind of picture. */
@@ -76,14 +85,15 @@ static double draw_figure(cairo_t *pen, const struct mt_figure *figure, const st
 {
     const struct mt_column *panels = mt_figure_panels(figure);
     size_t count = panels_of(figure);
-    size_t across = count == 1 ? 1 : (count == 2 || count == 4 ? 2 : 3);
+    bool dots = figure->head.kind == MT_FIGURE_DOTS;
+    size_t across = count == 1 ? 1 : (count == 2 || count == 4 || dots ? 2 : 3);
     double each = (double)MT_DRAW_WIDTH / (double)across;
     double left = count == 1 ? LEFT : 56;
     struct mt_drawing drawing = {.pen = pen, .figure = figure, .thinned = thinned, .panel = MT_DRAW_ALL};
     set_font(pen);
     if (has_rows(figure)) left = fmin(mt_widest_label(pen, &figure->column[0]) + 34, 220);
+    if (dots) left = fmin(mt_widest_label(pen, &figure->column[1]) + 14, 140);
     drawing.width = each - left - RIGHT;
-    drawing.height = count == 1 ? plain_height(figure) : 130;
     if (panels != NULL) drawing.panel = 0;
     double numbers = figure->head.kind == MT_FIGURE_RADAR ? 10 : (panels == NULL ? BOTTOM : BOTTOM - 14);
     double below = has_labels(figure) ? mt_labels_height(&drawing, &figure->column[1]) : numbers;
@@ -92,8 +102,8 @@ static double draw_figure(cairo_t *pen, const struct mt_figure *figure, const st
     for (size_t i = 0; i < count; i++) {
         drawing.edge = (double)(i % across) * each;
         drawing.left = drawing.edge + left;
-        size_t line = i / across;
-        drawing.top = (double)line * (above + drawing.height + below) + above;
+        if (i % across == 0) drawing.top = bottom + above;
+        if (i % across == 0) drawing.height = data_height(figure, i, across);
         if (panels != NULL) drawing.panel = i;
         mt_draw_set(pen, mt_draw_ink, 1);
         if (panels != NULL)

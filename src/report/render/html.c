@@ -147,10 +147,11 @@ static void put_table(struct mt_output *out, const struct mt_figure *figure)
     put_marks_note(out, mt_figure_marks(figure));
 }
 
-/* Rows of a heat map decide how high it is. */
-static int plot_height(const struct mt_figure *figure)
+/* Rows of a heat map and of dots decide how high it is. */
+static int plot_height(const struct mt_figure *figure, size_t panel)
 {
     size_t rows = figure->column[0].level_count;
+    if (figure->head.kind == MT_FIGURE_DOTS) return (int)(20 * mt_figure_panel_rows(figure, panel)) + 48;
     if (figure->head.kind != MT_FIGURE_HEATMAP && figure->head.kind != MT_FIGURE_GRID) return 320;
     size_t row_height = figure->head.kind == MT_FIGURE_GRID || rows <= 8 ? 34 : 18;
     size_t height = rows * row_height + 96;
@@ -175,14 +176,17 @@ static void put_plot(struct mt_output *out, const struct mt_figure *figure)
     }
     if (panels == NULL) {
         mt_putf(out, "<div class=\"plot %s\" style=\"height:%dpx\">", mt_figure_kind_name(figure),
-                plot_height(figure));
+                plot_height(figure, 0));
         put_canvas(out, figure, NULL);
         mt_put(out, "</div>\n");
         return;
     }
     mt_put(out, "<div class=\"panels\">\n");
     for (size_t i = 0; i < panels->level_count; i++) {
-        put_element(out, "<div class=\"panel\"><h4>", panels->levels[i], "</h4><div class=\"plot\">");
+        put_element(out, "<div class=\"panel\"><h4>", panels->levels[i], "</h4><div class=\"plot\"");
+        if (figure->head.kind == MT_FIGURE_DOTS)
+            mt_putf(out, " style=\"height:%dpx\"", plot_height(figure, i));
+        mt_put(out, ">");
         put_canvas(out, figure, panels->levels[i]);
         mt_put(out, "</div></div>\n");
     }

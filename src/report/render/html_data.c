@@ -4,7 +4,7 @@
 static const char *const kind_names[] = {
     [MT_FIGURE_TABLE] = "table",     [MT_FIGURE_LINES] = "lines", [MT_FIGURE_BARS] = "bars",
     [MT_FIGURE_HEATMAP] = "heatmap", [MT_FIGURE_GRID] = "grid",   [MT_FIGURE_SCATTER] = "scatter",
-    [MT_FIGURE_RADAR] = "radar",
+    [MT_FIGURE_RADAR] = "radar",     [MT_FIGURE_DOTS] = "dots",
 };
 
 const char *mt_figure_kind_name(const struct mt_figure *figure)

@@ -284,13 +284,16 @@ static enum mt_status check_idle(const struct mt_keys_reader *reader, const stru
     if (strcmp(methods, given) == 0) return MT_OK;
     if (is_meant(reader, entry))
         return mt_objective_config_set(reader->ctx, config, entry->row->name, methods);
-    return mt_key_fail(reader, entry, NULL, "%s means nothing here: %s", entry->name, why);
+    return mt_key_fail(
+        reader, entry, NULL, "%s means nothing here: %s%s", entry->name, why,
+        mt_keys_given(reader, "method") != NULL ? "" : " (method is " MT_TRAIN_DEFAULT_METHOD " by default)");
 }
 
 static enum mt_status check_objective(const struct mt_keys_reader *reader)
 {
     struct mt_train_settings *settings = reader->target;
     const struct mt_objective_config *config = &settings->objective;
+    settings->method_given = mt_keys_given(reader, "method") != NULL;
     if (mt_keys_given(reader, OBJECTIVE_PREFIX "seed") == NULL) settings->objective.seed = settings->seed;
     settings->task_only = !mt_selection_is_on(config) && config->jitter == 0.0 && !config->dense_router &&
                           !mt_objective_has_terms(config);

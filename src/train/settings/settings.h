@@ -15,7 +15,7 @@
 #include "model/planner.h"
 #include "train/data/batches.h"
 
-#define MT_TRAIN_DEFAULT_METHOD "paper"
+#define MT_TRAIN_DEFAULT_METHOD "none" // docs/results.md says why
 
 enum mt_train_kind { MT_TRAIN_LORA, MT_TRAIN_FULL };
 enum mt_statistics_scope { MT_STATISTICS_GLOBAL, MT_STATISTICS_LOCAL };
@@ -59,6 +59,7 @@ struct mt_train_settings {
     enum mt_adapter_layout layout; // lora.layout
 
     struct mt_objective_config objective; // method, objective.*
+    bool method_given;                    // derived: method is no default
     bool task_only; // derived: no term, no bias rule, no drops, no jitter: L is L_h alone
 
     const struct mt_train_source *sources; // data.sources, or data.path for one; at least one
@@ -146,8 +147,8 @@ int64_t mt_train_auto_tokens(const struct mt_train_settings *settings);
  * Refuses (MT_ERR_USAGE, naming the key, both values and the cure) when a run that began under `saved` (a
  * text of the above) cannot go on under `settings` with the same result. Keys that may differ are marked so
  * in the table: out, log.*, checkpoint.*, evaluation.every, device, threads, recompute, ... What
- * is left to us (auto), the device, batch.tokens and recompute, becomes what the run began with; the text
- * lives in the arena.
+ * is left to us (auto), the device, batch.tokens and recompute, and a method that is not named become what
+ * the run began with; the text lives in the arena.
  */
 enum mt_status mt_train_settings_continue(struct mt_context *ctx, const char *saved, struct mt_arena *arena,
                                           struct mt_train_settings *settings);

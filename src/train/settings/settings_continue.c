@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "formats/text/printable.h"
+#include "objective/options.h"
 #include "ops/choose.h"
 #include "train/settings/settings.h"
 
@@ -87,6 +88,34 @@ static void keep_choice(const struct mt_train_settings *before, struct mt_train_
     if (settings->recompute == MT_TRAIN_RECOMPUTE_AUTO) settings->recompute = before->recompute;
 }
 
+/*
+ * Where no method is named, a run keeps the one it began with: the default may have been another then. Keys
+ * of the objective that are given change its row as they did.
+ */
+static enum mt_status keep_method(struct mt_context *ctx, const struct mt_train_settings *before,
+                                  struct mt_train_settings *settings)
+{
+    struct mt_objective_config plain;
+    struct mt_objective_config kept;
+    struct mt_key key = {0};
+    if (settings->method_given) return MT_OK;
+    enum mt_status status = mt_objective_config_method(ctx, settings->objective.method, &plain);
+    if (status == MT_OK) status = mt_objective_config_method(ctx, before->objective.method, &kept);
+    while (status == MT_OK && mt_key_next(&mt_train_keys, &key)) {
+        char standard[MT_KEY_NAME_BYTES];
+        char now[MT_KEY_NAME_BYTES];
+        if (key.part->prefix == NULL || !mt_key_is_written(&key)) continue;
+        int index = (int)(key.row - mt_objective_rows);
+        mt_objective_key_value(&plain, index, standard, sizeof standard);
+        mt_objective_key_value(&settings->objective, index, now, sizeof now);
+        if (strcmp(now, standard) != 0) status = mt_objective_config_set(ctx, &kept, key.row->name, now);
+    }
+    if (status != MT_OK) return status;
+    settings->objective = kept;
+    settings->task_only = before->task_only;
+    return MT_OK;
+}
+
 enum mt_status mt_train_settings_continue(struct mt_context *ctx, const char *saved, struct mt_arena *arena,
                                           struct mt_train_settings *settings)
 {
@@ -96,6 +125,7 @@ enum mt_status mt_train_settings_continue(struct mt_context *ctx, const char *sa
     enum mt_status status =
         mt_train_settings_parse(ctx, "the saved settings", saved, strlen(saved), NULL, 0, &aside, &before);
     if (status == MT_OK) keep_choice(&before, settings);
+    if (status == MT_OK) status = keep_method(ctx, &before, settings);
     if (status == MT_OK) status = compare_all(ctx, &before, settings);
     if (status == MT_OK) status = keep_device(&before, arena, settings);
     mt_arena_free(&aside);
