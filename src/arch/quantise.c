@@ -52,6 +52,7 @@ enum mt_status mt_quantise_read(struct mt_context *ctx, const char *format, bool
     return status;
 }
 
+#define CACHE "cache"
 #define WORDS 8 // of a text: one more than there can be
 
 enum mt_status mt_quantise_parse(struct mt_context *ctx, const char *text,
@@ -61,6 +62,7 @@ enum mt_status mt_quantise_parse(struct mt_context *ctx, const char *text,
     const char *parts[WORDS + 1] = {NULL};
     size_t count = 0;
     bool single = false;
+    bool cache = false;
     *options = (struct mt_quantise_options){0};
     if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy)
         return mt_fail(ctx, MT_ERR_USAGE, "'%s': expected a format, and parts, with commas between them",
@@ -70,12 +72,30 @@ enum mt_status mt_quantise_parse(struct mt_context *ctx, const char *text,
     for (char *word = strtok_r(NULL, ",", &rest); word != NULL; word = strtok_r(NULL, ",", &rest)) {
         if (strcmp(word, "single") == 0)
             single = true;
+        else if (strcmp(word, CACHE) == 0)
+            cache = true;
         else if (count < WORDS)
             parts[count++] = word;
     }
     if (single && (format == NULL || strcmp(format, "nf4") != 0))
         return mt_fail(ctx, MT_ERR_USAGE, "'%s': single is for nf4", mt_printable(text).text);
-    return mt_quantise_read(ctx, format != NULL ? format : "", !single, parts, options);
+    enum mt_status status = mt_quantise_read(ctx, format != NULL ? format : "", !single, parts, options);
+    options->cache = cache && options->on;
+    return status;
+}
+
+const char *mt_quantise_strip_cache(const char *text, char stripped[MT_QUANTISE_TEXT_BYTES])
+{
+    (void)snprintf(stripped, MT_QUANTISE_TEXT_BYTES, "%s", text);
+    for (char *found = strstr(stripped, "," CACHE); found != NULL; found = strstr(stripped, "," CACHE))
+        memmove(found, found + strlen("," CACHE), strlen(found + strlen("," CACHE)) + 1);
+    return stripped;
+}
+
+enum mt_status mt_quantise_refuse_cache(struct mt_context *ctx, const struct mt_quantise_options *options)
+{
+    if (!options->cache) return MT_OK;
+    return mt_fail(ctx, MT_ERR_USAGE, CACHE " means nothing here: no model is loaded");
 }
 
 const char *mt_quantise_text(const struct mt_quantise_options *options, char text[MT_QUANTISE_TEXT_BYTES])

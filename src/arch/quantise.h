@@ -11,6 +11,7 @@ struct mt_quantise_options {
     enum mt_quantised_format format;
     bool nested;                    // nf4: scales are quantised, too
     bool part[MT_MODEL_PART_COUNT]; // whose matrices
+    bool cache;                     // codes are kept beside the model (model/params/codes_cache.h)
 };
 
 /* Words of a setting for formats: none, and those of mt_quantised_name in their order. */
@@ -25,14 +26,20 @@ enum mt_status mt_quantise_read(struct mt_context *ctx, const char *format, bool
 
 /*
  * The same as one text, for options of verbs and adapters' files: a format, "single" for nf4 whose scales
- * stay f32, and parts, with commas: "nf4", "nf4,single", "fp8,routed_experts,attention".
+ * stay f32, "cache", and parts, with commas: "nf4", "nf4,single", "fp8,cache,routed_experts,attention".
  */
 enum mt_status mt_quantise_parse(struct mt_context *ctx, const char *text,
                                  struct mt_quantise_options *options);
 
-/* Writes that text, and returns it. */
+/* Writes that text, without "cache", which changes no number; returns it. */
 #define MT_QUANTISE_TEXT_BYTES 96
 const char *mt_quantise_text(const struct mt_quantise_options *options, char text[MT_QUANTISE_TEXT_BYTES]);
+
+/* Removes "cache" from such a text; returns it. */
+const char *mt_quantise_strip_cache(const char *text, char stripped[MT_QUANTISE_TEXT_BYTES]);
+
+/* Refuses "cache" where no model is loaded. */
+enum mt_status mt_quantise_refuse_cache(struct mt_context *ctx, const struct mt_quantise_options *options);
 
 /*
  * The options that store a model as its published folder does, as far as a config tells: every linear layer

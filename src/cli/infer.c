@@ -114,7 +114,9 @@ static enum mt_status join_options(const struct cli_list *list, struct mt_arena 
 enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_settings *settings,
                               struct mt_session *session)
 {
+    struct mt_log log;
     struct mt_session_options options = {.directory = settings->directory,
+                                         .log = &log,
                                          .adapter = settings->adapter,
                                          .quantise = settings->quantise,
                                          .prune = settings->prune,
@@ -126,6 +128,7 @@ enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_setting
                                          .slots = settings->batch >= 0 ? settings->batch : 0,
                                          .context = settings->context};
     struct mt_arena arena;
+    mt_log_init(&log, stderr, MT_LOG_WARNING);
     (void)mt_memory_limit_read(settings->memory, &options.memory); // as cli_infer_check has seen
     mt_arena_init(&arena, ctx, ARENA_BLOCK_BYTES);
     if (options.template_name == NULL && settings->own_template) options.template_name = "model";

@@ -87,6 +87,7 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
     enum mt_status status = read_dtype(ctx, settings->dtype, &options.dtype);
     if (status == MT_OK && settings->quantise != NULL)
         status = mt_quantise_parse(ctx, settings->quantise, &options.quantise);
+    if (status == MT_OK) status = mt_quantise_refuse_cache(ctx, &options.quantise);
     if (status == MT_OK) status = mt_model_init(ctx, &options, &result);
     if (status != MT_OK) return status;
     printf("%s: %" PRId64 " parameters, %" PRIu64 " bytes, %s\n", settings->out, result.parameters,

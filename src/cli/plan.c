@@ -315,6 +315,7 @@ static enum mt_status run_verb(struct cli_call *call)
     if (status != MT_OK) return status;
     if (settings.directory == NULL) settings.directory = call->positional[0];
     if (settings.quantise != NULL) status = mt_quantise_parse(call->ctx, settings.quantise, &settings.how);
+    if (status == MT_OK) status = mt_quantise_refuse_cache(call->ctx, &settings.how);
     if (status != MT_OK) return status;
     return run(call->ctx, &settings);
 }

@@ -257,7 +257,8 @@ enum mt_status mt_cell_check(const struct mt_cell_job *job, const struct mt_cell
 /* Keys that a cell's numbers do not depend on. */
 static bool is_elsewhere(const char *word)
 {
-    static const char *const keys[] = {"out=", "data.path=", "device=", "threads=", "memory.limit="};
+    static const char *const keys[] = {
+        "out=", "data.path=", "device=", "threads=", "memory.limit=", "quantize.cache="};
     bool found = false;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         found = found || strncmp(word, keys[i], strlen(keys[i])) == 0;

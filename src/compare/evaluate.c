@@ -52,6 +52,8 @@ static enum mt_status open_session(struct evaluating *e, const char *template, c
     const struct mt_session_options options = {
         .directory = e->model,
         .adapter = e->adapter[0] != '\0' ? e->adapter : NULL,
+        .quantise_cache = e->training->quantise_cache,
+        .log = e->job->log,
         .template_name = template != NULL && strcmp(template, "none") != 0 ? template : NULL,
         .templates = e->job->templates,
         .template_options = e->training->template_options,

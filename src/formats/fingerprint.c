@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/files/file.h"
-#include "formats/safetensors/checkpoint.h"
 #include "formats/text/json.h"
 #include "formats/text/json_text.h"
 #include "formats/text/lists.h"
@@ -86,6 +85,12 @@ static void add_safetensors(struct mt_digest *digest, const struct mt_safetensor
     mt_digest_add(digest, &bytes, sizeof bytes);
     mt_digest_add(digest, file->mapping.data, (size_t)(bytes - file->data_bytes));
     for (size_t i = 0; i < file->tensor_count; i++) add_tensor(digest, &file->tensors[i]);
+    mt_file_advise(&file->mapping, MT_FILE_USUAL);
+}
+
+void mt_fingerprint_sum_checkpoint(const struct mt_checkpoint *checkpoint, struct mt_digest *digest)
+{
+    for (size_t i = 0; i < checkpoint->shard_count; i++) add_safetensors(digest, &checkpoint->shards[i]);
 }
 
 static enum mt_status sum_weights(struct mt_context *ctx, const char *path, struct mt_digest *digest)

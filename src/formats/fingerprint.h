@@ -22,6 +22,7 @@
 #include "base/arena.h"
 #include "base/files/digest.h"
 #include "base/log.h"
+#include "formats/safetensors/checkpoint.h"
 
 #define MT_FINGERPRINT_FILE "inputs.json"
 
@@ -55,6 +56,9 @@ enum mt_status mt_fingerprint_add_weights(struct mt_fingerprint *print, const ch
 
 /* The weights of a model's folder: model.safetensors, or the shards its index names. */
 enum mt_status mt_fingerprint_add_checkpoint(struct mt_fingerprint *print, const char *folder);
+
+/* Adds the weights of an open checkpoint to a digest, by headers and samples. */
+void mt_fingerprint_sum_checkpoint(const struct mt_checkpoint *checkpoint, struct mt_digest *digest);
 
 /* How a file that has changed is told of: "PATH: is not what it was when SINCE: CURE". */
 struct mt_fingerprint_words {

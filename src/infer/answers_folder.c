@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "arch/quantise.h"
 #include "base/files/file.h"
 #include "formats/text/json.h"
 #include "formats/text/json_text.h"
@@ -87,8 +88,9 @@ static enum mt_status describe(struct mt_json_text *text, const struct mt_answer
         mt_json_text_string(text, source->template_options[i]);
     }
     if (source->quantise != NULL) {
+        char how[MT_QUANTISE_TEXT_BYTES];
         mt_json_text_format(text, ", \"quantize\": ");
-        mt_json_text_string(text, source->quantise);
+        mt_json_text_string(text, mt_quantise_strip_cache(source->quantise, how));
     }
     if (source->prune != NULL) {
         mt_json_text_format(text, ", \"prune\": ");

@@ -59,6 +59,8 @@ static enum mt_status open_model(struct mt_session *session, const struct mt_ses
     }
     if (status == MT_OK && options->quantise != NULL)
         status = mt_quantise_parse(session->ctx, options->quantise, &place.model.selection.quantise);
+    if (options->quantise_cache) place.model.selection.quantise.cache = true;
+    place.model.selection.log = options->log;
     if (status == MT_OK)
         status = mt_device_create(session->ctx, options->device, options->threads, &session->device);
     if (status == MT_OK) status = mt_engine_choose_room(session->device, &place, &engine);

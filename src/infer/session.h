@@ -17,6 +17,8 @@ struct mt_session_options {
     const char *directory;     // the model's
     const char *adapter;       // NULL: none
     const char *quantise;      // as mt_quantise_parse reads it; NULL: as the adapter was trained
+    bool quantise_cache;       // codes are kept beside the model, however they are made
+    const struct mt_log *log;  // for what is told of that; NULL: nowhere
     const char *prune;         // file of experts that are taken away (train/chosen_experts.h); NULL: none are
     const char *template_name; // "model", a name or a file; NULL: none; prompts are then plain texts
     const char *templates;     // the folder of those that come along; NULL: only files

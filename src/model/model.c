@@ -90,6 +90,7 @@ static enum mt_status read_folder(struct mt_model *model, const char *directory)
     if (status != MT_OK) return status;
     model->options.selection.expert_ranks = model->options.expert_ranks;
     model->options.selection.rounded = model->options.activations == MT_BF16;
+    model->options.selection.folder = directory;
     return load_params(model, directory);
 }
 

@@ -34,7 +34,8 @@ static enum mt_status select_parameters(struct mt_trainer *trainer)
 {
     const struct mt_train_settings *settings = trainer->settings;
     struct mt_train_selection *selection = &trainer->selection;
-    *selection = (struct mt_train_selection){.freeze = settings->freeze, .seed = settings->seed};
+    *selection = (struct mt_train_selection){
+        .freeze = settings->freeze, .seed = settings->seed, .log = trainer->options.log};
     if (settings->experts != NULL) {
         enum mt_status status = mt_chosen_experts_read(trainer->ctx, settings->experts, &trainer->desc,
                                                        &trainer->arena, &selection->experts);
@@ -282,6 +283,8 @@ static enum mt_status open_model(struct mt_trainer *trainer)
         status = mt_trainer_model_options(trainer, &mt_trainer_chosen(trainer)->sizes, &options);
     if (status != MT_OK) return status;
     status = mt_model_open(trainer->device, settings->model, &options, &trainer->model);
+    // Codes that are kept in a file are mapped; they were counted as memory.
+    if (status == MT_OK) trainer->memory.mapped = mt_model_bytes(trainer->model).mapped;
     if (status == MT_OK && settings->adapter != NULL)
         status = mt_adapter_apply(&trainer->adapter, mt_model_params(trainer->model));
     return status;

@@ -73,6 +73,54 @@ expect 0 "" adapter "$run" --model "$model" --layout per-expert --out "$place/re
 expect 0 "" forward "$model" --adapter "$place/rewritten" --ids 1,2,3,4,5,6 --out "$place/again.st"
 same own.st again.st
 
+# Codes kept beside the model: the same numbers, whoever makes the file, and a run may go on without.
+codes=$model/quantised
+kept=$codes/nf4-routed_experts.safetensors
+cached() { expect 0 "$1" forward "$model" --ids 1,2,3,4,5,6 --quantize nf4,cache --out "$place/cached.st"; }
+expect 0 "" forward "$model" --ids 1,2,3,4,5,6 --quantize nf4 --out "$place/made.st"
+expect 0 "" train "$config" out="$place/dry" quantize.format=nf4 quantize.cache=true --dry-run
+expect 0 "" generate "$model" --quantize nf4 --prompt '3 plus 3 is' --max-new 4
+[ ! -e "$codes" ]
+result $? "codes are kept although nobody asked for it"
+for i in 1 2 3 4; do
+    "$metier" forward "$model" --ids 1,2,3,4,5,6 --quantize nf4,cache --out "$place/at-once-$i.st" >/dev/null 2>&1 &
+done
+wait
+for i in 1 2 3 4; do same made.st at-once-$i.st; done
+[ "$(ls "$codes")" = "${kept##*/}" ]
+result $? "beside the codes that were made at once there is more: $(ls "$codes")"
+number=$(stat -c %i "$kept")
+expect 0 "" train "$config" out="$place/cached" quantize.format=nf4 quantize.cache=true --quiet
+same nf4/$weights cached/$weights
+same nf4/adapter/adapter_config.json cached/adapter/adapter_config.json
+expect 0 "" train "$config" out="$place/cached" quantize.format=nf4 --quiet
+expect 0 "" generate "$model" --adapter "$run" --quantize nf4,cache --prompt '3 plus 3 is' --max-new 4
+expect 0 "MaxVio" analyze --model "$model" --quantize nf4,cache --against nf4 --data "$place/data.jsonl" --tokens 400 --out "$place/kept"
+expect 0 "" eval gsm8k --data "$(dirname "$0")/../../share/samples" --model "$model" --quantize fp8,cache --limit 2 --max-new 4 --out "$place/eval8"
+printf '3 plus 3 is\n' | "$metier" chat "$model" --quantize nf4,cache --template plain --max-new 4 >"$place/text" 2>&1
+result $? "chat with codes that are kept: $(tail -n 1 "$place/text")"
+[ "$(stat -c %i "$kept")" = "$number" ]
+result $? "codes are made again although nothing has changed"
+head -c 5000 "$kept" >"$place/short" && cp "$place/short" "$kept"
+cached "it is made again"
+same made.st cached.st
+touch "$model/model.safetensors"
+cached "the weights have changed since it was made; it is made again"
+same made.st cached.st
+# A disk that is full: nothing is left there, and the model is loaded all the same.
+rm "$kept"
+(
+    trap '' XFSZ
+    ulimit -f 4
+    exec "$metier" forward "$model" --ids 1,2,3,4,5,6 --quantize nf4,cache >"$place/full" 2>&1
+)
+result $? "forward with a full disk: $(tail -n 1 "$place/full")"
+grep -q "codes are not kept: .*nf4-routed_experts" "$place/full" && [ "$(ls "$codes")" = fp8-routed_experts.safetensors ]
+result $? "a full disk: $(cat "$place/full" && ls "$codes")"
+expect 2 "cache means nothing here" init --config "$place/config.json" --quantize nf4,cache --out "$place/no"
+expect 2 "cache means nothing here" plan "$model" --ranks 1 --quantize nf4,cache
+expect 2 "quantize.cache means nothing here" train "$config" out="$place/no" quantize.cache=true
+
 # What helps a run that does not fit is not what it has already.
 expect 1 "fewer targets, quantize.format, a higher" train "$config" out="$place/no" memory.limit=1MB
 expect 1 "fewer targets, quantize.format: nf4, more quantize.parts, a higher" train "$config" out="$place/no" memory.limit=1MB quantize.format=fp8

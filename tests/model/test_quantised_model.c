@@ -322,7 +322,14 @@ static void words(void **state)
         assert_int_equal(mt_quantise_parse(&ctx, bad[i], &options), MT_ERR_USAGE);
     assert_int_equal(mt_quantise_parse(&ctx, "nf4", &options), MT_OK);
     assert_string_equal(mt_quantise_text(&options, text), "nf4,routed_experts");
-    assert_true(options.nested);
+    assert_true(options.nested && !options.cache);
+    assert_int_equal(mt_quantise_parse(&ctx, "fp8,cache,attention", &options), MT_OK);
+    assert_true(options.cache);
+    assert_string_equal(mt_quantise_text(&options, text), "fp8,attention"); // which says of what numbers
+    assert_string_equal(mt_quantise_strip_cache("fp8,cache,attention,cache", text), "fp8,attention");
+    assert_int_equal(mt_quantise_refuse_cache(&ctx, &options), MT_ERR_USAGE);
+    assert_int_equal(mt_quantise_parse(&ctx, "none,cache", &options), MT_OK);
+    assert_int_equal(mt_quantise_refuse_cache(&ctx, &options), MT_OK);
 }
 
 int main(void)

@@ -188,18 +188,23 @@ static void packed(struct bench *bench, int sharing)
     compare(bench, "packed steps", alone, together, 1e-5);
 }
 
-/* Quantised weights: each rank makes the codes of its own experts, and they are those of one rank. */
+/*
+ * Quantised weights: each rank makes the codes of its own experts, and they are those of one rank; or one of
+ * the ranks keeps all codes in a file; or all ranks read what the one before has kept.
+ */
 static void quantised(struct bench *bench, size_t at, int sharing)
 {
     static const char *const formats[] = {"fp8", "int8", "nf4", "mxfp4"};
-    char alone[256];
-    char together[320];
-    (void)snprintf(alone, sizeof alone,
-                   COMMON " method=metier parallel.statistics=local objective.scale=none noise=false "
-                          "batch.tokens=24 quantize.format=%s quantize.parts=[routed_experts,attention]",
-                   formats[at % 4]);
-    (void)snprintf(together, sizeof together, "%s parallel.experts=%d recompute=%s", alone, sharing,
-                   at % 2 == 0 ? "moe" : "none");
+    static const char *const caching[][2] = {{"false", "false"}, {"false", "true"}, {"true", "true"}};
+    static const char words[] =
+        COMMON " method=metier parallel.statistics=local objective.scale=none noise=false batch.tokens=24 "
+               "quantize.parts=[routed_experts,attention] quantize.format=%s quantize.cache=%s";
+    char alone[320];
+    char together[384];
+    (void)snprintf(alone, sizeof alone, words, formats[at % 4], caching[at % 3][0]);
+    int used = snprintf(together, sizeof together, words, formats[at % 4], caching[at % 3][1]);
+    (void)snprintf(together + used, sizeof together - (size_t)used, " parallel.experts=%d recompute=%s",
+                   sharing, at % 2 == 0 ? "moe" : "none");
     compare(bench, "quantised weights", alone, together, 1e-5);
 }
 

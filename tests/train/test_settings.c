@@ -88,6 +88,7 @@ static void defaults(void **state)
     assert_int_equal(s->checkpoint_every, 200);
     assert_string_equal(s->device, "auto");
     assert_int_equal(s->quantise_format, 0);
+    assert_false(s->quantise_cache);
     assert_null(s->quantise_parts[0]);
     assert_int_equal(s->held_out_count, 0);
     end(&fixture);
@@ -138,7 +139,7 @@ static const char everything[] =
     "recompute: full\n"
     "memory: {limit: 22GiB}\n"
     "activations: bf16\n"
-    "quantize: {format: nf4, double: false, parts: [routed_experts, attention]}\n"
+    "quantize: {format: nf4, double: false, parts: [routed_experts, attention], cache: true}\n"
     "seed: 7\n";
 
 static void every_key(void **state)
@@ -181,6 +182,7 @@ static void every_key(void **state)
     assert_int_equal(s->activations, MT_ACTIVATIONS_BF16);
     assert_int_equal(s->quantise_format, MT_QUANTISED_NF4 + 1);
     assert_false(s->quantise_nested);
+    assert_true(s->quantise_cache);
     assert_string_equal(s->quantise_parts[1], "attention");
     assert_true(s->seed == 7);
     end(&fixture);

@@ -240,6 +240,8 @@ static void keys_that_mean_nothing(void **state)
          "t:4: lora.dropout means nothing here: noise is false: nothing is dropped"},
         {"quantize.parts: [attention]\n",
          "t:4: quantize.parts means nothing here: quantize.format is none: weights stay as they are"},
+        {"quantize.cache: true\n",
+         "t:4: quantize.cache means nothing here: quantize.format is none: weights stay as they are"},
         {"quantize: {format: fp8, double: false}\n",
          "t:4: quantize.double means nothing here: only nf4's scales are quantised"},
         {"method: aux\nobjective.form: cosine\n",
@@ -276,7 +278,8 @@ static void words_make_void(void **state)
         {LEAST "method: paper\nobjective.tau_gate: 0.1\n", "objective.beta=0"},
         {LEAST "parallel: {experts: 2, room: 2, transfer: staged}\n", "parallel.experts=1"},
         {LEAST "lora.dropout: 0.3\n", "noise=false"},
-        {LEAST "quantize: {format: nf4, double: false, parts: [attention]}\n", "quantize.format=none"},
+        {LEAST "quantize: {format: nf4, double: false, parts: [attention], cache: true}\n",
+         "quantize.format=none"},
     };
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);

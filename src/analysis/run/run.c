@@ -115,6 +115,7 @@ static enum mt_status open_model(struct mt_analysis *run, const struct mt_analys
                                  struct mt_model **model)
 {
     bool otherwise = side == &run->base && run->settings->against != NULL;
+    struct mt_log log;
     struct mt_adapter adapter = {0};
     struct mt_model_options options = {
         .tokens = batch_tokens(run), .sequences = batch_tokens(run) / 2, .positions = run->settings->length};
@@ -124,7 +125,9 @@ static enum mt_status open_model(struct mt_analysis *run, const struct mt_analys
         if (status == MT_OK) mt_adapter_select(&adapter, &options.selection);
         if (run->settings->quantise == NULL) run->quantise = adapter.quantise;
     }
+    mt_log_init(&log, stderr, MT_LOG_WARNING);
     options.selection.quantise = otherwise ? run->against : run->quantise;
+    options.selection.log = &log;
     if (status == MT_OK) status = mt_model_open(run->device, directory, &options, model);
     if (status == MT_OK && adapter_directory != NULL)
         status = mt_adapter_apply(&adapter, mt_model_params(*model));

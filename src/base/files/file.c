@@ -358,6 +358,7 @@ enum mt_status mt_file_map(struct mt_context *ctx, const char *path, struct mt_f
 void mt_file_advise(const struct mt_file_mapping *mapping, enum mt_file_access access)
 {
     static const int advice[] = {
+        [MT_FILE_USUAL] = POSIX_MADV_NORMAL,
         [MT_FILE_SEQUENTIAL] = POSIX_MADV_SEQUENTIAL,
         [MT_FILE_RANDOM] = POSIX_MADV_RANDOM,
         [MT_FILE_SOON] = POSIX_MADV_WILLNEED,

@@ -74,6 +74,7 @@ struct mt_file_mapping {
 };
 
 enum mt_file_access {
+    MT_FILE_USUAL,      // as if nothing had been said
     MT_FILE_SEQUENTIAL, // read once, front to back: read ahead
     MT_FILE_RANDOM,     // here and there: do not read ahead
     MT_FILE_SOON,       // all of it: start reading now

@@ -219,6 +219,8 @@ static enum mt_status run(struct mt_context *ctx, const struct forward_settings 
     struct target_list targets = {0};
     struct mt_objective_config method;
     struct mt_model_options options;
+    struct mt_log log;
+    mt_log_init(&log, stderr, MT_LOG_WARNING);
     enum mt_status status = make_options(ctx, settings, ids, &targets, &method, &options);
     if (status == MT_OK && settings->adapter != NULL) {
         status = mt_adapter_open_for(ctx, settings->adapter, settings->directory, &adapter);
@@ -228,6 +230,7 @@ static enum mt_status run(struct mt_context *ctx, const struct forward_settings 
         status = mt_quantise_parse(ctx, settings->quantise, &options.selection.quantise);
     if (status == MT_OK)
         status = cli_open_device(ctx, settings->device, MT_USE_EXACT, (int)settings->threads, &device);
+    options.selection.log = &log;
     if (status == MT_OK) status = read_activations(device, settings->activations, &options.activations);
     if (status == MT_OK) status = mt_model_open(device, settings->directory, &options, &model);
     if (status == MT_OK && settings->adapter != NULL)

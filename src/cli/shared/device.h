@@ -6,7 +6,7 @@
 
 /* For option tables of verbs that train, answer or analyse. */
 #define CLI_QUANTISE_HELP                                                                                    \
-    "weights in fewer bits: fp8, int8, nf4 or mxfp4, then parts, with commas (as the adapter was trained)"
+    "weights in fewer bits: fp8, int8, nf4 or mxfp4, parts, cache, with commas (as the adapter was trained)"
 #define CLI_DEVICE_HELP "what computes, see metier devices (auto: cuda-bf16 with a GPU, else cpu)"
 
 /* Likewise, for the memory they hold (ops/limit.h). */

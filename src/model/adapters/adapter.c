@@ -235,6 +235,7 @@ static enum mt_status read_metadata(struct mt_adapter *adapter)
             if (status != MT_OK)
                 return mt_fail_within(adapter->ctx, status, "%s: the metadata " MT_ADAPTER_QUANTISE_KEY,
                                       adapter->file.path);
+            adapter->quantise.cache = false; // files are written where somebody asks for them
         }
         if (strcmp(entry->key, MT_ADAPTER_LAYOUT_KEY) == 0 && strcmp(entry->value, "vllm") == 0)
             adapter->layout = MT_ADAPTER_VLLM;

@@ -16,10 +16,12 @@ struct mt_params_item {
     struct mt_model_tensor tensor;
     const struct mt_safetensors_tensor *stored; // borrowed from the checkpoint
     enum mt_trainable trainable;
-    bool correction; // the router's correction bias: f32, writable, never trained by a gradient
-    bool quantised;  // read from codes and scales
-    bool published;  // the folder's own, used as they lie (arch/published/published.h)
-    bool nested;     // of these: scales are codes, too
+    bool correction;  // the router's correction bias: f32, writable, never trained by a gradient
+    bool quantised;   // read from codes and scales
+    bool published;   // the folder's own, used as they lie (arch/published/published.h)
+    bool nested;      // of these: scales are codes, too
+    bool elsewhere;   // a routed expert's that another rank holds
+    const void *kept; // its codes in a file beside the model (codes_cache.h); NULL: they are made
 };
 
 struct mt_params_items {

@@ -15,6 +15,7 @@
 #include "metier/ops.h"
 #include "model/adapters/router_bias.h"
 #include "model/experts/ranks.h"
+#include "model/params/codes_cache.h"
 #include "model/params/loading.h"
 #include "model/params/quantised.h"
 #include "model/params/stream.h"
@@ -180,16 +181,9 @@ static int owner_of(const struct loader *loader, const struct mt_params_item *it
     return mt_expert_ranks_owner(loader->desc->experts, (int)item->tensor.expert, mt_comm_size(ranks));
 }
 
-/* A routed expert's that another rank holds. */
-static bool is_elsewhere(const struct loader *loader, const struct mt_params_item *item)
-{
-    int owner = owner_of(loader, item);
-    return owner >= 0 && owner != mt_comm_rank(loader->selection->expert_ranks);
-}
-
 static struct trained_memory *memory_of(struct loader *loader, const struct mt_params_item *item)
 {
-    if (is_elsewhere(loader, item)) return &loader->elsewhere;
+    if (item->elsewhere) return &loader->elsewhere;
     return owner_of(loader, item) >= 0 ? &loader->shard : &loader->common;
 }
 
@@ -218,6 +212,8 @@ static enum mt_status list_items(struct loader *loader)
         item->published = found.quantised;
         item->nested = found.quantised && mt_tensor_present(&found.matrix.nested_scales);
         item->quantised = found.quantised || mt_quantise_takes(&loader->selection->quantise, &item->tensor);
+        int owner = owner_of(loader, item);
+        item->elsewhere = owner >= 0 && owner != mt_comm_rank(loader->selection->expert_ranks);
     }
     return MT_OK;
 }
@@ -327,13 +323,16 @@ static enum mt_status lay_out_quantised(struct loader *loader, const struct mt_p
                                         const struct mt_params_place *place)
 {
     struct mt_quantised found = {0};
-    const struct mt_quantised *own = item->published ? &found : NULL;
+    bool kept = item->kept != NULL && mt_device_on_host(loader->device);
+    const struct mt_quantised *own = item->published || kept ? &found : NULL;
     if (item->published) {
         enum mt_status status = mt_published_place(loader->device, loader->desc->config, loader->checkpoint,
                                                    &item->tensor, &found);
         if (status != MT_OK) return status;
-        loader->params->mapped += mt_published_mapped(&found);
+    } else if (kept) {
+        mt_quantised_image(&loader->selection->quantise, &item->tensor, item->kept, &found);
     }
+    loader->params->mapped += mt_published_mapped(&found);
     if (place->experts != NULL) {
         const struct mt_comm *ranks = loader->selection->expert_ranks;
         int all = loader->desc->experts;
@@ -366,7 +365,7 @@ static enum mt_status lay_out_frozen(struct loader *loader, const struct mt_para
 {
     struct mt_tensor *value = place->value;
     *value = (struct mt_tensor){0};
-    if (is_elsewhere(loader, item)) return MT_OK;
+    if (item->elsewhere) return MT_OK;
     if (item->quantised) return lay_out_quantised(loader, item, place);
     enum mt_dtype dtype = item->correction ? MT_F32 : mt_params_stored_type(item->stored);
     if (!usable_in_place(loader, item)) {
@@ -390,7 +389,6 @@ static enum mt_status add_trained(struct loader *loader, const struct mt_params_
     struct mt_params *params = loader->params;
     size_t place = loader->trained++;
     if (params->trained == NULL) return MT_OK;
-    bool here = !is_elsewhere(loader, item);
     char *copy = NULL;
     enum mt_status status = mt_arena_copy_text(&params->arena, name, strlen(name), &copy);
     if (status != MT_OK) return status;
@@ -404,7 +402,7 @@ static enum mt_status add_trained(struct loader *loader, const struct mt_params_
         .owner = owner_of(loader, item),
     };
     params->trained_elements += mt_tensor_count(value);
-    if (here) return MT_OK;
+    if (!item->elsewhere) return MT_OK;
     *value = (struct mt_tensor){0};
     *gradient = (struct mt_tensor){0};
     return MT_OK;
@@ -554,7 +552,7 @@ static enum mt_status make_memory(struct loader *loader)
 static enum mt_status fill_item(struct loader *loader, const struct mt_params_item *item)
 {
     struct mt_params_place place;
-    if (is_elsewhere(loader, item)) return MT_OK;
+    if (item->elsewhere) return MT_OK;
     enum mt_status status =
         mt_params_find_place(loader->params, loader->desc, loader->views, &item->tensor, &place);
     if (status != MT_OK) return status;
@@ -564,9 +562,10 @@ static enum mt_status fill_item(struct loader *loader, const struct mt_params_it
     if (item->quantised) {
         const struct mt_quantised *matrix =
             place.experts != NULL ? &place.views->quantised[item->tensor.expert] : place.linear->quantised;
-        status = item->published ? mt_published_fill(loader->device, loader->desc->config, loader->checkpoint,
-                                                     &item->tensor, matrix)
-                                 : mt_quantised_fill(loader->device, item, matrix);
+        status = item->published
+                     ? mt_published_fill(loader->device, loader->desc->config, loader->checkpoint,
+                                         &item->tensor, matrix)
+                     : mt_quantised_fill(loader->device, &loader->selection->quantise, item, matrix);
     } else if (!usable_in_place(loader, item)) {
         status = mt_device_upload(loader->device, place.value->data, item->stored->data,
                                   (size_t)item->stored->bytes);
@@ -625,6 +624,9 @@ enum mt_status mt_params_load(struct mt_device *device, const struct mt_model_de
         status = mt_params_select(loader.ctx, desc, loader.selection, &loader.items, params);
     }
     if (status == MT_OK) status = mt_quantised_check(loader.ctx, &loader.selection->quantise, &loader.items);
+    bool keep = loader.selection->quantise.cache && loader.selection->folder != NULL;
+    if (status == MT_OK && keep && !mt_device_is_dry(device))
+        mt_codes_cache_open(loader.ctx, checkpoint, loader.selection, &loader.items, &params->kept);
     if (status == MT_OK) status = make_memory(&loader);
     if (status == MT_OK) status = clear_masters(&loader);
     if (status == MT_OK) status = fill_values(&loader);
@@ -642,6 +644,7 @@ void mt_params_free(struct mt_params *params)
     mt_buffer_release(&params->gradients);
     mt_buffer_release(&params->copies);
     mt_buffer_release(&params->codes);
+    mt_safetensors_close(&params->kept);
     mt_buffer_release(&params->unpacked);
     mt_buffer_release(&params->rounded);
     mt_buffer_release(&params->biases);

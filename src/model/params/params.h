@@ -19,6 +19,7 @@
 #include "arch/model_tensors.h"
 #include "arch/quantise.h"
 #include "base/arena.h"
+#include "base/log.h"
 #include "comm/comm.h"
 #include "formats/safetensors/checkpoint.h"
 #include "metier/buffer.h"
@@ -40,6 +41,8 @@ struct mt_train_selection {
     bool rounded;                 // products read bf16 roundings of the pairs: see mt_params_round
     bool biases; // every router has a selection bias, zeros where the checkpoint has none: router_bias.h
     struct mt_quantise_options quantise; // which weights become codes as they are loaded
+    const char *folder;       // where they are kept, if they are: the model's; mt_model_open sets it
+    const struct mt_log *log; // where that is told of; NULL: nowhere
 };
 
 /* One thing the optimizer moves. */
@@ -136,6 +139,7 @@ struct mt_params {
     struct mt_arena arena;                       // owns names and arrays
     struct mt_buffer masters, gradients, copies; // copies: what could not be used from the mapping
     struct mt_buffer codes;                      // quantised weights: codes and scales
+    struct mt_safetensors kept;                  // these where a file has them; zeros: there is none
     struct mt_buffer unpacked;              // bf16 copies of them that products read, a layer's at a time
     struct mt_buffer rounded;               // bf16, laid out like the masters; empty: nobody reads it
     struct mt_buffer biases;                // of routers the checkpoint has none for; empty: there are none

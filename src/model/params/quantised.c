@@ -24,15 +24,34 @@ static size_t at_least(size_t most, size_t bytes)
 }
 
 /* Memory of every part that has none. */
-static void plan_matrix(struct mt_quantised_layout *layout, struct mt_quantised *matrix)
+static void plan_matrix(struct mt_planner *planner, struct mt_quantised *matrix)
 {
     struct mt_tensor *parts[MT_QUANTISED_TENSORS];
     mt_quantised_each(matrix, parts);
     for (int i = 0; i < MT_QUANTISED_TENSORS; i++) {
         if (!mt_tensor_present(parts[i]) || parts[i]->data != NULL) continue;
-        struct mt_tensor flat = mt_plan_1d(&layout->codes, parts[i]->dtype, mt_tensor_count(parts[i]));
+        struct mt_tensor flat = mt_plan_1d(planner, parts[i]->dtype, mt_tensor_count(parts[i]));
         parts[i]->data = flat.data;
     }
+}
+
+/* One that is to be made; the map of nested scales is one for all. */
+static struct mt_quantised shape_of(const struct mt_quantise_options *options,
+                                    const struct mt_model_tensor *tensor)
+{
+    struct mt_quantised matrix =
+        mt_quantised_shape(options->format, options->nested, tensor->dim[0], tensor->dim[1]);
+    matrix.nested_map = (struct mt_tensor){0};
+    return matrix;
+}
+
+size_t mt_quantised_image(const struct mt_quantise_options *options, const struct mt_model_tensor *tensor,
+                          const void *image, struct mt_quantised *matrix)
+{
+    struct mt_planner planner = {.base = (char *)image}; // written by who made the memory alone
+    *matrix = shape_of(options, tensor);
+    plan_matrix(&planner, matrix);
+    return planner.bytes;
 }
 
 /* The routers of a published folder may be in codes; they are read beside the shared experts. */
@@ -66,15 +85,10 @@ void mt_quantised_lay_out(struct mt_quantised_layout *layout, const struct mt_mo
     int64_t in = tensor->dim[1];
     if (tensor->layer != layout->layer) memset(layout->used, 0, sizeof layout->used);
     layout->layer = tensor->layer;
-    if (found != NULL) {
-        *matrix = *found;
-        plan_matrix(layout, matrix);
-    } else {
-        *matrix = mt_quantised_shape(layout->options->format, layout->options->nested, out, in);
-        matrix->nested_map = (struct mt_tensor){0}; // one for all
-        plan_matrix(layout, matrix);
+    *matrix = found != NULL ? *found : shape_of(layout->options, tensor);
+    plan_matrix(&layout->codes, matrix);
+    if (mt_tensor_present(&matrix->nested_scales) && !mt_tensor_present(&matrix->nested_map))
         matrix->nested_map = layout->map;
-    }
     struct mt_planner size = {0};
     (void)mt_plan_2d(&size, MT_BF16, out, in);
     size_t place = place_of(layout, tensor, expert, size.bytes);
@@ -144,21 +158,24 @@ enum mt_status mt_quantised_check(struct mt_context *ctx, const struct mt_quanti
 
 // ------------------------------------------------------------------ codes
 
-/* On the host: from the file's memory, which may lie at any address. */
-static enum mt_status quantise(struct mt_context *ctx, const struct mt_params_item *item,
-                               struct mt_quantised *matrix)
+enum mt_status mt_quantised_make(struct mt_context *ctx, const struct mt_params_item *item,
+                                 const struct mt_quantised *matrix)
 {
     enum mt_dtype dtype = mt_params_stored_type(item->stored);
     size_t bytes = (size_t)item->stored->bytes;
     const void *values = item->stored->data;
     void *aligned = NULL;
-    if ((uintptr_t)values % mt_dtype_bytes(dtype) != 0) {
+    if ((uintptr_t)values % mt_dtype_bytes(dtype) != 0) { // a tensor in the file may lie at any address
         enum mt_status status = mt_allocate(ctx, bytes, &aligned);
         if (status != MT_OK) return status;
         memcpy(aligned, values, bytes);
         values = aligned;
     }
-    bool finite = mt_quantise_threaded(dtype, values, matrix, omp_get_max_threads());
+    struct mt_quantised made = *matrix;
+    float map[MT_NF4_NESTED_CODES];
+    mt_nf4_nested_map(map);
+    made.nested_map = mt_tensor_1d(map, MT_F32, MT_NF4_NESTED_CODES);
+    bool finite = mt_quantise_threaded(dtype, values, &made, omp_get_max_threads());
     if (aligned != NULL) mt_release(ctx, aligned, bytes);
     if (finite) return MT_OK;
     return mt_fail(ctx, MT_ERR_NUMERIC, "a number is not finite, which %s has no code for",
@@ -170,44 +187,39 @@ static size_t bytes_of(const struct mt_tensor *tensor)
     return (size_t)mt_tensor_count(tensor) * mt_dtype_bytes(tensor->dtype);
 }
 
-/* By way of host memory for one matrix. */
-static enum mt_status quantise_and_upload(struct mt_device *device, const struct mt_params_item *item,
-                                          const struct mt_quantised *matrix)
+/* All tensors but the map, from an image in host memory. */
+static enum mt_status upload(struct mt_device *device, struct mt_quantised *here,
+                             const struct mt_quantised *matrix)
 {
-    struct mt_context *ctx = mt_device_context(device);
     struct mt_quantised there = *matrix;
-    struct mt_quantised here = *matrix;
     struct mt_tensor *source[MT_QUANTISED_TENSORS];
     struct mt_tensor *target[MT_QUANTISED_TENSORS];
-    float map[MT_NF4_NESTED_CODES];
-    mt_quantised_each(&here, source);
+    mt_quantised_each(here, source);
     mt_quantised_each(&there, target);
-    mt_nf4_nested_map(map);
-    here.nested_map.data = map;
     enum mt_status status = MT_OK;
-    int made = 0;
-    for (; made < MT_QUANTISED_TENSORS - 1 && status == MT_OK; made++) {
-        source[made]->data = NULL;
-        if (mt_tensor_present(source[made]))
-            status = mt_allocate(ctx, bytes_of(source[made]), &source[made]->data);
-    }
-    if (status == MT_OK) status = quantise(ctx, item, &here);
     for (int i = 0; i < MT_QUANTISED_TENSORS - 1 && status == MT_OK; i++) {
         if (mt_tensor_present(source[i]))
             status = mt_device_upload(device, target[i]->data, source[i]->data, bytes_of(source[i]));
     }
-    for (int i = 0; i < made; i++) {
-        if (source[i]->data != NULL) mt_release(ctx, source[i]->data, bytes_of(source[i]));
-    }
     return status;
 }
 
-enum mt_status mt_quantised_fill(struct mt_device *device, const struct mt_params_item *item,
-                                 const struct mt_quantised *matrix)
+enum mt_status mt_quantised_fill(struct mt_device *device, const struct mt_quantise_options *options,
+                                 const struct mt_params_item *item, const struct mt_quantised *matrix)
 {
-    struct mt_quantised filled = *matrix;
-    if (mt_device_on_host(device)) return quantise(mt_device_context(device), item, &filled);
-    return quantise_and_upload(device, item, matrix);
+    struct mt_context *ctx = mt_device_context(device);
+    struct mt_quantised here;
+    if (mt_device_on_host(device)) return item->kept != NULL ? MT_OK : mt_quantised_make(ctx, item, matrix);
+    size_t bytes = mt_quantised_image(options, &item->tensor, item->kept, &here);
+    if (item->kept != NULL) return upload(device, &here, matrix);
+    void *image = NULL; // of one matrix
+    enum mt_status status = mt_allocate(ctx, bytes, &image);
+    if (status != MT_OK) return status;
+    (void)mt_quantised_image(options, &item->tensor, image, &here);
+    status = mt_quantised_make(ctx, item, &here);
+    if (status == MT_OK) status = upload(device, &here, matrix);
+    mt_release(ctx, image, bytes);
+    return status;
 }
 
 enum mt_status mt_quantised_fill_map(struct mt_device *device, const struct mt_quantised_layout *layout)

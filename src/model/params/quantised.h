@@ -35,7 +35,7 @@ void mt_quantised_layout_begin(struct mt_quantised_layout *layout, const struct 
 
 /*
  * Places a matrix and its copy; `expert` is NULL for all but routed experts. The folder's own matrix is in
- * `found`, whose data stays where it is; NULL: it is to be made, as the options say.
+ * `found`, or one that a file keeps: its data stays where it is. NULL: it is to be made, as the options say.
  */
 void mt_quantised_lay_out(struct mt_quantised_layout *layout, const struct mt_model_tensor *tensor,
                           const struct mt_quantised_expert *expert, const struct mt_quantised *found,
@@ -49,9 +49,20 @@ size_t mt_quantised_copy_bytes(struct mt_quantised_layout *layout);
 enum mt_status mt_quantised_check(struct mt_context *ctx, const struct mt_quantise_options *options,
                                   const struct mt_params_items *items);
 
-/* Makes codes and scales of the stored numbers, on the host, and brings them to the device. */
-enum mt_status mt_quantised_fill(struct mt_device *device, const struct mt_params_item *item,
+/*
+ * The matrix as a file keeps it (codes_cache.h): all its tensors but the map one after the other, the data
+ * pointing into `image`; NULL: only counted. Returns its bytes.
+ */
+size_t mt_quantised_image(const struct mt_quantise_options *options, const struct mt_model_tensor *tensor,
+                          const void *image, struct mt_quantised *matrix);
+
+/* Makes codes and scales of the stored numbers, on the host, in memory of the host. */
+enum mt_status mt_quantised_make(struct mt_context *ctx, const struct mt_params_item *item,
                                  const struct mt_quantised *matrix);
+
+/* The same in the device's memory; codes that a file keeps are brought there as they are. */
+enum mt_status mt_quantised_fill(struct mt_device *device, const struct mt_quantise_options *options,
+                                 const struct mt_params_item *item, const struct mt_quantised *matrix);
 
 /* Writes the map that nested scales share, if there are any. */
 enum mt_status mt_quantised_fill_map(struct mt_device *device, const struct mt_quantised_layout *layout);

@@ -39,7 +39,7 @@ static bool find_void_rule(const struct mt_train_settings *settings, const char 
         {settings->expert_ranks == 1, "parallel.room|parallel.transfer", "parallel.experts",
          "parallel.experts is 1: no ranks share experts"},
         {!settings->noise, "lora.dropout", "noise", "noise is false: nothing is dropped"},
-        {settings->quantise_format == 0, "quantize.parts|quantize.double", "quantize.format",
+        {settings->quantise_format == 0, "quantize.parts|quantize.double|quantize.cache", "quantize.format",
          "quantize.format is none: weights stay as they are"},
         {settings->quantise_format != 0 && !is_nf4(settings), "quantize.double", "quantize.format",
          "only nf4's scales are quantised"},
@@ -331,7 +331,10 @@ enum mt_status mt_train_quantise(struct mt_context *ctx, const struct mt_train_s
 {
     int number = settings->quantise_format;
     const char *format = number == 0 ? "none" : mt_quantised_name((enum mt_quantised_format)(number - 1));
-    return mt_quantise_read(ctx, format, settings->quantise_nested, settings->quantise_parts, options);
+    enum mt_status status =
+        mt_quantise_read(ctx, format, settings->quantise_nested, settings->quantise_parts, options);
+    options->cache = settings->quantise_cache && options->on;
+    return status;
 }
 
 enum mt_status mt_train_settings_parse(struct mt_context *ctx, const char *name, const char *text,
@@ -360,6 +363,7 @@ static bool is_left_out(const void *source, const char *name)
     if (strcmp(name, "evaluation.sources") == 0) return settings->held_out_count == 0;
     if (strcmp(name, "evaluation.split") == 0) return settings->held_out_count > 0;
     if (strcmp(name, "quantize.parts") == 0) return settings->quantise_format == 0;
+    if (strcmp(name, "quantize.cache") == 0) return settings->quantise_format == 0;
     if (strcmp(name, "quantize.double") == 0) return !is_nf4(settings);
     return is_void_of_lora(settings, name);
 }

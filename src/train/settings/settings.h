@@ -113,6 +113,7 @@ struct mt_train_settings {
     int quantise_format;                   // quantize.format: 0 none, else one more than its number
     bool quantise_nested;                  // quantize.double
     const char *const *quantise_parts;     // quantize.parts
+    bool quantise_cache;                   // quantize.cache
     bool noise;    // noise; false: dropout, jitter, sampling and drops are off in training too
     uint64_t seed; // seed; also objective.seed, unless that is given
 };

@@ -321,6 +321,8 @@ static const struct mt_key_row rows_from_template[] = {
     {"quantize.double", MT_KEY_FLAG, AT(quantise_nested), "true|false", "true",
      .meaning = "nf4: its scales are quantised, too",
      .also = "bnb_4bit_use_double_quant|double_quantization"},
+    {"quantize.cache", MT_KEY_FLAG, AT(quantise_cache), "true|false", "false",
+     .meaning = "keep the codes in the model's folder, and read them there from then on", .may_differ = true},
 
     {"device", MT_KEY_NAME, AT(device), "NAME", "auto",
      .meaning = "what computes; `metier devices` lists them; auto: cuda-bf16 with a GPU, else cpu",
