@@ -142,7 +142,7 @@ static int64_t journeys(const char *recompute)
 static int64_t statistics(const struct shape *shape)
 {
     int64_t n = shape->experts;
-    return shape->layers * ((n + 1) + (3 * n + 1) + (3 * n + 1) + 2);
+    return shape->layers * ((n + 1) + (3 * n + 1) + (2 * n + 1) + 2);
 }
 
 /* Bytes of all ranks in one step, by kind. */
