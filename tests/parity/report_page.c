@@ -57,7 +57,7 @@ static void fill_series(struct mt_page *page)
             mt_figure_point(points, names[s], s + cos(i * 7.0), s + sin(i * 3.0));
         }
         for (int i = 0; i < 5; i++) {
-            char task[16];
+            char task[24];
             double y = 0.5 + 0.4 * sin(i * 2.0 + s);
             (void)snprintf(task, sizeof task, "task %d", i);
             mt_figure_bar(bars, names[s], task, i == 3 && s == 1 ? (double)NAN : y, y - 0.05, y + 0.05);
