@@ -15,12 +15,11 @@
 /* Where there are benchmarks, every model is evaluated as it is, too. */
 static enum mt_status name_bases(struct mt_comparison *comparison)
 {
-    void *memory = NULL;
     if (comparison->tasks.count == 0) return MT_OK;
     size_t bases = comparison->settings->models;
-    enum mt_status status = mt_arena_allocate(&comparison->arena, bases * sizeof(struct mt_cell), &memory);
+    enum mt_status status = MT_OK;
+    comparison->base = mt_arena_array(&comparison->arena, bases, sizeof(struct mt_cell), &status);
     if (status != MT_OK) return status;
-    comparison->base = memory;
     comparison->bases = bases;
     for (size_t i = 0; i < bases && status == MT_OK; i++) {
         comparison->base[i].base = true;
@@ -34,11 +33,10 @@ static enum mt_status name_bases(struct mt_comparison *comparison)
 static enum mt_status name_cells(struct mt_comparison *comparison)
 {
     const struct mt_compare_settings *settings = comparison->settings;
-    void *memory = NULL;
     size_t cells = settings->seeds * settings->models * settings->trained * settings->methods;
-    enum mt_status status = mt_arena_allocate(&comparison->arena, cells * sizeof(struct mt_cell), &memory);
+    enum mt_status status = MT_OK;
+    comparison->cell = mt_arena_array(&comparison->arena, cells, sizeof(struct mt_cell), &status);
     if (status != MT_OK) return status;
-    comparison->cell = memory;
     comparison->cells = cells;
     for (size_t i = 0; i < cells && status == MT_OK; i++) {
         struct mt_cell *cell = &comparison->cell[i];

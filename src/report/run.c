@@ -102,10 +102,9 @@ static enum mt_status read_metric(struct mt_run *run, const struct mt_json_node 
                                   struct mt_run_result ***end)
 {
     char other[NAME_BYTES];
-    void *memory = NULL;
-    enum mt_status status = mt_arena_allocate(&run->arena, sizeof(struct mt_run_result), &memory);
+    enum mt_status status = MT_OK;
+    struct mt_run_result *result = mt_arena_array(&run->arena, 1, sizeof *result, &status);
     if (status != MT_OK) return status;
-    struct mt_run_result *result = memory;
     status = copy_text(run, task->key, strlen(task->key), &result->task);
     if (status == MT_OK) status = copy_text(run, key, length, &result->metric);
     if (status == MT_OK) status = optional(task, key, &result->value);
@@ -125,14 +124,12 @@ static enum mt_status read_routing(struct mt_run *run, const char *task, struct 
 {
     char name[NAME_BYTES];
     const char *path = NULL;
-    void *memory = NULL;
     int length = snprintf(name, sizeof name, "routing_%s.json", task);
     if (length < 0 || (size_t)length >= sizeof name || strchr(task, '/') != NULL) return MT_OK;
     enum mt_status status = find_file(run, name, &path);
     if (status != MT_OK || path == NULL) return status;
-    status = mt_arena_allocate(&run->arena, sizeof(struct mt_run_routing), &memory);
+    struct mt_run_routing *routing = mt_arena_array(&run->arena, 1, sizeof *routing, &status);
     if (status != MT_OK) return status;
-    struct mt_run_routing *routing = memory;
     *routing = (struct mt_run_routing){.path = path};
     status = copy_text(run, task, strlen(task), &routing->task);
     if (status == MT_OK) status = mt_json_read(run->ctx, path, &mt_json_file_limits, &routing->json);

@@ -176,11 +176,10 @@ static enum mt_status read_settings(struct mt_keys_reader *reader, const char *t
                                     const char *const *words, size_t word_count)
 {
     struct mt_compare_settings *settings = reader->target;
-    void *memory = NULL;
     size_t own_count = 0;
     *settings = (struct mt_compare_settings){.file = reader->file, .asking = {.shots = -1}};
-    enum mt_status status = mt_arena_allocate(reader->arena, (word_count + 1) * sizeof(char *), &memory);
-    const char **own = memory;
+    enum mt_status status = MT_OK;
+    const char **own = mt_arena_array(reader->arena, word_count + 1, sizeof *own, &status);
     for (size_t i = 0; i < word_count && status == MT_OK; i++) {
         if (!is_training(words[i])) own[own_count++] = words[i];
     }

@@ -77,12 +77,10 @@ static enum mt_status set_ways(const struct mt_keys_reader *reader, const struct
 {
     struct mt_task *task = target;
     const struct mt_yaml_node *node = entry->node;
-    void *memory = NULL;
     if (node->kind != MT_YAML_LIST || node->count == 0) return mt_key_refuse(reader, entry);
-    enum mt_status status =
-        mt_arena_allocate(reader->arena, node->count * sizeof(struct mt_extract_step), &memory);
+    enum mt_status status = MT_OK;
+    struct mt_extract_step *steps = mt_arena_array(reader->arena, node->count, sizeof *steps, &status);
     if (status != MT_OK) return status;
-    struct mt_extract_step *steps = memory;
     size_t count = 0;
     for (const struct mt_yaml_node *item = node->first; item != NULL && status == MT_OK; item = item->next)
         status = read_way(reader, entry, item, &steps[count++]);
@@ -96,13 +94,10 @@ static enum mt_status set_steps(const struct mt_keys_reader *reader, const struc
 {
     struct mt_task *task = target;
     const char *const *names = NULL;
-    void *memory = NULL;
     size_t count = entry->node->count;
     enum mt_status status = read_texts(reader, entry, &names);
-    if (status == MT_OK)
-        status = mt_arena_allocate(reader->arena, (count + 1) * sizeof(enum mt_normalize_step), &memory);
+    enum mt_normalize_step *steps = mt_arena_array(reader->arena, count + 1, sizeof *steps, &status);
     if (status != MT_OK) return status;
-    enum mt_normalize_step *steps = memory;
     for (size_t i = 0; i < count; i++) {
         steps[i] = mt_normalize_named(names[i]);
         if (steps[i] == MT_NORMALIZE_STEPS)

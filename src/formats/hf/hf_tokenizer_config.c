@@ -52,10 +52,9 @@ static enum mt_status read_templates(struct mt_hf_tokenizer_config *config, cons
     (void)mt_json_member(root, "chat_template", &node);
     bool list = mt_json_kind(&node) == MT_JSON_ARRAY;
     size_t count = list ? mt_json_count(&node) : 1;
-    void *memory = NULL;
-    enum mt_status status = mt_arena_allocate(&config->arena, count * sizeof *config->templates, &memory);
+    enum mt_status status = MT_OK;
+    config->templates = mt_arena_array(&config->arena, count, sizeof *config->templates, &status);
     if (status != MT_OK) return status;
-    config->templates = memory;
     const char *name = "default";
     const char *text = NULL;
     if (!list) {

@@ -46,11 +46,10 @@ static enum mt_status check_shard_name(const struct mt_json_node *item, const ch
 /* The different file names of the map, sorted; borrowed from the document. */
 static enum mt_status collect_shards(struct mt_checkpoint_index *index, const struct mt_json_node *map)
 {
-    void *memory = NULL;
     size_t count = mt_json_count(map);
-    enum mt_status status = mt_arena_allocate(&index->arena, count * sizeof *index->shards, &memory);
+    enum mt_status status = MT_OK;
+    const char **all = mt_arena_array(&index->arena, count, sizeof *index->shards, &status);
     if (status != MT_OK) return status;
-    const char **all = memory;
     size_t used = 0;
     struct mt_json_node item;
     for (void *position = NULL; mt_json_next(map, &position, &item);) {
@@ -73,11 +72,10 @@ static enum mt_status collect_shards(struct mt_checkpoint_index *index, const st
 
 static enum mt_status collect_names(struct mt_checkpoint_index *index, const struct mt_json_node *map)
 {
-    void *memory = NULL;
     size_t count = mt_json_count(map);
-    enum mt_status status = mt_arena_allocate(&index->arena, count * sizeof *index->names, &memory);
+    enum mt_status status = MT_OK;
+    index->names = mt_arena_array(&index->arena, count, sizeof *index->names, &status);
     if (status != MT_OK) return status;
-    index->names = memory;
     struct mt_json_node item;
     for (void *position = NULL; mt_json_next(map, &position, &item);) {
         const char *shard = NULL;

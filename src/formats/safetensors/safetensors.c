@@ -189,10 +189,8 @@ static enum mt_status read_metadata(struct mt_safetensors *file, const struct mt
 {
     enum mt_status status = mt_json_expect_object(object);
     if (status != MT_OK) return status;
-    void *memory = NULL;
-    status = mt_arena_allocate(&file->arena, mt_json_count(object) * sizeof *file->metadata, &memory);
+    file->metadata = mt_arena_array(&file->arena, mt_json_count(object), sizeof *file->metadata, &status);
     if (status != MT_OK) return status;
-    file->metadata = memory;
     struct mt_json_node item;
     for (void *position = NULL; mt_json_next(object, &position, &item);) {
         const char *text = NULL;
@@ -214,10 +212,8 @@ static enum mt_status read_header(struct mt_safetensors *file, const struct mt_j
 {
     enum mt_status status = mt_json_expect_object(root);
     if (status != MT_OK) return status;
-    void *memory = NULL;
-    status = mt_arena_allocate(&file->arena, mt_json_count(root) * sizeof *file->tensors, &memory);
+    file->tensors = mt_arena_array(&file->arena, mt_json_count(root), sizeof *file->tensors, &status);
     if (status != MT_OK) return status;
-    file->tensors = memory;
     struct mt_json_node entry;
     for (void *position = NULL; mt_json_next(root, &position, &entry);) {
         if (strcmp(entry.key, "__metadata__") == 0) {

@@ -91,13 +91,12 @@ static enum mt_status check_double(const struct reader *reader, const struct lev
 static enum mt_status add_node(struct reader *reader, enum mt_yaml_kind kind, int line,
                                struct mt_yaml_node **added)
 {
-    void *memory = NULL;
     if (++reader->nodes > reader->limits->max_nodes) {
         return refuse(reader, line, "more than %zu values", reader->limits->max_nodes);
     }
-    enum mt_status status = mt_arena_allocate(reader->arena, sizeof(struct mt_yaml_node), &memory);
+    enum mt_status status = MT_OK;
+    struct mt_yaml_node *node = mt_arena_array(reader->arena, 1, sizeof *node, &status);
     if (status != MT_OK) return status;
-    struct mt_yaml_node *node = memory;
     node->kind = kind;
     node->line = line;
     *added = node;

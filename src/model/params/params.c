@@ -349,11 +349,10 @@ static enum mt_status lay_out_quantised(struct loader *loader, const struct mt_p
         return MT_OK;
     }
     if (place->linear->quantised == NULL) {
-        void *memory = NULL;
-        enum mt_status status =
-            mt_arena_allocate(&loader->params->arena, sizeof *place->linear->quantised, &memory);
+        enum mt_status status = MT_OK;
+        place->linear->quantised =
+            mt_arena_array(&loader->params->arena, 1, sizeof *place->linear->quantised, &status);
         if (status != MT_OK) return status;
-        place->linear->quantised = memory;
     }
     struct mt_quantised *matrix = (struct mt_quantised *)place->linear->quantised; // ours, from the arena
     mt_quantised_lay_out(&loader->quantised, &item->tensor, NULL, own, matrix, place->value);
