@@ -28,15 +28,10 @@ static enum mt_status add_finding(struct mt_model_check *check, struct mt_model_
 {
     size_t place = findings->count++;
     if (place >= MT_MODEL_CHECK_LISTED) return MT_OK;
-    char *name_copy = NULL;
-    char *text_copy = NULL;
-    enum mt_status status = mt_arena_copy_text(&check->arena, name, strlen(name), &name_copy);
-    if (status == MT_OK && text != NULL) {
-        status = mt_arena_copy_text(&check->arena, text, strlen(text), &text_copy);
-    }
-    if (status != MT_OK) return status;
-    findings->listed[place] = (struct mt_model_finding){.name = name_copy, .text = text_copy};
-    return MT_OK;
+    struct mt_model_finding *finding = &findings->listed[place];
+    enum mt_status status = mt_arena_copy_text(&check->arena, name, strlen(name), &finding->name);
+    if (status != MT_OK || text == NULL) return status;
+    return mt_arena_copy_text(&check->arena, text, strlen(text), &finding->text);
 }
 
 static enum mt_status compare_one(struct mt_model_check *check, const struct mt_model_tensor *expected,

@@ -33,16 +33,13 @@ static enum mt_status put_path(const struct mt_cell_job *job, const char **path,
 static enum mt_status put_path(const struct mt_cell_job *job, const char **path, const char *format, ...)
 {
     char text[PATH_BYTES];
-    char *copy = NULL;
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (length < 0 || (size_t)length >= sizeof text)
         return mt_fail(job->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", text);
-    enum mt_status status = mt_arena_copy_text(job->arena, text, (size_t)length, &copy);
-    *path = copy;
-    return status;
+    return mt_arena_copy_text(job->arena, text, (size_t)length, path);
 }
 
 static bool is_first(const struct mt_cell_job *job)
@@ -505,19 +502,14 @@ static enum mt_status read_log(const struct mt_cell_job *job, const char *folder
                                struct mt_cell_result *result)
 {
     struct mt_run run = {0};
-    void *memory = NULL;
-    void *losses = NULL;
     void *seconds = NULL;
     enum mt_status status = mt_run_read(job->ctx, folder, &run);
     size_t steps = status == MT_OK ? run.log.steps : 0;
-    if (status == MT_OK)
-        status = mt_arena_allocate(job->arena, (steps + 1) * sizeof *result->maxvio, &memory);
-    if (status == MT_OK) status = mt_arena_allocate(job->arena, (steps + 1) * sizeof(double), &losses);
+    result->maxvio = mt_arena_array(job->arena, steps + 1, sizeof *result->maxvio, &status);
+    result->training_loss = mt_arena_array(job->arena, steps + 1, sizeof *result->training_loss, &status);
     if (status == MT_OK) status = mt_allocate_array(job->ctx, steps + 1, sizeof(double), &seconds);
     if (status == MT_OK) {
         result->steps = steps;
-        result->maxvio = memory;
-        result->training_loss = losses;
         for (size_t i = 0; i < steps; i++) result->maxvio[i] = mt_run_at(&run, i, MT_RUN_MAX_VIOLATION);
         for (size_t i = 0; i < steps; i++) result->training_loss[i] = mt_run_at(&run, i, MT_RUN_TASK);
         double *took = seconds;

@@ -372,16 +372,15 @@ enum mt_status mt_cell_failure_write(const struct mt_cell_job *job, const struct
 enum mt_status mt_cell_failure_read(const struct mt_cell_job *job, struct mt_cell *cell)
 {
     char *path = NULL;
-    char *copy = NULL;
     void *text = NULL;
     size_t bytes = 0;
+    cell->failure = NULL;
     enum mt_status status = mt_path_join(job->ctx, cell->folder, "failure.txt", &path);
     if (status == MT_OK && access(path, F_OK) == 0) {
         status = mt_file_read_all(job->ctx, path, FILE_BYTES, &text, &bytes);
-        if (status == MT_OK) status = mt_arena_copy_text(job->arena, text, bytes, &copy);
+        if (status == MT_OK) status = mt_arena_copy_text(job->arena, text, bytes, &cell->failure);
         mt_release(job->ctx, text, bytes);
     }
     mt_path_release(job->ctx, path);
-    cell->failure = copy;
     return status;
 }

@@ -75,7 +75,7 @@ static enum mt_status describe_tasks(struct mt_comparison *comparison)
     for (size_t t = 0; t < comparison->tasks.count && status == MT_OK; t++) {
         const struct mt_compare_task *task = &comparison->tasks.task[t];
         char title[LINE_BYTES], formula[LINE_BYTES];
-        char *texts[2] = {NULL, NULL};
+        const char *texts[2] = {NULL, NULL};
         (void)snprintf(title, sizeof title, "%.200s %%", task->name);
         (void)snprintf(formula, sizeof formula, "100 · %.60s over %zu questions", task->metric,
                        task->questions);
@@ -110,7 +110,7 @@ static enum mt_status describe_probe(struct mt_comparison *comparison, size_t pr
     enum mt_status status = MT_OK;
     for (size_t i = 0; i < MT_PROBE_PARTS && status == MT_OK; i++) {
         char line[LINE_BYTES];
-        char *texts[2] = {NULL, NULL};
+        const char *texts[2] = {NULL, NULL};
         (void)snprintf(line, sizeof line, "%.60s_%s", name, parts[i].name);
         status = mt_arena_copy_text(&comparison->arena, line, strlen(line), &texts[0]);
         (void)snprintf(line, sizeof line, "%s, %.60s", parts[i].title, title);

@@ -46,7 +46,7 @@ static enum mt_status append(struct mt_fingerprint *print, const char *path, con
 {
     struct mt_context *ctx = print->arena.ctx;
     void *memory = print->entries;
-    char *copy = NULL;
+    const char *copy = NULL;
     enum mt_status status =
         mt_list_reserve(ctx, &memory, &print->capacity, sizeof *print->entries, print->count + 1);
     print->entries = memory;

@@ -204,7 +204,7 @@ static uint64_t hash_whole(struct mt_text words)
 
 static enum mt_status add_question(struct mt_overlap *overlap, size_t group, const char *id)
 {
-    char *copy = NULL;
+    const char *copy = NULL;
     void *memory = overlap->questions;
     enum mt_status status = mt_arena_copy_text(&overlap->arena, id, strlen(id), &copy);
     if (status == MT_OK && overlap->question_count >= UINT32_MAX - 1)

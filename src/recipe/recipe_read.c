@@ -160,10 +160,8 @@ static enum mt_status read_recipe(struct mt_keys_reader *reader, const char *tex
                                   const char *base, size_t length)
 {
     struct mt_recipe *recipe = reader->target;
-    char *name = NULL;
     *recipe = (struct mt_recipe){0};
-    enum mt_status status = mt_arena_copy_text(reader->arena, base, length, &name);
-    recipe->name = name;
+    enum mt_status status = mt_arena_copy_text(reader->arena, base, length, &recipe->name);
     if (status == MT_OK) status = mt_keys_read(reader, text, bytes, NULL, 0);
     return status == MT_OK ? check(reader) : status;
 }
@@ -184,7 +182,7 @@ enum mt_status mt_recipe_read(struct mt_context *ctx, const char *path, struct m
     const char *slash = strrchr(path, '/');
     const char *base = slash != NULL ? slash + 1 : path;
     size_t length = strlen(base);
-    char *file = NULL;
+    const char *file = NULL;
     if (length > 5 && strcmp(base + length - 5, ".yaml") == 0) length -= 5;
     enum mt_status status = mt_arena_copy_text(arena, path, strlen(path), &file);
     if (status == MT_OK) status = read_recipe(&reader, NULL, 0, base, length);

@@ -63,10 +63,7 @@ static enum mt_status generate(void *self, const struct mt_question *questions, 
 
 static enum mt_status copy_text(struct mt_arena *arena, const char *text, const char **copy)
 {
-    char *made = NULL;
-    enum mt_status status = mt_arena_copy_text(arena, text, strlen(text), &made);
-    *copy = made;
-    return status;
+    return mt_arena_copy_text(arena, text, strlen(text), copy);
 }
 
 static enum mt_status take_line(void *self, const struct mt_json_node *line)

@@ -24,11 +24,8 @@ static enum mt_status name_of_file(struct mt_analysis *run, const char *path, co
     const char *slash = strrchr(path, '/');
     const char *start = slash != NULL ? slash + 1 : path;
     size_t length = strcspn(start, ".");
-    char *copy = NULL;
     if (length == 0) length = strlen(start);
-    enum mt_status status = mt_arena_copy_text(&run->arena, start, length, &copy);
-    *name = copy;
-    return status;
+    return mt_arena_copy_text(&run->arena, start, length, name);
 }
 
 static void add_file(struct mt_analysis *run, const char *path, const char *name)
@@ -49,7 +46,7 @@ static enum mt_status find_domains(struct mt_analysis *run)
         const char *item = run->settings->data[i];
         const char *equals = strrchr(item, '=');
         const char *name = equals != NULL ? equals + 1 : NULL;
-        char *path = NULL;
+        const char *path = NULL;
         size_t length = equals != NULL ? (size_t)(equals - item) : strlen(item);
         if (length == 0 || (name != NULL && name[0] == '\0'))
             return mt_fail(run->ctx, MT_ERR_USAGE, "--data is '%s', expected FILE or FILE=DOMAIN", item);

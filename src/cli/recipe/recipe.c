@@ -138,7 +138,7 @@ static enum mt_status split_names(struct mt_arena *arena, const char *text, cons
     const char **made = mt_arena_array(arena, MOST_AGAINST + 1, sizeof *made, &status);
     for (const char *at = text; status == MT_OK && *at != '\0' && count < MOST_AGAINST;) {
         size_t length = strcspn(at, ",");
-        char *name = NULL;
+        const char *name = NULL;
         if (length > 0) status = mt_arena_copy_text(arena, at, length, &name);
         if (length > 0) made[count++] = name;
         at += length + (at[length] == ',' ? 1 : 0);

@@ -55,10 +55,7 @@ static enum mt_status find(struct mt_arena *arena, const char *part, const char 
     const char *const places[] = {getenv("METIER_SHARE"), beside};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         if (!has_part(places[i], part, path, sizeof path)) continue;
-        char *copy = NULL;
-        enum mt_status status = mt_arena_copy_text(arena, path, strlen(path), &copy);
-        *folder = copy;
-        return status;
+        return mt_arena_copy_text(arena, path, strlen(path), folder);
     }
     return MT_OK;
 }
@@ -128,10 +125,8 @@ enum mt_status cli_list_yaml(struct mt_arena *arena, const char *folder, const c
     for (struct dirent *entry = directory != NULL ? readdir(directory) : NULL;
          entry != NULL && status == MT_OK && *count < MOST_FILES; entry = readdir(directory)) {
         size_t length = strlen(entry->d_name);
-        char *copy = NULL;
         if (length < 6 || strcmp(entry->d_name + length - 5, ".yaml") != 0) continue;
-        status = mt_arena_copy_text(arena, entry->d_name, length, &copy);
-        made[(*count)++] = copy;
+        status = mt_arena_copy_text(arena, entry->d_name, length, &made[(*count)++]);
     }
     if (directory != NULL) (void)closedir(directory);
     if (status == MT_OK) qsort(made, *count, sizeof made[0], by_text);

@@ -14,7 +14,6 @@ static enum mt_status add_point(const struct mt_keys_reader *reader, size_t a, s
     const struct mt_compare_grid *grid = &settings->grid;
     struct mt_compare_method *method = &settings->method[settings->methods];
     char name[128];
-    char *copy = NULL;
     if (settings->methods == MT_COMPARE_MOST_METHODS)
         return mt_key_fail(reader, NULL, NULL, "grid makes more than %d methods", MT_COMPARE_MOST_METHODS);
     *method = (struct mt_compare_method){.in_grid = true,
@@ -23,8 +22,7 @@ static enum mt_status add_point(const struct mt_keys_reader *reader, size_t a, s
                                          .gamma = grid->gamma.value[g]};
     (void)snprintf(name, sizeof name, "grid-%.40s-a%g-b%g-g%g", grid->method, method->alpha, method->beta,
                    method->gamma);
-    enum mt_status status = mt_arena_copy_text(reader->arena, name, strlen(name), &copy);
-    method->name = copy;
+    enum mt_status status = mt_arena_copy_text(reader->arena, name, strlen(name), &method->name);
     if (status == MT_OK) status = mt_compare_set_word(reader->arena, &method->words, "method", grid->method);
     const struct {
         const char *key;

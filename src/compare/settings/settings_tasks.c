@@ -62,11 +62,8 @@ static enum mt_status name_of_task(const struct mt_keys_reader *reader, const ch
     const char *slash = strrchr(task, '/');
     const char *start = slash != NULL ? slash + 1 : task;
     size_t length = strlen(start);
-    char *copy = NULL;
     if (length > 5 && strcmp(start + length - 5, ".yaml") == 0) length -= 5;
-    enum mt_status status = mt_arena_copy_text(reader->arena, start, length, &copy);
-    *name = copy;
-    return status;
+    return mt_arena_copy_text(reader->arena, start, length, name);
 }
 
 static enum mt_status read_entry(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,

@@ -15,7 +15,7 @@ static bool same_key(const char *a, const char *b)
 
 enum mt_status mt_compare_add_word(struct mt_arena *arena, struct mt_compare_words *words, const char *word)
 {
-    char *copy = NULL;
+    const char *copy = NULL;
     enum mt_status status = MT_OK;
     if (words->word == NULL) {
         words->word = mt_arena_array(arena, MOST_WORDS, sizeof *words->word, &status);

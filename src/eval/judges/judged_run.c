@@ -43,10 +43,7 @@ struct run_reader {
 
 static enum mt_status copy(struct run_reader *reading, const char *text, const char **kept)
 {
-    char *made = NULL;
-    enum mt_status status = mt_arena_copy_text(&reading->run->arena, text, strlen(text), &made);
-    *kept = made;
-    return status;
+    return mt_arena_copy_text(&reading->run->arena, text, strlen(text), kept);
 }
 
 /* The first text of a list; "" where it is empty. */
@@ -209,7 +206,7 @@ void mt_judged_put_verdict(struct mt_text_writer *line, const struct mt_judged_s
 // ------------------------------------------------------------------ folders
 
 /* The task of a file's name, in the arena; NULL: the file is something else. */
-static enum mt_status task_of_file(struct mt_judged_run *run, const char *file, char **name)
+static enum mt_status task_of_file(struct mt_judged_run *run, const char *file, const char **name)
 {
     size_t length = strlen(file);
     size_t around = strlen(PREFIX) + strlen(SUFFIX);
@@ -245,7 +242,7 @@ static enum mt_status find_tasks(struct mt_judged_run *run, const char *tasks)
         return mt_fail(run->ctx, MT_ERR_IO, "%s: cannot read it: %s", run->folder, strerror(errno));
     for (struct dirent *entry = readdir(directory); entry != NULL && status == MT_OK;
          entry = readdir(directory)) {
-        char *name = NULL;
+        const char *name = NULL;
         void *memory = run->tasks;
         status = task_of_file(run, entry->d_name, &name);
         if (status != MT_OK || name == NULL || (tasks != NULL && !listed(tasks, name))) continue;
@@ -267,7 +264,7 @@ static enum mt_status check_names(struct mt_judged_run *run, const char *tasks)
     for (const char *at = tasks; at != NULL;) {
         const char *comma = strchr(at, ',');
         size_t length = comma != NULL ? (size_t)(comma - at) : strlen(at);
-        char *name = NULL;
+        const char *name = NULL;
         enum mt_status status = mt_arena_copy_text(&run->arena, at, length, &name);
         if (status != MT_OK) return status;
         if (mt_judged_task_named(run, name) == NULL)
@@ -292,12 +289,10 @@ static enum mt_status read_task(struct mt_judged_run *run, struct mt_judged_task
 enum mt_status mt_judged_run_read(struct mt_context *ctx, const char *folder, const char *tasks,
                                   struct mt_judged_run *run)
 {
-    char *kept = NULL;
     *run = (struct mt_judged_run){.ctx = ctx};
     mt_arena_init(&run->arena, ctx, ARENA_BYTES);
-    enum mt_status status = mt_arena_copy_text(&run->arena, folder, strlen(folder), &kept);
+    enum mt_status status = mt_arena_copy_text(&run->arena, folder, strlen(folder), &run->folder);
     if (status != MT_OK) return status;
-    run->folder = kept;
     status = find_tasks(run, tasks);
     if (status == MT_OK) status = check_names(run, tasks);
     for (size_t i = 0; i < run->count && status == MT_OK; i++) status = read_task(run, &run->tasks[i]);

@@ -110,7 +110,7 @@ static enum mt_status take_escape(struct literal *literal)
 static enum mt_status take_string(struct literal *literal, struct mt_text *string)
 {
     enum mt_status status = MT_OK;
-    char *copy = NULL;
+    const char *copy = NULL;
     (void)take(literal, "");
     char quote = take_byte(literal);
     *string = mt_text_of("");

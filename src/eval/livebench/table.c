@@ -85,7 +85,7 @@ enum mt_status mt_table_column(struct mt_table *table, struct mt_text name, size
     *column =
         hint < table->columns && mt_text_same(table->names[hint], name) ? hint : find_column(table, name);
     if (*column < table->columns) return MT_OK;
-    char *copy = NULL;
+    const char *copy = NULL;
     enum mt_status status = mt_arena_copy_text(&table->arena, name.text, name.bytes, &copy);
     return status == MT_OK ? append_name(table, (struct mt_text){.text = copy, .bytes = name.bytes}) : status;
 }
@@ -93,7 +93,7 @@ enum mt_status mt_table_column(struct mt_table *table, struct mt_text name, size
 enum mt_status mt_table_add_column(struct mt_table *table, struct mt_text name)
 {
     char made[320];
-    char *copy = NULL;
+    const char *copy = NULL;
     struct mt_text wanted = name;
     if (name.bytes == 0) {
         wanted.text = made;

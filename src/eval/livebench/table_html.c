@@ -112,7 +112,7 @@ static void tidy(struct mt_byte_list *cell)
 
 static enum mt_status close_cell(struct page *page)
 {
-    char *copy = NULL;
+    const char *copy = NULL;
     if (!page->in_cell) return MT_OK;
     page->in_cell = false;
     if (page->cell.count > 0) tidy(&page->cell);

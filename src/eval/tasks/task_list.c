@@ -146,7 +146,7 @@ enum mt_status mt_task_resolve(struct mt_context *ctx, const char *folder, const
                                struct mt_arena *arena, struct mt_task_list *list)
 {
     size_t before = list->count;
-    char *asked = NULL;
+    const char *asked = NULL;
     enum mt_status status = mt_arena_copy_text(arena, name, strlen(name), &asked);
     if (status == MT_OK) status = resolve(ctx, folder, name, arena, list, 0);
     for (size_t i = before; status == MT_OK && i < list->count; i++) list->tasks[i].asked = asked;

@@ -345,7 +345,7 @@ enum mt_status mt_task_parse(struct mt_context *ctx, const char *name, const cha
 {
     struct mt_keys_reader reader = {
         .ctx = ctx, .arena = arena, .file = name, .keys = &mt_task_keys, .target = task};
-    char *copy = NULL;
+    const char *copy = NULL;
     enum mt_status status = mt_arena_copy_text(arena, name, strlen(name), &copy);
     return status == MT_OK ? read_task(&reader, text, bytes, copy) : status;
 }
@@ -359,8 +359,8 @@ enum mt_status mt_task_read(struct mt_context *ctx, const char *path, struct mt_
     const char *base = slash != NULL ? slash + 1 : path;
     size_t length = strlen(base);
     if (length > 5 && strcmp(base + length - 5, ".yaml") == 0) length -= 5;
-    char *name = NULL;
-    char *file = NULL;
+    const char *name = NULL;
+    const char *file = NULL;
     enum mt_status status = mt_arena_copy_text(arena, base, length, &name);
     if (status == MT_OK) status = mt_arena_copy_text(arena, path, strlen(path), &file);
     if (status == MT_OK) status = read_task(&reader, NULL, 0, name);

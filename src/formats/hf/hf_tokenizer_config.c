@@ -17,10 +17,7 @@ static const struct mt_json_limits limits = {
 
 static enum mt_status keep(struct mt_hf_tokenizer_config *config, const char *text, const char **kept)
 {
-    char *copy = NULL;
-    enum mt_status status = mt_arena_copy_text(&config->arena, text, strlen(text), &copy);
-    *kept = copy;
-    return status;
+    return mt_arena_copy_text(&config->arena, text, strlen(text), kept);
 }
 
 /* A token is a string, or an object with the string under "content". */

@@ -279,7 +279,7 @@ static enum mt_status take_map(struct mt_keys_reader *reader, const char *prefix
 static enum mt_status take_word(struct mt_keys_reader *reader, const char *word)
 {
     struct mt_yaml_node *node = NULL;
-    char *name = NULL;
+    const char *name = NULL;
     const char *equals = strchr(word, '=');
     if (equals == NULL || equals == word) {
         return mt_fail(reader->ctx, MT_ERR_USAGE, "unexpected argument '%s'; settings are given as key=value",

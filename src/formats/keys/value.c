@@ -168,14 +168,12 @@ static enum mt_status list_of_words(const struct mt_keys_reader *reader, const s
 {
     enum mt_status status = MT_OK;
     while (status == MT_OK && *text != '\0') {
-        char *copy = NULL;
         text += strspn(text, " ");
         size_t length = strcspn(text, ",");
         size_t word = length;
         while (word > 0 && text[word - 1] == ' ') word--;
         if (word == 0) return mt_key_refuse(reader, entry);
-        status = mt_arena_copy_text(reader->arena, text, word, &copy);
-        *list++ = copy;
+        status = mt_arena_copy_text(reader->arena, text, word, list++);
         text += length;
         if (*text == ',' && *++text == '\0') return mt_key_refuse(reader, entry);
     }

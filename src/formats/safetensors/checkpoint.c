@@ -62,10 +62,9 @@ static enum mt_status collect_shards(struct mt_checkpoint_index *index, const st
     index->shards = all;
     for (size_t i = 0; i < used; i++) {
         if (i > 0 && strcmp(all[i], all[index->shard_count - 1]) == 0) continue;
-        char *copy = NULL;
-        status = mt_arena_copy_text(&index->arena, all[i], strlen(all[i]), &copy);
+        const char **place = &all[index->shard_count++];
+        status = mt_arena_copy_text(&index->arena, all[i], strlen(all[i]), place);
         if (status != MT_OK) return status;
-        all[index->shard_count++] = copy;
     }
     return MT_OK;
 }
@@ -79,7 +78,7 @@ static enum mt_status collect_names(struct mt_checkpoint_index *index, const str
     struct mt_json_node item;
     for (void *position = NULL; mt_json_next(map, &position, &item);) {
         const char *shard = NULL;
-        char *copy = NULL;
+        const char *copy = NULL;
         status = mt_json_as_string(&item, &shard);
         if (status == MT_OK) status = mt_arena_copy_text(&index->arena, item.key, strlen(item.key), &copy);
         if (status != MT_OK) return status;

@@ -74,11 +74,10 @@ static enum mt_status plan(struct mt_checkpoint_writer *writer, uint64_t max_sha
         char name[SHARD_NAME_BYTES];
         shard_name(i, count, name);
         char *joined = NULL;
-        char *kept = NULL;
         status = mt_path_join(writer->ctx, writer->directory, name, &joined);
-        if (status == MT_OK) status = mt_arena_copy_text(&writer->arena, joined, strlen(joined), &kept);
+        if (status == MT_OK)
+            status = mt_arena_copy_text(&writer->arena, joined, strlen(joined), &writer->shards[i].path);
         mt_path_release(writer->ctx, joined);
-        writer->shards[i].path = kept;
     }
     return status;
 }

@@ -179,10 +179,7 @@ static enum mt_status read_entry(struct mt_safetensors *file, const struct mt_js
                                  &tensor->bytes);
     if (status == MT_OK) status = read_offsets(entry, file->data_bytes, tensor);
     if (status != MT_OK) return status;
-    char *name = NULL;
-    status = mt_arena_copy_text(&file->arena, entry->key, strlen(entry->key), &name);
-    tensor->name = name;
-    return status;
+    return mt_arena_copy_text(&file->arena, entry->key, strlen(entry->key), &tensor->name);
 }
 
 static enum mt_status read_metadata(struct mt_safetensors *file, const struct mt_json_node *object)
@@ -194,8 +191,8 @@ static enum mt_status read_metadata(struct mt_safetensors *file, const struct mt
     struct mt_json_node item;
     for (void *position = NULL; mt_json_next(object, &position, &item);) {
         const char *text = NULL;
-        char *key = NULL;
-        char *value = NULL;
+        const char *key = NULL;
+        const char *value = NULL;
         status = mt_json_as_string(&item, &text);
         if (status == MT_OK) status = mt_arena_copy_text(&file->arena, item.key, strlen(item.key), &key);
         if (status == MT_OK) status = mt_arena_copy_text(&file->arena, text, strlen(text), &value);
@@ -332,9 +329,7 @@ enum mt_status mt_safetensors_open_memory(struct mt_context *ctx, const char *pa
 {
     *file = (struct mt_safetensors){.ctx = ctx};
     mt_arena_init(&file->arena, ctx, ARENA_BLOCK_BYTES);
-    char *copy = NULL;
-    enum mt_status status = mt_arena_copy_text(&file->arena, path, strlen(path), &copy);
-    file->path = copy;
+    enum mt_status status = mt_arena_copy_text(&file->arena, path, strlen(path), &file->path);
     if (status == MT_OK) status = parse(file, data, bytes);
     if (status != MT_OK) mt_safetensors_close(file);
     return status;

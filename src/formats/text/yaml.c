@@ -129,13 +129,10 @@ static enum mt_status copy_scalar(struct reader *reader, const yaml_event_t *eve
 {
     const char *value = (const char *)event->data.scalar.value;
     size_t length = event->data.scalar.length;
-    char *copy = NULL;
     if (memchr(value, '\0', length) != NULL) {
         return refuse(reader, line_of(&event->start_mark), "a text holds a zero byte");
     }
-    enum mt_status status = mt_arena_copy_text(reader->arena, value, length, &copy);
-    *text = copy;
-    return status;
+    return mt_arena_copy_text(reader->arena, value, length, text);
 }
 
 static enum mt_status add_scalar(struct reader *reader, const yaml_event_t *event)

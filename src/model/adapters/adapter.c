@@ -96,7 +96,6 @@ static enum mt_status add_plain(struct mt_adapter *adapter, const struct mt_mode
                                 const struct mt_safetensors_tensor *b)
 {
     struct mt_adapter_pair pair = {.a = a, .b = b, .out = b->dim[0], .in = a->dim[1], .b_stride = 1};
-    char *copy = NULL;
     mt_adapter_config_rank(adapter, module, &pair.rank, &pair.scale);
     if (a->dim[0] != pair.rank || b->dim[1] != pair.rank) {
         return mt_fail(adapter->ctx, MT_ERR_SHAPE,
@@ -108,8 +107,7 @@ static enum mt_status add_plain(struct mt_adapter *adapter, const struct mt_mode
     // What vLLM wants of experts without a pair.
     if (strstr(module, ".experts.") != NULL && mt_adapter_pair_is_zero(&pair)) return MT_OK;
     module_on_disk(desc, module, module_bytes);
-    enum mt_status status = mt_arena_copy_text(&adapter->arena, module, strlen(module), &copy);
-    pair.module = copy;
+    enum mt_status status = mt_arena_copy_text(&adapter->arena, module, strlen(module), &pair.module);
     if (status == MT_OK) adapter->pairs[adapter->module_count++] = pair;
     return status;
 }

@@ -41,7 +41,7 @@ enum mt_status mt_adapter_targets_open(struct mt_adapter_targets *targets, struc
 static enum mt_status append(const struct mt_adapter_targets *targets, const char **list, size_t *count,
                              const char *name)
 {
-    char *copy = NULL;
+    const char *copy = NULL;
     if (*count == targets->capacity)
         return mt_fail(targets->arena->ctx, MT_ERR_INTERNAL, "more targets than counted, at %s", name);
     enum mt_status status = mt_arena_copy_text(targets->arena, name, strlen(name), &copy);
