@@ -226,8 +226,8 @@ enum mt_status mt_cell_training(const struct mt_cell_job *job, const struct mt_c
     enum mt_status status = collect_words(job, cell, arena, &words);
     if (status == MT_OK) drop_idle(job, cell, &words);
     if (status == MT_OK)
-        status = mt_train_settings_parse(job->ctx, job->settings->file, "", 0, words.word, words.count, arena,
-                                         training);
+        status = mt_train_settings_read(job->ctx, job->settings->file, "", 0, words.word, words.count, arena,
+                                        training);
     // Methods need more or less memory, and are compared on the same micro-batches all the same.
     if (status == MT_OK && training->tokens == 0) training->tokens = mt_train_auto_tokens(training);
     if (status == MT_OK) return MT_OK;

@@ -61,10 +61,9 @@ static enum mt_status look_for_tests(struct reading *reading, size_t source,
 
 static enum mt_status add_entry(struct mt_making *making, const struct mt_recipe_entry *entry)
 {
-    void *memory = making->entries;
-    enum mt_status status =
-        mt_list_reserve(making->ctx, &memory, &making->capacity, sizeof *making->entries, making->count + 1);
-    making->entries = memory;
+    enum mt_status status = MT_OK;
+    making->entries = mt_list_reserve(making->ctx, making->entries, &making->capacity,
+                                      sizeof *making->entries, making->count + 1, &status);
     if (status == MT_OK) making->entries[making->count++] = *entry;
     return status;
 }

@@ -65,9 +65,8 @@ static enum mt_status optional(const struct mt_json_node *object, const char *ke
 static enum mt_status reserve(struct mt_run *run, double **numbers, size_t *capacity, size_t count,
                               size_t extra)
 {
-    void *data = *numbers;
-    enum mt_status status = mt_list_reserve(run->ctx, &data, capacity, sizeof(double), count + extra);
-    if (status == MT_OK) *numbers = data;
+    enum mt_status status = MT_OK;
+    *numbers = mt_list_reserve(run->ctx, *numbers, capacity, sizeof(double), count + extra, &status);
     return status;
 }
 

@@ -86,7 +86,7 @@ static enum mt_status read_tokens(struct mt_own_templates *own, const struct mt_
 static enum mt_status read_config(struct mt_own_templates *own, const char *path, bool tokens)
 {
     struct mt_hf_tokenizer_config config = {0};
-    enum mt_status status = mt_hf_tokenizer_config_read(own->arena.ctx, path, &config);
+    enum mt_status status = mt_hf_tokenizer_config_read(own->arena.ctx, path, NULL, 0, &config);
     if (status == MT_OK && tokens) status = read_tokens(own, &config);
     if (status == MT_OK) status = take_config(own, path, &config);
     mt_hf_tokenizer_config_free(&config);

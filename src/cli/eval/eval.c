@@ -33,7 +33,7 @@ static enum mt_status print_task(struct mt_context *ctx, const char *folder, con
     char path[4096];
     struct mt_task task;
     (void)snprintf(path, sizeof path, "%s/%s", folder, file);
-    enum mt_status status = mt_task_read(ctx, path, arena, &task);
+    enum mt_status status = mt_task_read(ctx, path, NULL, 0, arena, &task);
     if (status != MT_OK) return status;
     size_t parts = 0;
     const char *const *names = task.members != NULL ? task.members : task.subtasks;

@@ -36,7 +36,7 @@ static enum mt_status print_list(struct mt_context *ctx, const char *folder, str
         char mixed[64];
         struct mt_recipe recipe;
         (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        status = mt_recipe_read(ctx, path, arena, &recipe);
+        status = mt_recipe_read(ctx, path, NULL, 0, arena, &recipe);
         if (status != MT_OK) break;
         if (recipe.count > 0) (void)snprintf(rows, sizeof rows, "%" PRId64, recipe.count);
         (void)snprintf(mixed, sizeof mixed, "mixture of %zu", recipe.source_count);

@@ -196,18 +196,11 @@ static enum mt_status read_settings(struct mt_keys_reader *reader, const char *t
     return status == MT_OK ? check_problems(reader) : status;
 }
 
-enum mt_status mt_compare_settings_parse(struct mt_context *ctx, const char *name, const char *text,
-                                         size_t bytes, const char *const *words, size_t word_count,
-                                         struct mt_arena *arena, struct mt_compare_settings *settings)
+enum mt_status mt_compare_settings_read(struct mt_context *ctx, const char *path, const char *text,
+                                        size_t bytes, const char *const *words, size_t word_count,
+                                        struct mt_arena *arena, struct mt_compare_settings *settings)
 {
     struct mt_keys_reader reader = {
-        .ctx = ctx, .arena = arena, .file = name, .keys = &mt_compare_keys, .target = settings};
+        .ctx = ctx, .arena = arena, .file = path, .keys = &mt_compare_keys, .target = settings};
     return read_settings(&reader, text, bytes, words, word_count);
-}
-
-enum mt_status mt_compare_settings_read(struct mt_context *ctx, const char *path, const char *const *words,
-                                        size_t word_count, struct mt_arena *arena,
-                                        struct mt_compare_settings *settings)
-{
-    return mt_compare_settings_parse(ctx, path, NULL, 0, words, word_count, arena, settings);
 }

@@ -69,7 +69,6 @@ static enum mt_status read_sample(void *self, const struct mt_json_node *line)
     const char *question = NULL;
     const char *reference = NULL;
     double score = NAN;
-    void *memory = task->samples;
     enum mt_status status = mt_json_get_string(line, "id", &id);
     if (status == MT_OK) status = mt_json_get_string(line, "target", &reference);
     if (status == MT_OK) status = mt_json_optional_string(line, "prompt", &question);
@@ -83,9 +82,8 @@ static enum mt_status read_sample(void *self, const struct mt_json_node *line)
     sample.answer_hash = mt_digest_of(sample.answer, strlen(sample.answer));
     if (!isnan(score) && !mt_json_has(line, "unjudged"))
         sample.verdicts[MT_JUDGE_RULE] = score >= 1.0 ? MT_VERDICT_CORRECT : MT_VERDICT_INCORRECT;
-    status =
-        mt_list_reserve(reading->run->ctx, &memory, &task->capacity, sizeof *task->samples, task->count + 1);
-    task->samples = memory;
+    task->samples = mt_list_reserve(reading->run->ctx, task->samples, &task->capacity, sizeof *task->samples,
+                                    task->count + 1, &status);
     if (status == MT_OK) task->samples[task->count++] = sample;
     return status;
 }
@@ -243,11 +241,10 @@ static enum mt_status find_tasks(struct mt_judged_run *run, const char *tasks)
     for (struct dirent *entry = readdir(directory); entry != NULL && status == MT_OK;
          entry = readdir(directory)) {
         const char *name = NULL;
-        void *memory = run->tasks;
         status = task_of_file(run, entry->d_name, &name);
         if (status != MT_OK || name == NULL || (tasks != NULL && !listed(tasks, name))) continue;
-        status = mt_list_reserve(run->ctx, &memory, &run->capacity, sizeof *run->tasks, run->count + 1);
-        run->tasks = memory;
+        run->tasks = mt_list_reserve(run->ctx, run->tasks, &run->capacity, sizeof *run->tasks, run->count + 1,
+                                     &status);
         if (status == MT_OK) run->tasks[run->count++] = (struct mt_judged_task){.name = name};
     }
     (void)closedir(directory);

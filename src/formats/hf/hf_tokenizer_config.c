@@ -105,19 +105,12 @@ static enum mt_status build(struct mt_context *ctx, enum mt_status parsed, struc
     return status;
 }
 
-enum mt_status mt_hf_tokenizer_config_parse(struct mt_context *ctx, const char *path, const void *text,
-                                            size_t bytes, struct mt_hf_tokenizer_config *config)
+enum mt_status mt_hf_tokenizer_config_read(struct mt_context *ctx, const char *path, const void *text,
+                                           size_t bytes, struct mt_hf_tokenizer_config *config)
 {
     struct mt_json json;
-    enum mt_status status = mt_json_parse(ctx, path, text, bytes, &limits, &json);
-    return build(ctx, status, &json, config);
-}
-
-enum mt_status mt_hf_tokenizer_config_read(struct mt_context *ctx, const char *path,
-                                           struct mt_hf_tokenizer_config *config)
-{
-    struct mt_json json;
-    enum mt_status status = mt_json_read(ctx, path, &limits, &json);
+    enum mt_status status = text != NULL ? mt_json_parse(ctx, path, text, bytes, &limits, &json)
+                                         : mt_json_read(ctx, path, &limits, &json);
     return build(ctx, status, &json, config);
 }
 

@@ -118,33 +118,20 @@ static enum mt_status read_index(struct mt_checkpoint_index *index, const struct
     return status;
 }
 
-/* Reads a parsed document, and frees it. */
-static enum mt_status build(struct mt_json *json, struct mt_checkpoint_index *index)
+enum mt_status mt_checkpoint_index_read(struct mt_context *ctx, const char *path, const void *text,
+                                        size_t bytes, struct mt_checkpoint_index *index)
 {
-    mt_arena_init(&index->arena, json->ctx, ARENA_BLOCK_BYTES);
-    struct mt_json_node root = mt_json_root(json);
-    enum mt_status status = read_index(index, &root);
-    mt_json_free(json);
+    struct mt_json json;
+    *index = (struct mt_checkpoint_index){0};
+    enum mt_status status = text != NULL ? mt_json_parse(ctx, path, text, bytes, &mt_json_file_limits, &json)
+                                         : mt_json_read(ctx, path, &mt_json_file_limits, &json);
+    if (status != MT_OK) return status;
+    mt_arena_init(&index->arena, ctx, ARENA_BLOCK_BYTES);
+    struct mt_json_node root = mt_json_root(&json);
+    status = read_index(index, &root);
+    mt_json_free(&json);
     if (status != MT_OK) mt_checkpoint_index_free(index);
     return status;
-}
-
-enum mt_status mt_checkpoint_index_parse(struct mt_context *ctx, const char *path, const void *text,
-                                         size_t bytes, struct mt_checkpoint_index *index)
-{
-    struct mt_json json;
-    *index = (struct mt_checkpoint_index){0};
-    enum mt_status status = mt_json_parse(ctx, path, text, bytes, &mt_json_file_limits, &json);
-    return status == MT_OK ? build(&json, index) : status;
-}
-
-enum mt_status mt_checkpoint_index_read(struct mt_context *ctx, const char *path,
-                                        struct mt_checkpoint_index *index)
-{
-    struct mt_json json;
-    *index = (struct mt_checkpoint_index){0};
-    enum mt_status status = mt_json_read(ctx, path, &mt_json_file_limits, &json);
-    return status == MT_OK ? build(&json, index) : status;
 }
 
 void mt_checkpoint_index_free(struct mt_checkpoint_index *index)
@@ -261,7 +248,7 @@ static enum mt_status open_sharded(struct mt_checkpoint *checkpoint, const char 
     struct mt_checkpoint_index index;
     enum mt_status status = mt_path_join(checkpoint->ctx, directory, MT_CHECKPOINT_INDEX, &path);
     if (status != MT_OK) return status;
-    status = mt_checkpoint_index_read(checkpoint->ctx, path, &index);
+    status = mt_checkpoint_index_read(checkpoint->ctx, path, NULL, 0, &index);
     mt_path_release(checkpoint->ctx, path);
     if (status != MT_OK) return status;
     status = open_shards(checkpoint, directory, index.shards, index.shard_count);

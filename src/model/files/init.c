@@ -89,7 +89,7 @@ static enum mt_status read_config(struct initializer *init)
     enum mt_status status =
         mt_file_read_all(init->ctx, path, CONFIG_MAX_BYTES, &init->config_text, &init->config_bytes);
     if (status == MT_OK) {
-        status = mt_hf_config_parse(init->ctx, path, init->config_text, init->config_bytes, &init->config);
+        status = mt_hf_config_read(init->ctx, path, init->config_text, init->config_bytes, &init->config);
     }
     if (status == MT_OK) status = read_deviation(init);
     if (status != MT_OK) return status;
