@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "arch/published/published.h"
+#include "base/ends_with.h"
 
 #define ARENA_BLOCK_BYTES 4096
 
@@ -50,18 +51,11 @@ static enum mt_status compare_one(struct mt_model_check *check, const struct mt_
     return add_finding(check, &check->wrong, expected->name, text);
 }
 
-static bool ends_with(const char *text, const char *ending)
-{
-    size_t length = strlen(text);
-    size_t ending_length = strlen(ending);
-    return length >= ending_length && strcmp(text + length - ending_length, ending) == 0;
-}
-
 /* True for what files hold beside a model's own tensors and every reader leaves alone. */
 static bool is_unread(const struct mt_hf_config *config, const char *name)
 {
     static const char prefix[] = "model.layers.";
-    if (ends_with(name, ".rotary_emb.inv_freq")) return true; // computed, but saved by old versions
+    if (mt_ends_with(name, ".rotary_emb.inv_freq")) return true; // computed, but saved by old versions
     if (strcmp(name, "lm_head.weight") == 0) return config->tie_word_embeddings;
     if (strncmp(name, prefix, sizeof prefix - 1) != 0) return false;
     char *end = NULL;

@@ -14,6 +14,7 @@
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "base/files/folder_lock.h"
+#include "base/order.h"
 #include "compare/asking/probes.h"
 #include "compare/measure.h"
 #include "compare/settings/words.h"
@@ -407,18 +408,11 @@ static enum mt_status make_folders(const struct mt_cell_job *job, const struct m
     return status == MT_OK ? mt_folder_make(job->ctx, cell->folder) : status;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Sorts; NaN of nothing. */
 static double median(double *values, size_t count)
 {
     if (count == 0) return (double)NAN;
-    qsort(values, count, sizeof *values, by_size);
+    qsort(values, count, sizeof *values, mt_by_number);
     return count % 2 == 1 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
 }
 

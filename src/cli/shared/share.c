@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/order.h"
 #include "cli/shared/share.h"
 #include "report/render.h"
 
@@ -107,11 +108,6 @@ enum mt_status cli_check_html(struct mt_arena *arena, const char *charts)
     return status;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 enum mt_status cli_list_yaml(struct mt_arena *arena, const char *folder, const char *const **names,
                              size_t *count)
 {
@@ -129,6 +125,6 @@ enum mt_status cli_list_yaml(struct mt_arena *arena, const char *folder, const c
         status = mt_arena_copy_text(arena, entry->d_name, length, &made[(*count)++]);
     }
     if (directory != NULL) (void)closedir(directory);
-    if (status == MT_OK) qsort(made, *count, sizeof made[0], by_text);
+    if (status == MT_OK) qsort(made, *count, sizeof made[0], mt_by_text);
     return status;
 }

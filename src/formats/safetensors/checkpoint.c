@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/order.h"
 #include "formats/text/json.h"
 #include "formats/text/printable.h"
 
@@ -14,11 +15,6 @@
 static const char shard_ending[] = ".safetensors";
 
 // ------------------------------------------------------------------ the index
-
-static int compare_text_pointers(const void *left, const void *right)
-{
-    return strcmp(*(const char *const *)left, *(const char *const *)right);
-}
 
 static int compare_names(const void *left, const void *right)
 {
@@ -58,7 +54,7 @@ static enum mt_status collect_shards(struct mt_checkpoint_index *index, const st
         if (status != MT_OK) return status;
         used++;
     }
-    qsort((void *)all, used, sizeof *all, compare_text_pointers);
+    qsort((void *)all, used, sizeof *all, mt_by_text);
     index->shards = all;
     for (size_t i = 0; i < used; i++) {
         if (i > 0 && strcmp(all[i], all[index->shard_count - 1]) == 0) continue;
@@ -83,7 +79,7 @@ static enum mt_status collect_names(struct mt_checkpoint_index *index, const str
         if (status == MT_OK) status = mt_arena_copy_text(&index->arena, item.key, strlen(item.key), &copy);
         if (status != MT_OK) return status;
         const char **place = bsearch((const void *)&shard, (const void *)index->shards, index->shard_count,
-                                     sizeof *index->shards, compare_text_pointers);
+                                     sizeof *index->shards, mt_by_text);
         index->names[index->name_count++] = (struct mt_checkpoint_name){
             .name = copy,
             .shard = (size_t)(place - index->shards),

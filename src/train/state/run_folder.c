@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/ends_with.h"
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "base/files/folder_lock.h"
@@ -63,10 +64,7 @@ static bool is_taken(const char *name)
     static const char *const names[] = {CONFIG_NAME,   "metrics.jsonl",      "tensorboard", CHECKPOINTS_NAME,
                                         "adapter",     "adapter-best",       "model",       "model-best",
                                         "config.json", "adapter_config.json"};
-    static const char weights[] = ".safetensors";
-    size_t length = strlen(name);
-    size_t ending = sizeof weights - 1;
-    bool taken = length >= ending && strcmp(name + length - ending, weights) == 0;
+    bool taken = mt_ends_with(name, ".safetensors");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) taken = taken || strcmp(name, names[i]) == 0;
     return taken;
 }
