@@ -525,7 +525,8 @@ static enum mt_status make_memory(struct loader *loader)
     size_t bytes = loader->common.masters.bytes + loader->shard.masters.bytes;
     params->common_bytes = loader->common.masters.bytes;
     if (status == MT_OK) status = make_buffer(loader, "trained parameters", bytes, &params->masters);
-    if (status == MT_OK) status = make_buffer(loader, "gradients", bytes, &params->gradients);
+    if (status == MT_OK && !loader->selection->forward_only)
+        status = make_buffer(loader, "gradients", bytes, &params->gradients);
     if (status == MT_OK) {
         status = make_buffer(loader, "weights", loader->copies.bytes, &params->copies);
     }
