@@ -52,7 +52,7 @@ enum mt_status hollow_model_write(struct mt_context *ctx, const char *config, co
     struct mt_hf_config parsed;
     char path[PATH_BYTES];
     enum mt_status status = copy_config(ctx, config, folder);
-    if (status == MT_OK) status = mt_hf_config_read(ctx, config, &parsed);
+    if (status == MT_OK) status = mt_hf_config_read(ctx, config, NULL, 0, &parsed);
     if (status != MT_OK) return status;
     (void)snprintf(path, sizeof path, "%s/model.safetensors", folder);
     FILE *file = fopen(path, "wb");

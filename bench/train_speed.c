@@ -126,7 +126,7 @@ int main(int argc, char **argv)
     mt_context_init(&ctx, NULL);
     mt_arena_init(&arena, &ctx, 4096);
     const struct mt_trainer_options options = {.settings = &settings, .templates = argv[1]};
-    enum mt_status status = mt_train_settings_read(&ctx, argv[2], (const char *const *)(argv + 5),
+    enum mt_status status = mt_train_settings_read(&ctx, argv[2], NULL, 0, (const char *const *)(argv + 5),
                                                    (size_t)(argc - 5), &arena, &settings);
     if (status == MT_OK) status = mt_trainer_open(&ctx, &options, &trainer);
     if (status == MT_OK) status = measure(trainer, turns, steps, &ratios);

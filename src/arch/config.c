@@ -256,18 +256,12 @@ static enum mt_status build(struct mt_context *ctx, enum mt_status parsed, struc
     return status;
 }
 
-enum mt_status mt_hf_config_parse(struct mt_context *ctx, const char *path, const void *text, size_t bytes,
-                                  struct mt_hf_config *config)
+enum mt_status mt_hf_config_read(struct mt_context *ctx, const char *path, const void *text, size_t bytes,
+                                 struct mt_hf_config *config)
 {
     struct mt_json json;
-    enum mt_status status = mt_json_parse(ctx, path, text, bytes, &mt_json_file_limits, &json);
-    return build(ctx, status, &json, config);
-}
-
-enum mt_status mt_hf_config_read(struct mt_context *ctx, const char *path, struct mt_hf_config *config)
-{
-    struct mt_json json;
-    enum mt_status status = mt_json_read(ctx, path, &mt_json_file_limits, &json);
+    enum mt_status status = text != NULL ? mt_json_parse(ctx, path, text, bytes, &mt_json_file_limits, &json)
+                                         : mt_json_read(ctx, path, &mt_json_file_limits, &json);
     return build(ctx, status, &json, config);
 }
 
@@ -277,7 +271,7 @@ enum mt_status mt_hf_config_read_folder(struct mt_context *ctx, const char *fold
     char *path = NULL;
     *config = (struct mt_hf_config){0};
     enum mt_status status = mt_model_folder_file(ctx, folder, "config.json", &path);
-    if (status == MT_OK) status = mt_hf_config_read(ctx, path, config);
+    if (status == MT_OK) status = mt_hf_config_read(ctx, path, NULL, 0, config);
     mt_path_release(ctx, path);
     return status;
 }

@@ -137,16 +137,16 @@ struct mt_hf_config {
     size_t eos_count;
 };
 
-/* Reads a config.json; the caller frees it. After a failure there is nothing to free. */
-enum mt_status mt_hf_config_read(struct mt_context *ctx, const char *path, struct mt_hf_config *config);
+/*
+ * Reads a config.json, or `text` where it is not NULL; `path` then only names it. The caller frees it. After
+ * a failure there is nothing to free.
+ */
+enum mt_status mt_hf_config_read(struct mt_context *ctx, const char *path, const void *text, size_t bytes,
+                                 struct mt_hf_config *config);
 
 /* The same for the config.json of a model folder. */
 enum mt_status mt_hf_config_read_folder(struct mt_context *ctx, const char *folder,
                                         struct mt_hf_config *config);
-
-/* The same from text; `path` only names it. */
-enum mt_status mt_hf_config_parse(struct mt_context *ctx, const char *path, const void *text, size_t bytes,
-                                  struct mt_hf_config *config);
 
 /* Frees the lists; a zeroed config is allowed. */
 void mt_hf_config_free(struct mt_hf_config *config);

@@ -80,10 +80,8 @@ static enum mt_status read_factors(const struct mt_json_node *scaling, const cha
         return mt_json_fail(&list, "has %zu factors, expected %zu (half of the rotated dimensions)",
                             mt_json_count(&list), count);
     }
-    void *memory = NULL;
-    status = mt_arena_allocate(arena, count * sizeof(double), &memory);
+    double *values = mt_arena_array(arena, count, sizeof *values, &status);
     if (status != MT_OK) return status;
-    double *values = memory;
     for (size_t i = 0; i < count; i++) {
         struct mt_json_node item = mt_json_element(&list, i);
         status = mt_json_as_real(&item, 1e-6, FACTOR_MAX, &values[i]);

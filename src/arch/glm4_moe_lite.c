@@ -24,10 +24,8 @@ static enum mt_status read_layer_types(const struct mt_json_node *root, struct m
         return mt_json_fail(&list, "has %zu layers, num_hidden_layers is %lld", mt_json_count(&list),
                             (long long)config->layers);
     }
-    void *memory = NULL;
-    status = mt_arena_allocate(&config->arena, (size_t)config->layers * sizeof(int64_t), &memory);
+    int64_t *dense = mt_arena_array(&config->arena, (size_t)config->layers, sizeof *dense, &status);
     if (status != MT_OK) return status;
-    int64_t *dense = memory;
     for (int64_t layer = 0; layer < config->layers; layer++) {
         const char *type = NULL;
         struct mt_json_node item = mt_json_element(&list, (size_t)layer);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "arch/published/published.h"
+#include "base/ends_with.h"
 
 #define ARENA_BLOCK_BYTES 4096
 
@@ -28,15 +29,10 @@ static enum mt_status add_finding(struct mt_model_check *check, struct mt_model_
 {
     size_t place = findings->count++;
     if (place >= MT_MODEL_CHECK_LISTED) return MT_OK;
-    char *name_copy = NULL;
-    char *text_copy = NULL;
-    enum mt_status status = mt_arena_copy_text(&check->arena, name, strlen(name), &name_copy);
-    if (status == MT_OK && text != NULL) {
-        status = mt_arena_copy_text(&check->arena, text, strlen(text), &text_copy);
-    }
-    if (status != MT_OK) return status;
-    findings->listed[place] = (struct mt_model_finding){.name = name_copy, .text = text_copy};
-    return MT_OK;
+    struct mt_model_finding *finding = &findings->listed[place];
+    enum mt_status status = mt_arena_copy_text(&check->arena, name, strlen(name), &finding->name);
+    if (status != MT_OK || text == NULL) return status;
+    return mt_arena_copy_text(&check->arena, text, strlen(text), &finding->text);
 }
 
 static enum mt_status compare_one(struct mt_model_check *check, const struct mt_model_tensor *expected,
@@ -55,18 +51,11 @@ static enum mt_status compare_one(struct mt_model_check *check, const struct mt_
     return add_finding(check, &check->wrong, expected->name, text);
 }
 
-static bool ends_with(const char *text, const char *ending)
-{
-    size_t length = strlen(text);
-    size_t ending_length = strlen(ending);
-    return length >= ending_length && strcmp(text + length - ending_length, ending) == 0;
-}
-
 /* True for what files hold beside a model's own tensors and every reader leaves alone. */
 static bool is_unread(const struct mt_hf_config *config, const char *name)
 {
     static const char prefix[] = "model.layers.";
-    if (ends_with(name, ".rotary_emb.inv_freq")) return true; // computed, but saved by old versions
+    if (mt_ends_with(name, ".rotary_emb.inv_freq")) return true; // computed, but saved by old versions
     if (strcmp(name, "lm_head.weight") == 0) return config->tie_word_embeddings;
     if (strncmp(name, prefix, sizeof prefix - 1) != 0) return false;
     char *end = NULL;

@@ -72,7 +72,7 @@ void *mt_arena_array(struct mt_arena *arena, size_t count, size_t item_bytes, en
     return memory;
 }
 
-enum mt_status mt_arena_copy_text(struct mt_arena *arena, const char *text, size_t length, char **copy)
+enum mt_status mt_arena_copy_text(struct mt_arena *arena, const char *text, size_t length, const char **copy)
 {
     void *memory = NULL;
     *copy = NULL;

@@ -29,7 +29,7 @@ enum mt_status mt_arena_allocate(struct mt_arena *arena, size_t bytes, void **me
 void *mt_arena_array(struct mt_arena *arena, size_t count, size_t item_bytes, enum mt_status *status);
 
 /* A NUL-terminated copy of `length` bytes of text that lives until mt_arena_free. */
-enum mt_status mt_arena_copy_text(struct mt_arena *arena, const char *text, size_t length, char **copy);
+enum mt_status mt_arena_copy_text(struct mt_arena *arena, const char *text, size_t length, const char **copy);
 
 /* Frees everything; the arena can be used again. */
 void mt_arena_free(struct mt_arena *arena);

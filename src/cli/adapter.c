@@ -117,7 +117,7 @@ enum mt_status cli_print_adapter_lines(struct mt_context *ctx, const char *model
     struct places places = {0};
     char *path = NULL;
     enum mt_status status = mt_path_join(ctx, model, "config.json", &path);
-    if (status == MT_OK) status = mt_hf_config_read(ctx, path, &config);
+    if (status == MT_OK) status = mt_hf_config_read(ctx, path, NULL, 0, &config);
     if (status == MT_OK) status = mt_model_describe(ctx, &config, &desc);
     if (status == MT_OK) status = mt_adapter_open(ctx, directory, &desc, &adapter);
     if (status == MT_OK) status = absolute_path(ctx, model, &places.model);

@@ -109,15 +109,11 @@ static enum mt_status next_line(struct chat *chat, bool *got)
 
 static enum mt_status say(struct chat *chat, enum mt_role role, const void *text, size_t bytes)
 {
-    void *said = chat->said;
-    void *turns = chat->turns;
-    enum mt_status status =
-        mt_list_reserve(chat->ctx, &said, &chat->said_capacity, sizeof *chat->said, chat->count + 1);
-    chat->said = said;
-    if (status == MT_OK)
-        status =
-            mt_list_reserve(chat->ctx, &turns, &chat->turn_capacity, sizeof *chat->turns, chat->count + 1);
-    chat->turns = turns;
+    enum mt_status status = MT_OK;
+    chat->said = mt_list_reserve(chat->ctx, chat->said, &chat->said_capacity, sizeof *chat->said,
+                                 chat->count + 1, &status);
+    chat->turns = mt_list_reserve(chat->ctx, chat->turns, &chat->turn_capacity, sizeof *chat->turns,
+                                  chat->count + 1, &status);
     size_t first = chat->texts.count;
     if (status == MT_OK) status = mt_byte_list_append(&chat->texts, text, bytes);
     if (status != MT_OK) return status;

@@ -99,15 +99,14 @@ static enum mt_status join_options(const struct cli_list *list, struct mt_arena 
 {
     struct mt_byte_list text = {.ctx = arena->ctx};
     enum mt_status status = MT_OK;
-    char *copy = NULL;
+    *joined = NULL;
     for (int i = 0; i < list->count && status == MT_OK; i++) {
         if (i > 0) status = mt_byte_list_append_text(&text, ",");
         if (status == MT_OK) status = mt_byte_list_append_text(&text, list->item[i]);
     }
     if (status == MT_OK && text.count > 0)
-        status = mt_arena_copy_text(arena, (const char *)text.data, text.count, &copy);
+        status = mt_arena_copy_text(arena, (const char *)text.data, text.count, joined);
     mt_byte_list_free(&text);
-    *joined = copy;
     return status;
 }
 

@@ -373,7 +373,7 @@ static enum mt_status inspect_index(struct mt_context *ctx, struct inspection *i
     *alone = false;
     enum mt_status status = mt_path_join(ctx, inspection->directory, MT_CHECKPOINT_INDEX, &path);
     if (status != MT_OK) return status;
-    status = mt_checkpoint_index_read(ctx, path, &index);
+    status = mt_checkpoint_index_read(ctx, path, NULL, 0, &index);
     mt_path_release(ctx, path);
     if (status != MT_OK) return status;
     bool any = false;

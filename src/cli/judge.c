@@ -21,7 +21,7 @@ struct arguments {
 
 /* The prompt's text, in the arena. */
 static enum mt_status read_prompt(struct mt_context *ctx, const struct arguments *arguments,
-                                  struct mt_arena *arena, char **text)
+                                  struct mt_arena *arena, const char **text)
 {
     const char *folder = "";
     const char *name = arguments->prompt;
@@ -56,7 +56,7 @@ static enum mt_status judge(struct mt_context *ctx, const struct arguments *argu
                             const struct mt_http_options *http, const char *folder, struct mt_arena *arena,
                             int *exit_status)
 {
-    char *template = NULL;
+    const char *template = NULL;
     struct mt_judged_run run;
     struct mt_llm_judge_report report;
     enum mt_status status = read_prompt(ctx, arguments, arena, &template);

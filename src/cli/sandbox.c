@@ -10,6 +10,7 @@
 #include "base/amount.h"
 #include "base/clock.h"
 #include "base/files/file.h"
+#include "base/order.h"
 #include "cli/cli.h"
 #include "cli/shared/table.h"
 #include "eval/code/code_judge.h"
@@ -158,13 +159,6 @@ static enum mt_status print_results(const struct check_run *run, size_t *escaped
 
 // ------------------------------------------------------------------ what it costs
 
-static int ascending(const void *a, const void *b)
-{
-    double one = *(const double *)a;
-    double other = *(const double *)b;
-    return (one > other) - (one < other);
-}
-
 static enum mt_status take_result(void *self, size_t trial, const struct mt_sandbox_result *result)
 {
     (void)trial;
@@ -197,7 +191,7 @@ static enum mt_status measure(struct mt_context *ctx, const struct mt_sandbox_op
             return mt_fail(ctx, MT_ERR_INTERNAL, "a program that does nothing ends so: %s",
                            mt_sandbox_outcome_name(result.outcome));
     }
-    qsort(seconds, MEASURED, sizeof seconds[0], ascending);
+    qsort(seconds, MEASURED, sizeof seconds[0], mt_by_number);
     *median = seconds[MEASURED / 2];
     return MT_OK;
 }

@@ -14,6 +14,7 @@
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "base/files/folder_lock.h"
+#include "base/order.h"
 #include "compare/asking/probes.h"
 #include "compare/measure.h"
 #include "compare/settings/words.h"
@@ -33,16 +34,13 @@ static enum mt_status put_path(const struct mt_cell_job *job, const char **path,
 static enum mt_status put_path(const struct mt_cell_job *job, const char **path, const char *format, ...)
 {
     char text[PATH_BYTES];
-    char *copy = NULL;
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (length < 0 || (size_t)length >= sizeof text)
         return mt_fail(job->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", text);
-    enum mt_status status = mt_arena_copy_text(job->arena, text, (size_t)length, &copy);
-    *path = copy;
-    return status;
+    return mt_arena_copy_text(job->arena, text, (size_t)length, path);
 }
 
 static bool is_first(const struct mt_cell_job *job)
@@ -229,8 +227,8 @@ enum mt_status mt_cell_training(const struct mt_cell_job *job, const struct mt_c
     enum mt_status status = collect_words(job, cell, arena, &words);
     if (status == MT_OK) drop_idle(job, cell, &words);
     if (status == MT_OK)
-        status = mt_train_settings_parse(job->ctx, job->settings->file, "", 0, words.word, words.count, arena,
-                                         training);
+        status = mt_train_settings_read(job->ctx, job->settings->file, "", 0, words.word, words.count, arena,
+                                        training);
     // Methods need more or less memory, and are compared on the same micro-batches all the same.
     if (status == MT_OK && training->tokens == 0) training->tokens = mt_train_auto_tokens(training);
     if (status == MT_OK) return MT_OK;
@@ -410,18 +408,11 @@ static enum mt_status make_folders(const struct mt_cell_job *job, const struct m
     return status == MT_OK ? mt_folder_make(job->ctx, cell->folder) : status;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Sorts; NaN of nothing. */
 static double median(double *values, size_t count)
 {
     if (count == 0) return (double)NAN;
-    qsort(values, count, sizeof *values, by_size);
+    qsort(values, count, sizeof *values, mt_by_number);
     return count % 2 == 1 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
 }
 
@@ -505,19 +496,14 @@ static enum mt_status read_log(const struct mt_cell_job *job, const char *folder
                                struct mt_cell_result *result)
 {
     struct mt_run run = {0};
-    void *memory = NULL;
-    void *losses = NULL;
     void *seconds = NULL;
     enum mt_status status = mt_run_read(job->ctx, folder, &run);
     size_t steps = status == MT_OK ? run.log.steps : 0;
-    if (status == MT_OK)
-        status = mt_arena_allocate(job->arena, (steps + 1) * sizeof *result->maxvio, &memory);
-    if (status == MT_OK) status = mt_arena_allocate(job->arena, (steps + 1) * sizeof(double), &losses);
+    result->maxvio = mt_arena_array(job->arena, steps + 1, sizeof *result->maxvio, &status);
+    result->training_loss = mt_arena_array(job->arena, steps + 1, sizeof *result->training_loss, &status);
     if (status == MT_OK) status = mt_allocate_array(job->ctx, steps + 1, sizeof(double), &seconds);
     if (status == MT_OK) {
         result->steps = steps;
-        result->maxvio = memory;
-        result->training_loss = losses;
         for (size_t i = 0; i < steps; i++) result->maxvio[i] = mt_run_at(&run, i, MT_RUN_MAX_VIOLATION);
         for (size_t i = 0; i < steps; i++) result->training_loss[i] = mt_run_at(&run, i, MT_RUN_TASK);
         double *took = seconds;

@@ -170,10 +170,9 @@ static enum mt_status read_domains(const struct mt_json_node *root, const char *
 static enum mt_status read_numbers(const struct mt_cell_job *job, const struct mt_json_node *array,
                                    double **numbers)
 {
-    void *memory = NULL;
     size_t count = mt_json_count(array);
-    enum mt_status status = mt_arena_allocate(job->arena, (count + 1) * sizeof(double), &memory);
-    *numbers = memory;
+    enum mt_status status = MT_OK;
+    *numbers = mt_arena_array(job->arena, count + 1, sizeof(double), &status);
     for (size_t i = 0; i < count && status == MT_OK; i++) {
         struct mt_json_node element = mt_json_element(array, i);
         status = read_number(&element, &(*numbers)[i]);
@@ -250,7 +249,6 @@ static enum mt_status read_points(const struct mt_cell_job *job, const struct mt
                                   struct mt_cell_result *result)
 {
     struct mt_json_node object, array;
-    void *memory = NULL;
     enum mt_status status = mt_json_get_object(root, "tokens", &object);
     if (status == MT_OK) status = mt_json_get_integer(&object, "layer", 0, INT32_MAX, &result->point_layer);
     if (status == MT_OK) status = mt_json_get_array(&object, "points", &array);
@@ -258,8 +256,7 @@ static enum mt_status read_points(const struct mt_cell_job *job, const struct mt
     result->points = mt_json_count(&array);
     if (result->points > MT_COMPARE_MOST_POINTS)
         return mt_json_fail(&array, "has more than %d points", MT_COMPARE_MOST_POINTS);
-    status = mt_arena_allocate(job->arena, (result->points + 1) * sizeof *result->point, &memory);
-    result->point = memory;
+    result->point = mt_arena_array(job->arena, result->points + 1, sizeof *result->point, &status);
     for (size_t i = 0; i < result->points && status == MT_OK; i++) {
         struct mt_json_node element = mt_json_element(&array, i);
         status = read_point(&element, &result->point[i]);
@@ -375,16 +372,15 @@ enum mt_status mt_cell_failure_write(const struct mt_cell_job *job, const struct
 enum mt_status mt_cell_failure_read(const struct mt_cell_job *job, struct mt_cell *cell)
 {
     char *path = NULL;
-    char *copy = NULL;
     void *text = NULL;
     size_t bytes = 0;
+    cell->failure = NULL;
     enum mt_status status = mt_path_join(job->ctx, cell->folder, "failure.txt", &path);
     if (status == MT_OK && access(path, F_OK) == 0) {
         status = mt_file_read_all(job->ctx, path, FILE_BYTES, &text, &bytes);
-        if (status == MT_OK) status = mt_arena_copy_text(job->arena, text, bytes, &copy);
+        if (status == MT_OK) status = mt_arena_copy_text(job->arena, text, bytes, &cell->failure);
         mt_release(job->ctx, text, bytes);
     }
     mt_path_release(job->ctx, path);
-    cell->failure = copy;
     return status;
 }

@@ -15,12 +15,11 @@
 /* Where there are benchmarks, every model is evaluated as it is, too. */
 static enum mt_status name_bases(struct mt_comparison *comparison)
 {
-    void *memory = NULL;
     if (comparison->tasks.count == 0) return MT_OK;
     size_t bases = comparison->settings->models;
-    enum mt_status status = mt_arena_allocate(&comparison->arena, bases * sizeof(struct mt_cell), &memory);
+    enum mt_status status = MT_OK;
+    comparison->base = mt_arena_array(&comparison->arena, bases, sizeof(struct mt_cell), &status);
     if (status != MT_OK) return status;
-    comparison->base = memory;
     comparison->bases = bases;
     for (size_t i = 0; i < bases && status == MT_OK; i++) {
         comparison->base[i].base = true;
@@ -34,11 +33,10 @@ static enum mt_status name_bases(struct mt_comparison *comparison)
 static enum mt_status name_cells(struct mt_comparison *comparison)
 {
     const struct mt_compare_settings *settings = comparison->settings;
-    void *memory = NULL;
     size_t cells = settings->seeds * settings->models * settings->trained * settings->methods;
-    enum mt_status status = mt_arena_allocate(&comparison->arena, cells * sizeof(struct mt_cell), &memory);
+    enum mt_status status = MT_OK;
+    comparison->cell = mt_arena_array(&comparison->arena, cells, sizeof(struct mt_cell), &status);
     if (status != MT_OK) return status;
-    comparison->cell = memory;
     comparison->cells = cells;
     for (size_t i = 0; i < cells && status == MT_OK; i++) {
         struct mt_cell *cell = &comparison->cell[i];
@@ -77,7 +75,7 @@ static enum mt_status describe_tasks(struct mt_comparison *comparison)
     for (size_t t = 0; t < comparison->tasks.count && status == MT_OK; t++) {
         const struct mt_compare_task *task = &comparison->tasks.task[t];
         char title[LINE_BYTES], formula[LINE_BYTES];
-        char *texts[2] = {NULL, NULL};
+        const char *texts[2] = {NULL, NULL};
         (void)snprintf(title, sizeof title, "%.200s %%", task->name);
         (void)snprintf(formula, sizeof formula, "100 · %.60s over %zu questions", task->metric,
                        task->questions);
@@ -112,7 +110,7 @@ static enum mt_status describe_probe(struct mt_comparison *comparison, size_t pr
     enum mt_status status = MT_OK;
     for (size_t i = 0; i < MT_PROBE_PARTS && status == MT_OK; i++) {
         char line[LINE_BYTES];
-        char *texts[2] = {NULL, NULL};
+        const char *texts[2] = {NULL, NULL};
         (void)snprintf(line, sizeof line, "%.60s_%s", name, parts[i].name);
         status = mt_arena_copy_text(&comparison->arena, line, strlen(line), &texts[0]);
         (void)snprintf(line, sizeof line, "%s, %.60s", parts[i].title, title);

@@ -92,11 +92,9 @@ static enum mt_status take_shares(struct measuring *m, struct mt_cell_result *re
 {
     size_t domains = m->job->settings->domains;
     size_t experts = (size_t)m->options.experts;
-    void *memory = NULL;
-    enum mt_status status =
-        mt_arena_allocate(m->job->arena, domains * experts * sizeof *result->share, &memory);
+    enum mt_status status = MT_OK;
+    result->share = mt_arena_array(m->job->arena, domains * experts, sizeof *result->share, &status);
     if (status != MT_OK) return status;
-    result->share = memory;
     result->experts = experts;
     for (size_t d = 0; d < domains; d++) {
         const double *load = m->figures[d].layer[m->options.layers - 1].load;

@@ -8,6 +8,7 @@
 
 #include "arch/model_count.h"
 #include "base/files/folder.h"
+#include "base/order.h"
 #include "compare/prepare.h"
 #include "ops/choose.h"
 #include "train/trainer.h"
@@ -85,13 +86,6 @@ static void count_questions(const struct mt_comparison *comparison, struct mt_co
     }
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Nothing is claimed before a cell is done. */
 static enum mt_status estimate_time(struct mt_comparison *comparison, struct mt_compare_plan *plan)
 {
@@ -106,7 +100,7 @@ static enum mt_status estimate_time(struct mt_comparison *comparison, struct mt_
         if (result->complete && result->took > 0.0) seconds[count++] = result->took;
     }
     if (status != MT_OK || count == 0) return status;
-    qsort(seconds, count, sizeof *seconds, by_size);
+    qsort(seconds, count, sizeof *seconds, mt_by_number);
     plan->seconds = seconds[count / 2] * (double)(mt_comparison_jobs(comparison) - plan->done);
     return MT_OK;
 }

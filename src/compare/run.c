@@ -13,11 +13,9 @@
 static enum mt_status note_failure(struct mt_comparison *comparison, struct mt_cell *cell,
                                    enum mt_status status)
 {
-    char *copy = NULL;
     if (status == MT_ERR_MEMORY) return status;
     status = mt_arena_copy_text(&comparison->arena, comparison->ctx->message,
-                                strlen(comparison->ctx->message), &copy);
-    cell->failure = copy;
+                                strlen(comparison->ctx->message), &cell->failure);
     if (status == MT_OK) status = mt_cell_failure_write(&comparison->job, cell);
     if (!cell->result.known) cell->result = (struct mt_cell_result){0};
     return status;

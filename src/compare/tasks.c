@@ -75,7 +75,6 @@ static enum mt_status count_questions(struct mt_context *ctx, const char *data, 
 static enum mt_status describe(const struct mt_compare_task *task, struct mt_arena *arena, const char **text)
 {
     struct mt_digest *digest = NULL;
-    char *copy = NULL;
     char line[TEXT_BYTES];
     enum mt_status status = mt_digest_create(arena->ctx, &digest);
     if (status != MT_OK) return status;
@@ -89,8 +88,7 @@ static enum mt_status describe(const struct mt_compare_task *task, struct mt_are
         mt_digest_add(digest, task->entry->template, strlen(task->entry->template));
     struct mt_digest_text sum = mt_digest_finish(digest);
     mt_digest_free(digest);
-    status = mt_arena_copy_text(arena, sum.digits, strlen(sum.digits), &copy);
-    *text = copy;
+    status = mt_arena_copy_text(arena, sum.digits, strlen(sum.digits), text);
     return status;
 }
 
@@ -98,17 +96,13 @@ static enum mt_status name_task(struct mt_compare_task *task, bool budgets, stru
 {
     char text[TEXT_BYTES];
     char label[TEXT_BYTES];
-    char *copy = NULL;
     const struct mt_task *first = &task->list.tasks[0];
     (void)snprintf(text, sizeof text, budgets ? "%.128s@%" PRId64 : "%.128s", task->entry->name,
                    task->max_tokens);
-    enum mt_status status = mt_arena_copy_text(arena, text, strlen(text), &copy);
-    task->name = copy;
+    enum mt_status status = mt_arena_copy_text(arena, text, strlen(text), &task->name);
     (void)mt_eval_metric_label(first, 0, label, sizeof label);
     const char *metric = strcmp(first->asked, first->name) == 0 ? label : "mean";
-    if (status == MT_OK) status = mt_arena_copy_text(arena, metric, strlen(metric), &copy);
-    task->metric = copy;
-    return status;
+    return status == MT_OK ? mt_arena_copy_text(arena, metric, strlen(metric), &task->metric) : status;
 }
 
 /* Where tasks are looked for. */

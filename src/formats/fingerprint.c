@@ -45,11 +45,10 @@ static struct mt_fingerprint_entry *find(const struct mt_fingerprint *print, con
 static enum mt_status append(struct mt_fingerprint *print, const char *path, const char *digits, bool free)
 {
     struct mt_context *ctx = print->arena.ctx;
-    void *memory = print->entries;
-    char *copy = NULL;
-    enum mt_status status =
-        mt_list_reserve(ctx, &memory, &print->capacity, sizeof *print->entries, print->count + 1);
-    print->entries = memory;
+    const char *copy = NULL;
+    enum mt_status status = MT_OK;
+    print->entries = mt_list_reserve(ctx, print->entries, &print->capacity, sizeof *print->entries,
+                                     print->count + 1, &status);
     if (status == MT_OK) status = mt_arena_copy_text(&print->arena, path, strlen(path), &copy);
     if (status != MT_OK) return status;
     struct mt_fingerprint_entry *entry = &print->entries[print->count++];
@@ -162,7 +161,7 @@ enum mt_status mt_fingerprint_add_checkpoint(struct mt_fingerprint *print, const
     if (status != MT_OK || !shards) return status;
     status = mt_fingerprint_add_named(print, folder, MT_CHECKPOINT_INDEX);
     if (status == MT_OK) status = mt_path_join(ctx, folder, MT_CHECKPOINT_INDEX, &path);
-    if (status == MT_OK) status = mt_checkpoint_index_read(ctx, path, &index);
+    if (status == MT_OK) status = mt_checkpoint_index_read(ctx, path, NULL, 0, &index);
     if (status == MT_OK) {
         for (size_t i = 0; i < index.shard_count && status == MT_OK; i++)
             status = mt_fingerprint_add_weights(print, folder, index.shards[i]);

@@ -153,10 +153,9 @@ static enum mt_status join(struct mt_engine *engine, struct engine_waiting waiti
         engine->line_first = 0;
     }
     size_t end = engine->line_first + engine->line_count;
-    void *line = engine->line;
-    enum mt_status status =
-        mt_list_reserve(engine->ctx, &line, &engine->line_capacity, sizeof *engine->line, end + 1);
-    engine->line = line;
+    enum mt_status status = MT_OK;
+    engine->line = mt_list_reserve(engine->ctx, engine->line, &engine->line_capacity, sizeof *engine->line,
+                                   end + 1, &status);
     if (status != MT_OK) return status;
     engine->line[end] = waiting;
     engine->line_count++;

@@ -95,7 +95,7 @@ static enum mt_status find_stops(struct mt_session *session, const char *directo
     int length = snprintf(path, sizeof path, "%s/generation_config.json", directory);
     enum mt_status status = MT_OK;
     if (length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0) {
-        status = mt_hf_generation_read(session->ctx, path, &session->generation);
+        status = mt_hf_generation_read(session->ctx, path, NULL, 0, &session->generation);
         session->has_generation = status == MT_OK;
     }
     bool listed = session->has_generation && session->generation.eos_count > 0;

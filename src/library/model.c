@@ -106,33 +106,21 @@ static enum mt_status open_model(struct mt_lm *lm, const char *folder, const str
 static enum mt_status open_rest(struct mt_lm *lm, const char *folder, const struct mt_lm_options *options)
 {
     const struct mt_model_desc *desc = mt_model_description(lm->model);
-    void *memory = NULL;
-    char *text = NULL;
-    enum mt_status status = mt_arena_copy_text(&lm->arena, folder, strlen(folder), &text);
-    lm->folder = text;
-    if (status == MT_OK && options->chat_template != NULL) {
-        status =
-            mt_arena_copy_text(&lm->arena, options->chat_template, strlen(options->chat_template), &text);
-        lm->template_name = text;
-    }
+    const char *template = options->chat_template;
+    enum mt_status status = mt_arena_copy_text(&lm->arena, folder, strlen(folder), &lm->folder);
+    if (status == MT_OK && template != NULL)
+        status = mt_arena_copy_text(&lm->arena, template, strlen(template), &lm->template_name);
     if (status == MT_OK) status = mt_library_templates(&lm->arena, &lm->templates);
     lm->moe_count = mt_model_moe_layers(desc, NULL);
-    if (status == MT_OK)
-        status = mt_arena_allocate(&lm->arena, (size_t)lm->moe_count * sizeof *lm->moe_layers, &memory);
+    lm->moe_layers = mt_arena_array(&lm->arena, (size_t)lm->moe_count, sizeof *lm->moe_layers, &status);
     if (status != MT_OK) return status;
-    lm->moe_layers = memory;
     (void)mt_model_moe_layers(desc, lm->moe_layers);
     if (options->objective == NULL) return MT_OK;
     lm->method = *options->objective;
     if (!mt_selection_has_bias(&lm->method)) return MT_OK;
     size_t stride = (size_t)desc->experts + mt_selection_measures(&lm->method, desc->experts);
-    size_t numbers = (size_t)lm->moe_count * stride;
-    status = mt_arena_allocate(&lm->arena, numbers * sizeof *lm->loads, &memory);
-    if (status != MT_OK) return status;
-    lm->loads = memory;
-    memset(lm->loads, 0, numbers * sizeof *lm->loads);
-    status = mt_arena_allocate(&lm->arena, (size_t)desc->experts * sizeof *lm->bias, &memory);
-    lm->bias = memory;
+    lm->loads = mt_arena_array(&lm->arena, (size_t)lm->moe_count * stride, sizeof *lm->loads, &status);
+    lm->bias = mt_arena_array(&lm->arena, (size_t)desc->experts, sizeof *lm->bias, &status);
     return status;
 }
 

@@ -34,10 +34,7 @@ enum mt_status mt_library_templates(struct mt_arena *arena, const char **folder)
         *slash = '\0';
         (void)snprintf(found, sizeof found, "%s/share/metier/templates", path);
         if (access(found, R_OK | X_OK) != 0) continue;
-        char *copy = NULL;
-        enum mt_status status = mt_arena_copy_text(arena, found, strlen(found), &copy);
-        *folder = copy;
-        return status;
+        return mt_arena_copy_text(arena, found, strlen(found), folder);
     }
     return MT_OK;
 }

@@ -131,7 +131,7 @@ enum mt_status mt_train_run(struct mt_context *ctx, const char *config, const ch
     struct mt_train_settings settings;
     struct mt_arena arena;
     mt_arena_init(&arena, ctx, ARENA_BLOCK_BYTES);
-    enum mt_status status = mt_train_settings_read(ctx, config, words, count, &arena, &settings);
+    enum mt_status status = mt_train_settings_read(ctx, config, NULL, 0, words, count, &arena, &settings);
     if (status == MT_OK) status = run(&arena, &settings, options != NULL ? options : &none, result);
     mt_arena_free(&arena);
     return status;

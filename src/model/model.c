@@ -73,6 +73,7 @@ static enum mt_status load_params(struct mt_model *model, const char *directory)
         status = mt_router_bias_open(model->ctx, directory, MT_ROUTER_BIAS_OF_MODEL, &model->desc, &biases);
     if (status != MT_OK) return status;
     if (biases.tensor_count > 0) model->options.selection.biases = true;
+    model->options.selection.forward_only = !model->options.backward;
     status = mt_params_load(model->device, &model->desc, &model->checkpoint, &model->options.selection,
                             &model->params);
     if (status == MT_OK) status = mt_router_bias_apply(&biases, &model->params);

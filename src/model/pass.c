@@ -45,3 +45,16 @@ enum mt_status mt_pass_remember(const struct mt_pass *pass, const struct mt_tens
 {
     return mt_copy(pass->device, &(struct mt_copy_args){.x = *rows, .y = *cache, .place = pass->places});
 }
+
+enum mt_status mt_pass_rotate(const struct mt_pass *pass, const struct mt_tensor *x, int64_t first,
+                              bool inverse, const struct mt_tensor *y)
+{
+    return mt_rope(pass->device,
+                   &(struct mt_rope_args){.x = *x,
+                                          .y = *y,
+                                          .positions = mt_tensor_rows(&pass->positions, first, x->dim[0]),
+                                          .cosine = pass->cosine,
+                                          .sine = pass->sine,
+                                          .layout = pass->desc->rope_layout,
+                                          .inverse = inverse});
+}

@@ -129,4 +129,10 @@ enum mt_status mt_pass_remember(const struct mt_pass *pass, const struct mt_tens
 /* A contiguous [T, H·D] as [T,H,D]. */
 struct mt_tensor mt_pass_heads(const struct mt_tensor *x, int64_t heads);
 
+/* y [t,H,rope_width] = x rotated, or turned back, by the positions of the t tokens from `first` on; y may be
+ * x.
+ */
+enum mt_status mt_pass_rotate(const struct mt_pass *pass, const struct mt_tensor *x, int64_t first,
+                              bool inverse, const struct mt_tensor *y);
+
 #endif

@@ -73,9 +73,7 @@ static void lay_out(struct mt_objective *objective, struct mt_objective_memory *
     objective->stride = (size_t)objective->shape.experts + 1 + measured;
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         objective->offset[term] = objective->stride;
-        if (objective->active[term]) {
-            objective->stride += mt_term_kind((enum mt_term)term)->statistics(objective);
-        }
+        if (objective->active[term]) objective->stride += mt_term_numbers(objective, (enum mt_term)term);
     }
     size_t numbers = layers * objective->stride * sizeof(double);
     objective->statistics = mt_carve(&memory->host, numbers);

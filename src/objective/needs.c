@@ -1,12 +1,23 @@
 /* What the terms of a method ask of a layer. */
 #include "objective/objective.h"
 
+size_t mt_term_numbers(const struct mt_objective *objective, enum mt_term term)
+{
+    const struct mt_term_kind *kind = mt_term_kind(term);
+    return kind->numbers > 0 ? kind->numbers : kind->numbers_of(objective);
+}
+
+int mt_term_all_needs(const struct mt_objective_config *config, enum mt_term term)
+{
+    const struct mt_term_kind *kind = mt_term_kind(term);
+    return kind->needs | (kind->needs_of != NULL ? kind->needs_of(config) : 0);
+}
+
 static int terms_needs(const struct mt_objective_config *config)
 {
     int needs = 0;
     for (int term = 0; term < MT_TERM_COUNT; term++) {
-        const struct mt_term_kind *kind = mt_term_kind((enum mt_term)term);
-        if (mt_term_is_on(config, (enum mt_term)term) && kind->needs != NULL) needs |= kind->needs(config);
+        if (mt_term_is_on(config, (enum mt_term)term)) needs |= mt_term_all_needs(config, (enum mt_term)term);
     }
     return needs;
 }
@@ -29,13 +40,13 @@ enum mt_status mt_terms_check_alone(struct mt_context *ctx, const struct mt_obje
         {MT_NEEDS_PROXIES, "the experts' weights"},
     };
     for (int term = 0; term < MT_TERM_COUNT; term++) {
-        const struct mt_term_kind *kind = mt_term_kind((enum mt_term)term);
-        bool asks = mt_term_is_on(config, (enum mt_term)term) && kind->needs != NULL;
-        for (size_t i = 0; asks && i < sizeof beyond / sizeof beyond[0]; i++) {
-            if ((kind->needs(config) & beyond[i].need) == 0) continue;
+        bool on = mt_term_is_on(config, (enum mt_term)term);
+        for (size_t i = 0; on && i < sizeof beyond / sizeof beyond[0]; i++) {
+            if ((mt_term_all_needs(config, (enum mt_term)term) & beyond[i].need) == 0) continue;
             return mt_fail(ctx, MT_ERR_UNSUPPORTED,
                            "term %s needs %s, which %s not have: train a model with it, or set %s=0",
-                           kind->info.name, beyond[i].what, who, mt_term_key((enum mt_term)term));
+                           mt_term_name((enum mt_term)term), beyond[i].what, who,
+                           mt_term_key((enum mt_term)term));
         }
     }
     return MT_OK;

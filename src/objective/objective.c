@@ -179,7 +179,7 @@ static struct mt_term_range additive_range(const struct mt_objective *objective,
     enum mt_term term = (enum mt_term)(part - 1);
     if (!objective->active[term]) return (struct mt_term_range){0};
     const struct mt_term_kind *kind = mt_term_kind(term);
-    struct mt_term_range range = {.count = kind->statistics(objective)};
+    struct mt_term_range range = {.count = kind->replicated ? 0 : mt_term_numbers(objective, term)};
     if (kind->additive != NULL) range = kind->additive(objective);
     range.first += objective->offset[term];
     return range;
@@ -238,7 +238,7 @@ static void weigh_gradients(struct mt_objective *objective, int layer)
         double factor = report->weight[term] * objective->loss_scale;
         // What does not add up is the same everywhere: each process brings its share of it.
         if (additive_range(objective, term + 1).count == 0) factor *= objective->own_share;
-        size_t count = mt_term_kind((enum mt_term)term)->statistics(objective);
+        size_t count = mt_term_numbers(objective, (enum mt_term)term);
         for (size_t i = 0; i < count; i++) gradient[objective->offset[term] + i] *= factor;
     }
 }

@@ -64,16 +64,18 @@ struct mt_objective_memory {
 
 struct mt_term_kind {
     struct mt_term_info info;
-    bool scaled; // its weight follows config.scale
+    bool scaled;     // its weight follows config.scale
+    bool replicated; // every process makes the same numbers: none of them adds up
+    int needs;       // a sum of mt_term_needs
+    size_t numbers;  // per layer; 0: numbers_of says how many
 
-    /* A sum of mt_term_needs; NULL: none of them. */
-    int (*needs)(const struct mt_objective_config *config);
+    /* What else it needs with this config; NULL: nothing. */
+    int (*needs_of)(const struct mt_objective_config *config);
     /* Refuses where tokens have one expert each and the term can do nothing then; NULL: it can. The prefix
      * stands before keys. */
     enum mt_status (*check_single_slot)(struct mt_context *ctx, const struct mt_objective_config *config,
                                         const struct mt_router_config *router, const char *prefix);
-    /* Numbers per layer. */
-    size_t (*statistics)(const struct mt_objective *objective);
+    size_t (*numbers_of)(const struct mt_objective *objective);
     /* Those of them that are sums over tokens, so that several processes' add up; NULL: all are. */
     struct mt_term_range (*additive)(const struct mt_objective *objective);
     /* On the host, after forward: sums made of the other numbers; NULL: there are none. */
@@ -107,6 +109,10 @@ MT_TERMS(MT_TERM_DECLARATION)
 
 /* The row of a term. */
 const struct mt_term_kind *mt_term_kind(enum mt_term term);
+
+/* The numbers of a layer, and all needs, of a term. */
+size_t mt_term_numbers(const struct mt_objective *objective, enum mt_term term);
+int mt_term_all_needs(const struct mt_objective_config *config, enum mt_term term);
 
 /* True when a term that is switched on has this need. */
 bool mt_terms_need(const struct mt_objective_config *config, enum mt_term_needs need);
@@ -331,10 +337,9 @@ enum mt_status mt_ortho_groups_gram(const struct mt_term_call *call, struct mt_t
 /* drows += coupling · rows, group by group. */
 enum mt_status mt_ortho_groups_backward(const struct mt_term_call *call, const struct mt_tensor *coupling);
 
-size_t mt_router_rows_statistics(const struct mt_objective *objective);
-struct mt_term_range mt_router_rows_additive(const struct mt_objective *objective);
-void mt_router_rows_value(const struct mt_objective *objective, struct mt_term_view *views);
-int mt_router_rows_needs(const struct mt_objective_config *config);
+/* The value of a term whose one number is its loss. */
+void mt_term_loss_itself(const struct mt_objective *objective, struct mt_term_view *views);
+
 enum mt_status mt_router_rows_forward(const struct mt_term_call *call, enum mt_router_orth_kind kind,
                                       int groups);
 enum mt_status mt_router_rows_backward(const struct mt_term_call *call, enum mt_router_orth_kind kind,

@@ -163,12 +163,9 @@ static enum mt_status add_run(struct mt_overlap *overlap, uint64_t hash, bool wh
 static enum mt_status read_text(struct mt_overlap *overlap, struct mt_text text)
 {
     struct mt_words *words = &overlap->words;
-    void *memory = overlap->hashes;
     enum mt_status status = mt_words_read(words, text);
-    if (status == MT_OK)
-        status = mt_list_reserve(overlap->ctx, &memory, &overlap->hash_capacity, sizeof *overlap->hashes,
-                                 words->count);
-    overlap->hashes = memory;
+    overlap->hashes = mt_list_reserve(overlap->ctx, overlap->hashes, &overlap->hash_capacity,
+                                      sizeof *overlap->hashes, words->count, &status);
     for (size_t i = 0; i < words->count && status == MT_OK; i++)
         overlap->hashes[i] = mt_digest_short(words->text.data + words->words[i].at, words->words[i].bytes, 0);
     return status;
@@ -204,15 +201,12 @@ static uint64_t hash_whole(struct mt_text words)
 
 static enum mt_status add_question(struct mt_overlap *overlap, size_t group, const char *id)
 {
-    char *copy = NULL;
-    void *memory = overlap->questions;
+    const char *copy = NULL;
     enum mt_status status = mt_arena_copy_text(&overlap->arena, id, strlen(id), &copy);
     if (status == MT_OK && overlap->question_count >= UINT32_MAX - 1)
         status = mt_fail(overlap->ctx, MT_ERR_USAGE, "more than %u test questions", UINT32_MAX - 1);
-    if (status == MT_OK)
-        status = mt_list_reserve(overlap->ctx, &memory, &overlap->question_capacity,
-                                 sizeof *overlap->questions, overlap->question_count + 1);
-    overlap->questions = memory;
+    overlap->questions = mt_list_reserve(overlap->ctx, overlap->questions, &overlap->question_capacity,
+                                         sizeof *overlap->questions, overlap->question_count + 1, &status);
     if (status == MT_OK)
         overlap->questions[overlap->question_count++] = (struct question){.id = copy, .group = group};
     return status;

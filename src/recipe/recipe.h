@@ -50,13 +50,12 @@ struct mt_recipe {
 /* Every key of recipes, and those of a mixture's parts. */
 extern const struct mt_keys mt_recipe_keys;
 
-/* Reads a recipe from memory; its sources are not resolved. `name` stands in messages and names it. */
-enum mt_status mt_recipe_parse(struct mt_context *ctx, const char *name, const char *text, size_t bytes,
-                               struct mt_arena *arena, struct mt_recipe *recipe);
-
-/* Reads a file; the same. */
-enum mt_status mt_recipe_read(struct mt_context *ctx, const char *path, struct mt_arena *arena,
-                              struct mt_recipe *recipe);
+/*
+ * Reads a recipe's file, or `text` where it is not NULL; its sources are not resolved. The end of `path`
+ * names it.
+ */
+enum mt_status mt_recipe_read(struct mt_context *ctx, const char *path, const char *text, size_t bytes,
+                              struct mt_arena *arena, struct mt_recipe *recipe);
 
 /*
  * Reads the recipe a name stands for, and all that it is mixed of: a file (with a slash or ending in .yaml),

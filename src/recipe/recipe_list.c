@@ -1,50 +1,18 @@
 /* Names to recipes, and mixtures to their sources. */
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/nearest.h"
 #include "formats/text/printable.h"
+#include "formats/text/yaml_name.h"
 #include "recipe/recipe.h"
 
 #define MOST_DEPTH  8 // of mixtures in mixtures
 #define MOST_LEAVES 1024
-#define PATH_BYTES  4096
-#define NEAR        5
-
-static bool is_path(const char *name)
-{
-    size_t length = strlen(name);
-    return strchr(name, '/') != NULL || (length > 5 && strcmp(name + length - 5, ".yaml") == 0);
-}
-
-/* The file a name means: itself, or of a folder. */
-static bool find_file(const char *folder, const char *name, char *path)
-{
-    int written = is_path(name) ? snprintf(path, PATH_BYTES, "%s", name)
-                                : snprintf(path, PATH_BYTES, "%s/%s.yaml", folder, name);
-    return written > 0 && written < PATH_BYTES && access(path, R_OK) == 0;
-}
 
 static enum mt_status refuse(struct mt_context *ctx, const char *folder, const char *name)
 {
-    char best[256] = "";
-    int distance = NEAR;
-    if (is_path(name)) return mt_fail(ctx, MT_ERR_USAGE, "%s: is not there", mt_printable(name).text);
-    DIR *directory = opendir(folder);
-    for (struct dirent *entry = directory != NULL ? readdir(directory) : NULL; entry != NULL;
-         entry = readdir(directory)) {
-        char candidate[256];
-        size_t length = strlen(entry->d_name);
-        if (length < 6 || length >= sizeof candidate || strcmp(entry->d_name + length - 5, ".yaml") != 0)
-            continue;
-        (void)snprintf(candidate, sizeof candidate, "%.*s", (int)(length - 5), entry->d_name);
-        if (mt_nearer(name, candidate, &distance)) memcpy(best, candidate, sizeof best);
-    }
-    if (directory != NULL) (void)closedir(directory);
-    return mt_fail(ctx, MT_ERR_USAGE, "there is no recipe '%s' in %s%s%s%s", mt_printable(name).text, folder,
-                   best[0] != '\0' ? ", did you mean '" : "", best, best[0] != '\0' ? "'?" : "");
+    if (mt_yaml_is_path(name)) return mt_fail(ctx, MT_ERR_USAGE, "%s: is not there", mt_printable(name).text);
+    return mt_yaml_refuse(ctx, "recipe", folder, name);
 }
 
 /* `beside` is the folder of the file that names it, NULL: nobody does. */
@@ -52,16 +20,16 @@ static enum mt_status resolve(struct mt_context *ctx, const char *folder, const 
                               const char *name, int depth, struct mt_arena *arena,
                               const struct mt_recipe **recipe)
 {
-    char path[PATH_BYTES];
-    char own[PATH_BYTES];
+    char path[MT_YAML_PATH_BYTES];
+    char own[MT_YAML_PATH_BYTES];
     enum mt_status status = MT_OK;
     if (depth > MOST_DEPTH)
         return mt_fail(ctx, MT_ERR_USAGE, "recipe '%s': mixtures that hold each other",
                        mt_printable(name).text);
-    if (!(beside != NULL && find_file(beside, name, path)) && !find_file(folder, name, path))
+    if (!(beside != NULL && mt_yaml_find(beside, name, path)) && !mt_yaml_find(folder, name, path))
         return refuse(ctx, folder, name);
     struct mt_recipe *made = mt_arena_array(arena, 1, sizeof *made, &status);
-    if (status == MT_OK) status = mt_recipe_read(ctx, path, arena, made);
+    if (status == MT_OK) status = mt_recipe_read(ctx, path, NULL, 0, arena, made);
     const char *slash = strrchr(path, '/');
     (void)snprintf(own, sizeof own, "%.*s", slash != NULL ? (int)(slash - path) : 1,
                    slash != NULL ? path : ".");

@@ -2,6 +2,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "formats/text/yaml_name.h"
 #include "recipe/recipe.h"
 
 #define AT(field)   offsetof(struct mt_recipe, field)
@@ -155,39 +156,17 @@ static enum mt_status check(const struct mt_keys_reader *reader)
     return mt_keys_check(reader, checks, sizeof checks / sizeof checks[0]);
 }
 
-/* Without a text the reader's file. */
-static enum mt_status read_recipe(struct mt_keys_reader *reader, const char *text, size_t bytes,
-                                  const char *base, size_t length)
-{
-    struct mt_recipe *recipe = reader->target;
-    char *name = NULL;
-    *recipe = (struct mt_recipe){0};
-    enum mt_status status = mt_arena_copy_text(reader->arena, base, length, &name);
-    recipe->name = name;
-    if (status == MT_OK) status = mt_keys_read(reader, text, bytes, NULL, 0);
-    return status == MT_OK ? check(reader) : status;
-}
-
-enum mt_status mt_recipe_parse(struct mt_context *ctx, const char *name, const char *text, size_t bytes,
-                               struct mt_arena *arena, struct mt_recipe *recipe)
-{
-    struct mt_keys_reader reader = {
-        .ctx = ctx, .arena = arena, .file = name, .keys = &mt_recipe_keys, .target = recipe};
-    return read_recipe(&reader, text, bytes, name, strlen(name));
-}
-
-enum mt_status mt_recipe_read(struct mt_context *ctx, const char *path, struct mt_arena *arena,
-                              struct mt_recipe *recipe)
+enum mt_status mt_recipe_read(struct mt_context *ctx, const char *path, const char *text, size_t bytes,
+                              struct mt_arena *arena, struct mt_recipe *recipe)
 {
     struct mt_keys_reader reader = {
         .ctx = ctx, .arena = arena, .file = path, .keys = &mt_recipe_keys, .target = recipe};
-    const char *slash = strrchr(path, '/');
-    const char *base = slash != NULL ? slash + 1 : path;
-    size_t length = strlen(base);
-    char *file = NULL;
-    if (length > 5 && strcmp(base + length - 5, ".yaml") == 0) length -= 5;
-    enum mt_status status = mt_arena_copy_text(arena, path, strlen(path), &file);
-    if (status == MT_OK) status = read_recipe(&reader, NULL, 0, base, length);
-    if (status == MT_OK) recipe->file = file;
-    return status;
+    size_t length = 0;
+    const char *base = mt_yaml_name(path, &length);
+    *recipe = (struct mt_recipe){0};
+    enum mt_status status = mt_arena_copy_text(arena, base, length, &recipe->name);
+    if (status == MT_OK && text == NULL)
+        status = mt_arena_copy_text(arena, path, strlen(path), &recipe->file);
+    if (status == MT_OK) status = mt_keys_read(&reader, text, bytes, NULL, 0);
+    return status == MT_OK ? check(&reader) : status;
 }

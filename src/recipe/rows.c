@@ -61,10 +61,9 @@ static enum mt_status look_for_tests(struct reading *reading, size_t source,
 
 static enum mt_status add_entry(struct mt_making *making, const struct mt_recipe_entry *entry)
 {
-    void *memory = making->entries;
-    enum mt_status status =
-        mt_list_reserve(making->ctx, &memory, &making->capacity, sizeof *making->entries, making->count + 1);
-    making->entries = memory;
+    enum mt_status status = MT_OK;
+    making->entries = mt_list_reserve(making->ctx, making->entries, &making->capacity,
+                                      sizeof *making->entries, making->count + 1, &status);
     if (status == MT_OK) making->entries[making->count++] = *entry;
     return status;
 }
@@ -72,12 +71,9 @@ static enum mt_status add_entry(struct mt_making *making, const struct mt_recipe
 /* A row that makes no sense is counted; what is wrong with the first is kept for people. */
 static enum mt_status note_unusable(struct mt_making *making, struct mt_recipe_source_report *report)
 {
-    char *copy = NULL;
     if (report->unusable++ > 0) return MT_OK;
-    enum mt_status status =
-        mt_arena_copy_text(making->arena, making->ctx->message, strlen(making->ctx->message), &copy);
-    report->problem = copy;
-    return status;
+    return mt_arena_copy_text(making->arena, making->ctx->message, strlen(making->ctx->message),
+                              &report->problem);
 }
 
 static enum mt_status read_row(struct reading *reading, size_t source, size_t file, size_t index)

@@ -21,7 +21,7 @@ static enum mt_status find_tasks(struct mt_context *ctx, const struct mt_recipe 
     enum mt_status status = MT_OK;
     list->tasks = mt_arena_array(arena, 1, sizeof *list->tasks, &status);
     list->count = 1;
-    return status == MT_OK ? mt_task_parse(ctx, recipe->name, no_task, strlen(no_task), arena, list->tasks)
+    return status == MT_OK ? mt_task_read(ctx, recipe->name, no_task, strlen(no_task), arena, list->tasks)
                            : status;
 }
 

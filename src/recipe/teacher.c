@@ -63,10 +63,7 @@ static enum mt_status generate(void *self, const struct mt_question *questions, 
 
 static enum mt_status copy_text(struct mt_arena *arena, const char *text, const char **copy)
 {
-    char *made = NULL;
-    enum mt_status status = mt_arena_copy_text(arena, text, strlen(text), &made);
-    *copy = made;
-    return status;
+    return mt_arena_copy_text(arena, text, strlen(text), copy);
 }
 
 static enum mt_status take_line(void *self, const struct mt_json_node *line)
@@ -86,11 +83,8 @@ static enum mt_status take_line(void *self, const struct mt_json_node *line)
     if (status == MT_OK) status = mt_json_get_string(line, "id", &texts[1]);
     if (status == MT_OK) status = mt_json_get_string(line, "prompt_hash", &texts[2]);
     if (status == MT_OK) status = mt_json_get_string(line, "sample_hash", &texts[3]);
-    void *memory = right->list;
-    if (status == MT_OK)
-        status = mt_list_reserve(right->arena->ctx, &memory, &right->capacity, sizeof *right->list,
-                                 right->count + 1);
-    right->list = memory;
+    right->list = mt_list_reserve(right->arena->ctx, right->list, &right->capacity, sizeof *right->list,
+                                  right->count + 1, &status);
     if (status != MT_OK) return status;
     struct right_answer *made = &right->list[right->count++];
     status = copy_text(right->arena, texts[0], &made->text.text);

@@ -38,10 +38,9 @@ struct mt_text mt_words_range(const struct mt_words *words, size_t first, size_t
 /* Begins a word. */
 static enum mt_status begin_word(struct mt_words *words)
 {
-    void *memory = words->words;
-    enum mt_status status =
-        mt_list_reserve(words->text.ctx, &memory, &words->capacity, sizeof *words->words, words->count + 1);
-    words->words = memory;
+    enum mt_status status = MT_OK;
+    words->words = mt_list_reserve(words->text.ctx, words->words, &words->capacity, sizeof *words->words,
+                                   words->count + 1, &status);
     if (status == MT_OK && words->count > 0) status = mt_byte_list_append(&words->text, " ", 1);
     if (status == MT_OK)
         words->words[words->count++] = (struct mt_word){.at = words->text.count, .part = words->part};

@@ -127,8 +127,9 @@ static bool reserve_row(struct mt_figure *figure, struct mt_column *column)
                                figure->head.title, MT_FIGURE_MOST_ROWS);
         return false;
     }
-    page->status = mt_list_reserve(page->ctx, &data, &column->row_capacity,
-                                   label ? sizeof *column->codes : sizeof *column->numbers, column->rows + 1);
+    data = mt_list_reserve(page->ctx, data, &column->row_capacity,
+                           label ? sizeof *column->codes : sizeof *column->numbers, column->rows + 1,
+                           &page->status);
     if (page->status != MT_OK) return false;
     if (label) {
         column->codes = data;
@@ -150,11 +151,9 @@ static uint32_t code_of(struct mt_figure *figure, struct mt_column *column, cons
     }
     const char *copy = mt_page_keep(page, text);
     if (page->status != MT_OK) return 0;
-    void *data = (void *)column->levels;
-    page->status = mt_list_reserve(page->ctx, &data, &column->level_capacity, sizeof *column->levels,
-                                   column->level_count + 1);
+    column->levels = mt_list_reserve(page->ctx, column->levels, &column->level_capacity,
+                                     sizeof *column->levels, column->level_count + 1, &page->status);
     if (page->status != MT_OK) return 0;
-    column->levels = data;
     column->levels[column->level_count] = copy;
     bool series =
         column == figure->column && figure->head.kind != MT_FIGURE_TABLE && !mt_figure_is_map(figure);
@@ -213,17 +212,13 @@ static void append_rest(struct mt_figure *figure, double low, double high)
 static bool reserve_measure(struct mt_figure *figure, struct mt_column *column)
 {
     struct mt_page *page = figure->page;
-    void *spreads = column->spreads;
-    void *marks = column->marks;
     if (!reserve_row(figure, column)) return false;
-    page->status = mt_list_reserve(page->ctx, &spreads, &column->spread_capacity, sizeof *column->spreads,
-                                   column->rows + 1);
+    column->spreads = mt_list_reserve(page->ctx, column->spreads, &column->spread_capacity,
+                                      sizeof *column->spreads, column->rows + 1, &page->status);
     if (page->status != MT_OK) return false;
-    column->spreads = spreads;
-    page->status =
-        mt_list_reserve(page->ctx, &marks, &column->mark_capacity, sizeof *column->marks, column->rows + 1);
+    column->marks = mt_list_reserve(page->ctx, column->marks, &column->mark_capacity, sizeof *column->marks,
+                                    column->rows + 1, &page->status);
     if (page->status != MT_OK) return false;
-    column->marks = marks;
     return true;
 }
 

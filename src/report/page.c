@@ -41,7 +41,7 @@ bool mt_page_check(struct mt_page *page, enum mt_status status)
 const char *mt_page_keep(struct mt_page *page, const char *text)
 {
     struct mt_byte_list valid = {.ctx = page->ctx};
-    char *copy = NULL;
+    const char *copy = NULL;
     if (page->status != MT_OK || text == NULL || text[0] == '\0') return "";
     page->status = mt_utf8_append_repaired(&valid, (const uint8_t *)text, strlen(text));
     if (page->status == MT_OK)

@@ -23,7 +23,7 @@ static enum mt_status find_file(struct mt_run *run, const char *name, const char
 {
     struct stat info;
     char *path = NULL;
-    char *copy = NULL;
+    const char *copy = NULL;
     *found = NULL;
     enum mt_status status = mt_path_join(run->ctx, run->path, name, &path);
     if (status == MT_OK) status = mt_arena_copy_text(&run->arena, path, strlen(path), &copy);
@@ -38,14 +38,6 @@ static enum mt_status find_file(struct mt_run *run, const char *name, const char
 }
 
 // ------------------------------------------------------------------ results.json and routing_TASK.json
-
-static enum mt_status copy_text(struct mt_run *run, const char *text, size_t length, const char **copy)
-{
-    char *made = NULL;
-    enum mt_status status = mt_arena_copy_text(&run->arena, text, length, &made);
-    *copy = made;
-    return status;
-}
 
 /* The length of a metric's name; 0 when the key is something else. */
 static size_t metric_length(const char *key)
@@ -102,12 +94,11 @@ static enum mt_status read_metric(struct mt_run *run, const struct mt_json_node 
                                   struct mt_run_result ***end)
 {
     char other[NAME_BYTES];
-    void *memory = NULL;
-    enum mt_status status = mt_arena_allocate(&run->arena, sizeof(struct mt_run_result), &memory);
+    enum mt_status status = MT_OK;
+    struct mt_run_result *result = mt_arena_array(&run->arena, 1, sizeof *result, &status);
     if (status != MT_OK) return status;
-    struct mt_run_result *result = memory;
-    status = copy_text(run, task->key, strlen(task->key), &result->task);
-    if (status == MT_OK) status = copy_text(run, key, length, &result->metric);
+    status = mt_arena_copy_text(&run->arena, task->key, strlen(task->key), &result->task);
+    if (status == MT_OK) status = mt_arena_copy_text(&run->arena, key, length, &result->metric);
     if (status == MT_OK) status = optional(task, key, &result->value);
     (void)snprintf(other, sizeof other, "%.*s_stderr" ENDING, (int)length, key);
     if (status == MT_OK) status = optional(task, other, &result->error);
@@ -125,16 +116,14 @@ static enum mt_status read_routing(struct mt_run *run, const char *task, struct 
 {
     char name[NAME_BYTES];
     const char *path = NULL;
-    void *memory = NULL;
     int length = snprintf(name, sizeof name, "routing_%s.json", task);
     if (length < 0 || (size_t)length >= sizeof name || strchr(task, '/') != NULL) return MT_OK;
     enum mt_status status = find_file(run, name, &path);
     if (status != MT_OK || path == NULL) return status;
-    status = mt_arena_allocate(&run->arena, sizeof(struct mt_run_routing), &memory);
+    struct mt_run_routing *routing = mt_arena_array(&run->arena, 1, sizeof *routing, &status);
     if (status != MT_OK) return status;
-    struct mt_run_routing *routing = memory;
     *routing = (struct mt_run_routing){.path = path};
-    status = copy_text(run, task, strlen(task), &routing->task);
+    status = mt_arena_copy_text(&run->arena, task, strlen(task), &routing->task);
     if (status == MT_OK) status = mt_json_read(run->ctx, path, &mt_json_file_limits, &routing->json);
     if (status != MT_OK) return status;
     **end = routing;
@@ -180,15 +169,11 @@ struct cursor {
 static enum mt_status add(struct cursor *cursor, const char *key, const char *value)
 {
     struct mt_arena *arena = &cursor->run->arena;
-    void *memory = NULL;
-    char *key_copy = NULL;
-    char *value_copy = NULL;
-    enum mt_status status = mt_arena_allocate(arena, sizeof(struct mt_run_setting), &memory);
-    if (status == MT_OK) status = mt_arena_copy_text(arena, key, strlen(key), &key_copy);
-    if (status == MT_OK) status = mt_arena_copy_text(arena, value, strlen(value), &value_copy);
+    enum mt_status status = MT_OK;
+    struct mt_run_setting *setting = mt_arena_array(arena, 1, sizeof *setting, &status);
+    if (status == MT_OK) status = mt_arena_copy_text(arena, key, strlen(key), &setting->key);
+    if (status == MT_OK) status = mt_arena_copy_text(arena, value, strlen(value), &setting->value);
     if (status != MT_OK) return status;
-    struct mt_run_setting *setting = memory;
-    *setting = (struct mt_run_setting){.key = key_copy, .value = value_copy};
     *cursor->end = setting;
     cursor->end = &setting->next;
     return MT_OK;
@@ -248,13 +233,11 @@ static const struct mt_json_limits analysis_limits = {
 static enum mt_status name_run(struct mt_run *run, const char *path)
 {
     size_t length = strlen(path);
-    char *copy = NULL;
     while (length > 1 && path[length - 1] == '/') length--;
-    enum mt_status status = mt_arena_copy_text(&run->arena, path, length, &copy);
+    enum mt_status status = mt_arena_copy_text(&run->arena, path, length, &run->path);
     if (status != MT_OK) return status;
-    const char *slash = strrchr(copy, '/');
-    run->path = copy;
-    run->name = slash != NULL && slash[1] != '\0' ? slash + 1 : copy;
+    const char *slash = strrchr(run->path, '/');
+    run->name = slash != NULL && slash[1] != '\0' ? slash + 1 : run->path;
     return MT_OK;
 }
 

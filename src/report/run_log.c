@@ -65,9 +65,8 @@ static enum mt_status optional(const struct mt_json_node *object, const char *ke
 static enum mt_status reserve(struct mt_run *run, double **numbers, size_t *capacity, size_t count,
                               size_t extra)
 {
-    void *data = *numbers;
-    enum mt_status status = mt_list_reserve(run->ctx, &data, capacity, sizeof(double), count + extra);
-    if (status == MT_OK) *numbers = data;
+    enum mt_status status = MT_OK;
+    *numbers = mt_list_reserve(run->ctx, *numbers, capacity, sizeof(double), count + extra, &status);
     return status;
 }
 
@@ -80,7 +79,6 @@ static enum mt_status make_layers(struct mt_run *run, const struct mt_json_node 
     struct mt_json_node loads;
     struct mt_run_metrics *log = &run->log;
     bool loaded = false;
-    void *memory = NULL;
     enum mt_status status = mt_json_get_array(layers, "layer", &numbers);
     if (status == MT_OK) status = mt_json_optional_array(layers, "load", &loads, &loaded);
     if (status != MT_OK) return status;
@@ -88,9 +86,7 @@ static enum mt_status make_layers(struct mt_run *run, const struct mt_json_node 
     if (count > MT_RUN_MOST_LAYERS)
         return mt_json_fail(&numbers, "has %zu layers, at most %d are read", count, MT_RUN_MOST_LAYERS);
     if (count == 0) return MT_OK;
-    status = mt_arena_allocate(&run->arena, count * sizeof *log->layer, &memory);
-    if (status != MT_OK) return status;
-    log->layer = memory;
+    log->layer = mt_arena_array(&run->arena, count, sizeof *log->layer, &status);
     for (size_t i = 0; i < count && status == MT_OK; i++) {
         struct mt_json_node number = mt_json_element(&numbers, i);
         status = mt_json_as_integer(&number, 0, 1000000, &log->layer[i].number);
@@ -101,8 +97,7 @@ static enum mt_status make_layers(struct mt_run *run, const struct mt_json_node 
         if (log->experts > MT_RUN_MOST_EXPERTS)
             return mt_json_fail(&first, "has %zu experts, at most %d are read", log->experts,
                                 MT_RUN_MOST_EXPERTS);
-        status = mt_arena_allocate(&run->arena, (count * log->experts + 1) * sizeof(double), &memory);
-        log->load = memory;
+        log->load = mt_arena_array(&run->arena, count * log->experts + 1, sizeof(double), &status);
     }
     if (status == MT_OK) log->layers = count;
     return status;
@@ -230,13 +225,11 @@ static enum mt_status read_event(struct mt_run *run, const struct mt_json_node *
 {
     const char *event = "";
     const char *text = "";
-    char *copy = NULL;
     enum mt_status status = mt_json_optional_string(root, "event", &event);
     if (status == MT_OK) status = mt_json_optional_string(root, "text", &text);
     if (status != MT_OK || strcmp(event, "checkpoint") == 0 || strcmp(event, "resumed") == 0) return status;
     run->log.warnings++;
-    status = mt_arena_copy_text(&run->arena, text, strlen(text), &copy);
-    run->log.warning = copy;
+    status = mt_arena_copy_text(&run->arena, text, strlen(text), &run->log.warning);
     return status;
 }
 

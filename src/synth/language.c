@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ends_with.h"
+
 #define COUNT(list) ((int)(sizeof(list) / sizeof((list)[0])))
 #define WORD_BYTES  16
 
@@ -41,13 +43,6 @@ static int syllables_at(struct mt_synth_draw *draw, int difficulty)
     return mt_synth_between(draw, fewest[difficulty - 1], most[difficulty - 1]);
 }
 
-static bool ends_in(const char *word, const char *end)
-{
-    size_t length = strlen(word);
-    size_t wanted = strlen(end);
-    return length >= wanted && strcmp(word + length - wanted, end) == 0;
-}
-
 /* True for "ly", false for "ay" and for "l". */
 static bool ends_in_consonant_y(const char *word)
 {
@@ -63,8 +58,8 @@ static void plural(struct mt_synth_draw *draw, int difficulty, struct mt_synth_i
     char word[WORD_BYTES];
     invent(draw, syllables_at(draw, difficulty), endings, COUNT(endings), word);
     mt_synth_ask(item, "plural of %s:", word);
-    bool hisses = ends_in(word, "s") || ends_in(word, "x") || ends_in(word, "z") || ends_in(word, "sh") ||
-                  ends_in(word, "ch");
+    bool hisses = mt_ends_with(word, "s") || mt_ends_with(word, "x") || mt_ends_with(word, "z") ||
+                  mt_ends_with(word, "sh") || mt_ends_with(word, "ch");
     if (ends_in_consonant_y(word))
         mt_synth_answer(item, "%.*sies", (int)strlen(word) - 1, word);
     else
@@ -82,7 +77,7 @@ static void past(struct mt_synth_draw *draw, int difficulty, struct mt_synth_ite
     if (ends_in_consonant_y(word))
         mt_synth_answer(item, "%.*sied", (int)strlen(word) - 1, word);
     else
-        mt_synth_answer(item, "%s%s", word, ends_in(word, "e") ? "d" : "ed");
+        mt_synth_answer(item, "%s%s", word, mt_ends_with(word, "e") ? "d" : "ed");
 }
 
 static const char *const word_endings[] = {"b", "d", "lk", "m", "n", "p", "st", "x", "ke", "ra", "ry", "sh"};

@@ -22,10 +22,9 @@
 
 static enum mt_status add_answer(struct mt_example_maker *maker, const struct mt_answer_span *span)
 {
-    void *answers = maker->answers;
-    enum mt_status status = mt_list_reserve(maker->ctx, &answers, &maker->answer_capacity,
-                                            sizeof *maker->answers, maker->answer_count + 1);
-    maker->answers = answers;
+    enum mt_status status = MT_OK;
+    maker->answers = mt_list_reserve(maker->ctx, maker->answers, &maker->answer_capacity,
+                                     sizeof *maker->answers, maker->answer_count + 1, &status);
     if (status == MT_OK) maker->answers[maker->answer_count++] = *span;
     return status;
 }
@@ -215,11 +214,10 @@ static enum mt_status make_pieces(struct mt_example_maker *maker, const struct m
                                   size_t bytes)
 {
     struct mt_piece_list *pieces = &maker->pieces;
-    void *data = pieces->data;
     pieces->count = 0;
-    enum mt_status status =
-        mt_list_reserve(maker->ctx, &data, &pieces->capacity, sizeof *pieces->data, output->mark_count + 1);
-    pieces->data = data;
+    enum mt_status status = MT_OK;
+    pieces->data = mt_list_reserve(maker->ctx, pieces->data, &pieces->capacity, sizeof *pieces->data,
+                                   output->mark_count + 1, &status);
     for (size_t i = 0; status == MT_OK && i < output->mark_count && output->marks[i].start < bytes; i++) {
         const struct mt_jinja_span *span = &output->marks[i];
         size_t end = span->end < bytes ? span->end : bytes;

@@ -36,7 +36,7 @@ enum mt_status mt_special_ids_find(struct mt_context *ctx, const struct mt_token
     char file[4096];
     struct mt_hf_tokenizer_config said = {0};
     if (find_tokenizer_config(path, file, sizeof file)) {
-        enum mt_status status = mt_hf_tokenizer_config_read(ctx, file, &said);
+        enum mt_status status = mt_hf_tokenizer_config_read(ctx, file, NULL, 0, &said);
         if (status != MT_OK) return status;
     }
     special->bos = id_of(tokenizer, said.bos_token, config->bos);

@@ -105,10 +105,9 @@ static enum mt_status read_key(struct line *line, enum mt_chat_template_key *key
 static enum mt_status append(struct mt_piece_list *list, const struct mt_piece *pieces, size_t count,
                              bool trained)
 {
-    void *data = list->data;
-    enum mt_status status =
-        mt_list_reserve(list->ctx, &data, &list->capacity, sizeof *list->data, list->count + count);
-    list->data = data;
+    enum mt_status status = MT_OK;
+    list->data = mt_list_reserve(list->ctx, list->data, &list->capacity, sizeof *list->data,
+                                 list->count + count, &status);
     for (size_t i = 0; i < count && status == MT_OK; i++) {
         list->data[list->count] = pieces[i];
         list->data[list->count++].trained = trained;

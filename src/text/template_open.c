@@ -37,19 +37,10 @@ static bool find(const char *folder, const char *name, char *path)
     return length > 0 && length < PATH_BYTES && stat(path, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-static enum mt_status keep(struct mt_own_templates *own, const char *text, size_t bytes, const char **kept)
-{
-    char *copy = NULL;
-    *kept = NULL;
-    enum mt_status status = mt_arena_copy_text(&own->arena, text, bytes, &copy);
-    *kept = copy;
-    return status;
-}
-
 static enum mt_status keep_text(struct mt_own_templates *own, const char *text, const char **kept)
 {
     *kept = NULL;
-    return text != NULL ? keep(own, text, strlen(text), kept) : MT_OK;
+    return text != NULL ? mt_arena_copy_text(&own->arena, text, strlen(text), kept) : MT_OK;
 }
 
 static enum mt_status read_file(struct mt_own_templates *own, const char *path, const char **text)
@@ -59,7 +50,7 @@ static enum mt_status read_file(struct mt_own_templates *own, const char *path, 
     size_t bytes = 0;
     enum mt_status status = mt_file_read_all(ctx, path, TEMPLATE_BYTES, &data, &bytes);
     if (status != MT_OK) return status;
-    status = keep(own, data, bytes, text);
+    status = mt_arena_copy_text(&own->arena, data, bytes, text);
     mt_release(ctx, data, bytes);
     return status == MT_OK ? keep_text(own, path, &own->file) : status;
 }
@@ -95,7 +86,7 @@ static enum mt_status read_tokens(struct mt_own_templates *own, const struct mt_
 static enum mt_status read_config(struct mt_own_templates *own, const char *path, bool tokens)
 {
     struct mt_hf_tokenizer_config config = {0};
-    enum mt_status status = mt_hf_tokenizer_config_read(own->arena.ctx, path, &config);
+    enum mt_status status = mt_hf_tokenizer_config_read(own->arena.ctx, path, NULL, 0, &config);
     if (status == MT_OK && tokens) status = read_tokens(own, &config);
     if (status == MT_OK) status = take_config(own, path, &config);
     mt_hf_tokenizer_config_free(&config);
@@ -317,12 +308,10 @@ static enum mt_status check_options(struct mt_context *ctx, const char *options)
 /* What a template in Jinja is told besides the conversation. */
 static enum mt_status set_choice(struct mt_chat_template *template, const struct mt_template_choice *choice)
 {
-    char *options = NULL;
-    enum mt_status status = check_options(template->ctx, choice->options);
-    if (status == MT_OK && choice->options != NULL) {
-        status = mt_arena_copy_text(&template->own.arena, choice->options, strlen(choice->options), &options);
-        template->options = options;
-    }
+    const char *options = choice->options;
+    enum mt_status status = check_options(template->ctx, options);
+    if (status == MT_OK && options != NULL)
+        status = mt_arena_copy_text(&template->own.arena, options, strlen(options), &template->options);
     return status == MT_OK ? set_date(template, choice->date) : status;
 }
 
@@ -336,13 +325,13 @@ static enum mt_status open_file(struct mt_context *ctx, const struct mt_template
                                 struct mt_chat_template *template)
 {
     void *text = NULL;
-    char *copy = NULL;
     size_t bytes = 0;
     enum mt_status status = read_own(ctx, choice->model != NULL ? choice->model : ".", &template->own);
     if (status == MT_OK) status = mt_file_read_all(ctx, choice->name, TEMPLATE_BYTES, &text, &bytes);
     if (status == MT_OK) status = mt_jinja_parse(ctx, choice->name, text, bytes, &template->jinja);
-    if (status == MT_OK) status = mt_arena_copy_text(&template->own.arena, text, bytes, &copy);
-    template->own.standard = copy; // instead of the model's
+    // Instead of the model's.
+    if (status == MT_OK)
+        status = mt_arena_copy_text(&template->own.arena, text, bytes, &template->own.standard);
     mt_release(ctx, text, bytes);
     return status;
 }

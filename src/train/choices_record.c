@@ -43,10 +43,9 @@ static enum mt_status add_sequence(struct recording *r, const int32_t *ids, int6
 {
     size_t number = 0;
     if (mt_sequence_index_find(&r->index, ids, length, &number)) return MT_OK;
-    void *offsets = r->offsets;
-    enum mt_status status =
-        mt_list_reserve(r->ctx, &offsets, &r->offset_capacity, sizeof *r->offsets, r->index.count + 2);
-    r->offsets = offsets;
+    enum mt_status status = MT_OK;
+    r->offsets = mt_list_reserve(r->ctx, r->offsets, &r->offset_capacity, sizeof *r->offsets,
+                                 r->index.count + 2, &status);
     if (status == MT_OK) status = mt_id_list_reserve(&r->ids, (size_t)length);
     r->index.ids = r->ids.data; // both may have moved
     r->index.offsets = r->offsets;

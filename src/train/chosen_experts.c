@@ -57,16 +57,14 @@ enum mt_status mt_chosen_experts_read(struct mt_context *ctx, const char *path,
                                       const bool *const **experts)
 {
     struct mt_json json = {0};
-    void *memory = NULL;
     size_t layers = (size_t)desc->layers;
     size_t count = (size_t)desc->experts;
-    enum mt_status status = mt_arena_allocate(arena, layers * sizeof(bool *), &memory);
-    if (status != MT_OK) return status;
-    bool **flags = memory;
-    status = mt_arena_allocate(arena, layers * count * sizeof(bool), &memory);
+    enum mt_status status = MT_OK;
+    bool **flags = mt_arena_array(arena, layers, sizeof *flags, &status);
+    bool *all = mt_arena_array(arena, layers * count, sizeof *all, &status);
     if (status != MT_OK) return status;
     for (size_t l = 0; l < layers; l++) {
-        if (mt_model_layer_is_moe(desc, (int64_t)l)) flags[l] = (bool *)memory + l * count;
+        if (mt_model_layer_is_moe(desc, (int64_t)l)) flags[l] = all + l * count;
     }
     status = mt_json_read(ctx, path, &mt_json_file_limits, &json);
     if (status == MT_ERR_IO) return fail_missing(ctx, path);

@@ -292,15 +292,12 @@ static enum mt_status open_model(struct mt_trainer *trainer)
 
 static enum mt_status find_paths(struct mt_trainer *trainer)
 {
-    void *memory = NULL;
+    struct mt_arena *arena = &trainer->arena;
+    enum mt_status status = MT_OK;
     trainer->moe_layers = mt_model_moe_layers(&trainer->desc, NULL);
-    size_t bytes = (size_t)trainer->moe_layers * sizeof *trainer->paths;
-    enum mt_status status = mt_arena_allocate(&trainer->arena, bytes, &memory);
-    if (status != MT_OK) return status;
-    trainer->paths = memory;
-    mt_params_paths(mt_model_params(trainer->model), &trainer->desc, trainer->paths);
-    status = mt_arena_allocate(&trainer->arena, (size_t)trainer->desc.experts * sizeof(float), &memory);
-    trainer->bias = memory;
+    trainer->paths = mt_arena_array(arena, (size_t)trainer->moe_layers, sizeof *trainer->paths, &status);
+    trainer->bias = mt_arena_array(arena, (size_t)trainer->desc.experts, sizeof *trainer->bias, &status);
+    if (status == MT_OK) mt_params_paths(mt_model_params(trainer->model), &trainer->desc, trainer->paths);
     return status;
 }
 

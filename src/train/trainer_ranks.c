@@ -36,7 +36,6 @@ static enum mt_status split_experts(struct mt_trainer *trainer, enum mt_status s
 enum mt_status mt_trainer_open_ranks(struct mt_trainer *trainer)
 {
     enum mt_status status = MT_OK;
-    void *memory = NULL;
     trainer->comm = trainer->options.comm;
     if (trainer->comm == NULL) {
         status = mt_comm_open_alone(trainer->ctx, &trainer->own_comm);
@@ -44,8 +43,7 @@ enum mt_status mt_trainer_open_ranks(struct mt_trainer *trainer)
     }
     if (status != MT_OK) return status;
     size_t ranks = (size_t)mt_comm_size(trainer->comm);
-    status = mt_arena_allocate(&trainer->arena, ranks * sizeof *trainer->losses, &memory);
-    trainer->losses = memory;
+    trainer->losses = mt_arena_array(&trainer->arena, ranks, sizeof *trainer->losses, &status);
     status = split_experts(trainer, status);
     if (status != MT_OK) return status;
     for (int kind = 0; kind < MT_COMM_KINDS; kind++)

@@ -12,7 +12,7 @@
 static void read_text(const char *text, struct mt_context *ctx, struct mt_hf_config *config)
 {
     mt_context_init(ctx, NULL);
-    if (mt_hf_config_parse(ctx, "config.json", text, strlen(text), config) != MT_OK)
+    if (mt_hf_config_read(ctx, "config.json", text, strlen(text), config) != MT_OK)
         fail_msg("%s", ctx->message);
 }
 
@@ -387,7 +387,7 @@ static void quantised_formats(void **state)
         struct mt_context ctx;
         struct mt_hf_config config;
         mt_context_init(&ctx, NULL);
-        if (mt_hf_config_parse(&ctx, "config.json", text, strlen(text), &config) != MT_OK)
+        if (mt_hf_config_read(&ctx, "config.json", text, strlen(text), &config) != MT_OK)
             fail_msg("%s: %s", cases[i].config, ctx.message);
         assert_int_equal(config.quant.method, cases[i].method);
         assert_true(config.quant.activations == (cases[i].method == MT_HF_QUANT_FP8));
@@ -405,7 +405,7 @@ static void impossible_values(void **state)
         struct mt_context ctx;
         struct mt_hf_config config;
         mt_context_init(&ctx, NULL);
-        enum mt_status status = mt_hf_config_parse(&ctx, "config.json", text, strlen(text), &config);
+        enum mt_status status = mt_hf_config_read(&ctx, "config.json", text, strlen(text), &config);
         if (status == MT_OK || strstr(ctx.message, refusal->said) == NULL) {
             fail_msg("%s: '%s', expected '%s'", refusal->with, ctx.message, refusal->said);
         }
@@ -442,7 +442,7 @@ static void cut_or_changed_anywhere(void **state)
                 char original = text[i];
                 size_t length = f == sizeof flips ? i : count; // the last of each turn is a cut
                 if (f < sizeof flips) text[i] = (char)(original ^ (char)flips[f]);
-                enum mt_status status = mt_hf_config_parse(&ctx, "config.json", text, length, &config);
+                enum mt_status status = mt_hf_config_read(&ctx, "config.json", text, length, &config);
                 text[i] = original;
                 if (status == MT_OK) {
                     check_accepted(&config);
@@ -461,7 +461,7 @@ static enum mt_status parse_once(struct mt_context *ctx, const void *self)
 {
     struct mt_hf_config config;
     const char *text = self;
-    enum mt_status status = mt_hf_config_parse(ctx, "config.json", text, strlen(text), &config);
+    enum mt_status status = mt_hf_config_read(ctx, "config.json", text, strlen(text), &config);
     mt_hf_config_free(&config);
     return status;
 }

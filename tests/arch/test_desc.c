@@ -20,7 +20,7 @@ static enum mt_status describe(const char *text, struct described *described)
 {
     mt_context_init(&described->ctx, NULL);
     assert_int_equal(
-        mt_hf_config_parse(&described->ctx, "config.json", text, strlen(text), &described->config), MT_OK);
+        mt_hf_config_read(&described->ctx, "config.json", text, strlen(text), &described->config), MT_OK);
     return mt_model_describe(&described->ctx, &described->config, &described->desc);
 }
 
@@ -279,7 +279,7 @@ static void papers_moonlight(void **state)
     struct mt_hf_config config;
     struct mt_model_desc desc;
     mt_context_init(&ctx, NULL);
-    assert_int_equal(mt_hf_config_read(&ctx, path, &config), MT_OK);
+    assert_int_equal(mt_hf_config_read(&ctx, path, NULL, 0, &config), MT_OK);
     assert_int_equal(mt_model_describe(&ctx, &config, &desc), MT_OK);
     assert_int_equal(desc.router.kind, MT_ROUTER_SOFTMAX);
     assert_true(desc.correction_bias && desc.router.normalise && desc.router.scale == 2.446f);

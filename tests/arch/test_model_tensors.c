@@ -13,7 +13,7 @@ static void open_config(struct mt_context *ctx, const struct mt_arch *model, str
 {
     const char *text = model_config_text(model);
     mt_context_init(ctx, NULL);
-    assert_int_equal(mt_hf_config_parse(ctx, "config.json", text, strlen(text), config), MT_OK);
+    assert_int_equal(mt_hf_config_read(ctx, "config.json", text, strlen(text), config), MT_OK);
 }
 
 /* Exact totals, and the rounded ones their authors publish (billions). */
@@ -202,9 +202,9 @@ static enum mt_status check_once(struct mt_context *ctx, const void *self)
     struct mt_checkpoint_index index;
     struct mt_model_check check;
     const char *text = self;
-    enum mt_status status = mt_hf_config_parse(ctx, "config.json", text, strlen(text), &config);
+    enum mt_status status = mt_hf_config_read(ctx, "config.json", text, strlen(text), &config);
     if (status != MT_OK) return status;
-    status = mt_checkpoint_index_parse(ctx, "index", tiny_index, sizeof tiny_index - 1, &index);
+    status = mt_checkpoint_index_read(ctx, "index", tiny_index, sizeof tiny_index - 1, &index);
     if (status == MT_OK) {
         status = mt_model_check_index(ctx, &config, &index, &check);
         if (status == MT_OK) {
@@ -246,9 +246,9 @@ static void known_but_unread(void **state)
     struct mt_checkpoint_index index;
     struct mt_model_check check;
     mt_context_init(&ctx, NULL);
-    assert_int_equal(mt_hf_config_parse(&ctx, "config.json", config_text, sizeof config_text - 1, &config),
+    assert_int_equal(mt_hf_config_read(&ctx, "config.json", config_text, sizeof config_text - 1, &config),
                      MT_OK);
-    assert_int_equal(mt_checkpoint_index_parse(&ctx, "index", index_text, sizeof index_text - 1, &index),
+    assert_int_equal(mt_checkpoint_index_read(&ctx, "index", index_text, sizeof index_text - 1, &index),
                      MT_OK);
     assert_int_equal(mt_model_check_index(&ctx, &config, &index, &check), MT_OK);
     assert_int_equal(check.unread, 3);

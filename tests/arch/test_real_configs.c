@@ -34,7 +34,8 @@ static void papers_configs(void **state)
         struct mt_hf_config config;
         struct mt_model_count count;
         mt_context_init(&ctx, NULL);
-        assert_int_equal(mt_hf_config_read(&ctx, path_of(cases[i].name, path, sizeof path), &config), MT_OK);
+        assert_int_equal(mt_hf_config_read(&ctx, path_of(cases[i].name, path, sizeof path), NULL, 0, &config),
+                         MT_OK);
         assert_ptr_equal(config.arch, cases[i].model);
         mt_model_count(&config, &count);
         assert_int_equal(count.all, cases[i].parameters);
@@ -52,10 +53,11 @@ static void mixtral_folder(void **state)
     struct mt_model_check check;
     struct mt_model_count count;
     mt_context_init(&ctx, NULL);
-    assert_int_equal(mt_hf_config_read(&ctx, path_of("mixtral-8x7b/config.json", path, sizeof path), &config),
-                     MT_OK);
+    assert_int_equal(
+        mt_hf_config_read(&ctx, path_of("mixtral-8x7b/config.json", path, sizeof path), NULL, 0, &config),
+        MT_OK);
     (void)path_of("mixtral-8x7b/model.safetensors.index.json", path, sizeof path);
-    assert_int_equal(mt_checkpoint_index_read(&ctx, path, &index), MT_OK);
+    assert_int_equal(mt_checkpoint_index_read(&ctx, path, NULL, 0, &index), MT_OK);
     assert_int_equal(index.shard_count, 19);
     assert_int_equal(mt_model_check_index(&ctx, &config, &index, &check), MT_OK);
     assert_int_equal(check.missing.count, 0);
@@ -76,11 +78,11 @@ static void mixtral_texts(void **state)
     struct mt_hf_tokenizer_config tokenizer;
     mt_context_init(&ctx, NULL);
     (void)path_of("mixtral-8x7b/generation_config.json", path, sizeof path);
-    assert_int_equal(mt_hf_generation_read(&ctx, path, &generation), MT_OK);
+    assert_int_equal(mt_hf_generation_read(&ctx, path, NULL, 0, &generation), MT_OK);
     assert_int_equal(generation.eos[0], 2);
     mt_hf_generation_free(&generation);
     (void)path_of("mixtral-8x7b/tokenizer_config.json", path, sizeof path);
-    assert_int_equal(mt_hf_tokenizer_config_read(&ctx, path, &tokenizer), MT_OK);
+    assert_int_equal(mt_hf_tokenizer_config_read(&ctx, path, NULL, 0, &tokenizer), MT_OK);
     assert_string_equal(tokenizer.bos_token, "<s>");
     assert_true(tokenizer.add_bos && tokenizer.model_max_length > 9e29);
     mt_hf_tokenizer_config_free(&tokenizer);

@@ -22,7 +22,7 @@ static void describe(const char *text, struct described *described)
 {
     mt_context_init(&described->ctx, NULL);
     assert_int_equal(
-        mt_hf_config_parse(&described->ctx, "config.json", text, strlen(text), &described->config), MT_OK);
+        mt_hf_config_read(&described->ctx, "config.json", text, strlen(text), &described->config), MT_OK);
     assert_int_equal(mt_model_describe(&described->ctx, &described->config, &described->desc), MT_OK);
 }
 

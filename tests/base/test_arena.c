@@ -33,7 +33,7 @@ static void usable_after_free(void **state)
     (void)state;
     struct mt_context ctx;
     struct mt_arena arena;
-    char *copy = NULL;
+    const char *copy = NULL;
     mt_context_init(&ctx, NULL);
     mt_arena_init(&arena, &ctx, 64);
     mt_arena_free(&arena);
@@ -73,7 +73,7 @@ static void impossible_sizes(void **state)
     struct mt_context ctx;
     struct mt_arena arena;
     void *memory = &ctx;
-    char *copy = NULL;
+    const char *copy = NULL;
     mt_context_init(&ctx, NULL);
     mt_arena_init(&arena, &ctx, 0);
     assert_int_equal(mt_arena_allocate(&arena, SIZE_MAX, &memory), MT_ERR_MEMORY);
@@ -93,7 +93,7 @@ static enum mt_status fill_arena(struct mt_context *ctx, const void *self)
     (void)self;
     struct mt_arena arena;
     void *memory = NULL;
-    char *copy = NULL;
+    const char *copy = NULL;
     enum mt_status status = MT_OK;
     mt_arena_init(&arena, ctx, 64);
     for (int i = 0; i < 8 && status == MT_OK; i++) status = mt_arena_allocate(&arena, 40, &memory);

@@ -26,7 +26,7 @@ static const char whole[] =
 static enum mt_status parse(struct mt_context *ctx, struct mt_arena *arena, const char *text,
                             const char *const *words, size_t count, struct mt_compare_settings *settings)
 {
-    return mt_compare_settings_parse(ctx, "t", text, strlen(text), words, count, arena, settings);
+    return mt_compare_settings_read(ctx, "t", text, strlen(text), words, count, arena, settings);
 }
 
 static bool has_word(const struct mt_compare_words *words, const char *word)
@@ -87,7 +87,7 @@ static void models_and_tasks_are_read(void **state)
     mt_context_init(&ctx, NULL);
     mt_arena_init(&arena, &ctx, 4096);
     enum mt_status status =
-        mt_compare_settings_parse(&ctx, "t", text, sizeof text - 1, NULL, 0, &arena, &settings);
+        mt_compare_settings_read(&ctx, "t", text, sizeof text - 1, NULL, 0, &arena, &settings);
     if (status != MT_OK) fail_msg("%s", ctx.message);
     assert_int_equal(settings.models, 2);
     assert_string_equal(settings.model[0].name, "one");
@@ -233,7 +233,7 @@ static void shipped_configs(void **state)
         mt_context_init(&ctx, NULL);
         mt_arena_init(&arena, &ctx, 4096);
         (void)snprintf(path, sizeof path, "%s/compare-%s.yaml", folder, names[i]);
-        if (mt_compare_settings_read(&ctx, path, NULL, 0, &arena, &settings) != MT_OK)
+        if (mt_compare_settings_read(&ctx, path, NULL, 0, NULL, 0, &arena, &settings) != MT_OK)
             fail_msg("%s", ctx.message);
         assert_true(settings.methods >= 3 && settings.seeds >= 1);
         mt_arena_free(&arena);

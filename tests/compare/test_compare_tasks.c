@@ -42,7 +42,7 @@ static enum mt_status find(struct mt_context *ctx, struct mt_arena *arena, const
     int length =
         snprintf(text, sizeof text, "model: m\nout: o\nmethods: [aux]\ndomains: [math]\ntasks: %s\n", tasks);
     enum mt_status status =
-        mt_compare_settings_parse(ctx, "t", text, (size_t)length, NULL, 0, arena, &settings);
+        mt_compare_settings_read(ctx, "t", text, (size_t)length, NULL, 0, arena, &settings);
     if (status != MT_OK) return status;
     return mt_compare_tasks_find(&settings, place->directory, place->directory, arena, found);
 }

@@ -45,8 +45,8 @@ static enum mt_status bench_open(struct bench *bench, const struct workplace *pl
     bench->comparison = (struct mt_comparison){0};
     bench->options.templates = templates();
     enum mt_status status =
-        mt_compare_settings_parse(&bench->ctx, "bench", text, (size_t)length, &bench->word,
-                                  bench->word != NULL ? 1 : 0, &bench->arena, &bench->settings);
+        mt_compare_settings_read(&bench->ctx, "bench", text, (size_t)length, &bench->word,
+                                 bench->word != NULL ? 1 : 0, &bench->arena, &bench->settings);
     if (status != MT_OK) return status;
     return mt_comparison_open(&bench->ctx, &bench->settings, &bench->options, &bench->comparison);
 }

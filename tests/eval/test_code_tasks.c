@@ -66,7 +66,7 @@ static void *arena_array(struct mt_arena *arena, size_t count, size_t size)
 
 static const char *arena_text(struct mt_arena *arena, const void *text, size_t bytes)
 {
-    char *copy = NULL;
+    const char *copy = NULL;
     assert_int_equal(mt_arena_copy_text(arena, text, bytes, &copy), MT_OK);
     return copy;
 }

@@ -38,7 +38,7 @@ static void open_judges(struct judges *judges, const char *const *names)
         char path[512];
         struct mt_task *task = &judges->tasks[judges->count];
         (void)snprintf(path, sizeof path, "%s/%s.yaml", getenv("METIER_TASKS"), names[judges->count]);
-        assert_int_equal(mt_task_read(&judges->ctx, path, &judges->arena, task), MT_OK);
+        assert_int_equal(mt_task_read(&judges->ctx, path, NULL, 0, &judges->arena, task), MT_OK);
         assert_int_equal(mt_grader_open(&judges->ctx, task, NULL, &judges->graders[judges->count]), MT_OK);
     }
 }

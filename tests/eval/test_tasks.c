@@ -117,7 +117,7 @@ static void test_refusals(void **state)
     mt_arena_init(&arena, &ctx, ARENA_BYTES);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct mt_task task;
-        enum mt_status status = mt_task_parse(&ctx, "t", rows[i].text, strlen(rows[i].text), &arena, &task);
+        enum mt_status status = mt_task_read(&ctx, "t", rows[i].text, strlen(rows[i].text), &arena, &task);
         assert_int_not_equal(status, MT_OK);
         if (strstr(ctx.message, rows[i].message) == NULL) print_message("%s\n", ctx.message);
         assert_non_null(strstr(ctx.message, rows[i].message));
@@ -147,7 +147,7 @@ static void test_description_and_first_examples(void **state)
     mt_arena_init(&arena, &ctx, ARENA_BYTES);
     mt_sample_init(&ctx, &sample);
     (void)snprintf(folder, sizeof folder, "%s/../samples", tasks_folder());
-    assert_int_equal(mt_task_parse(&ctx, "t", text, sizeof text - 1, &arena, &task), MT_OK);
+    assert_int_equal(mt_task_read(&ctx, "t", text, sizeof text - 1, &arena, &task), MT_OK);
     assert_int_equal(mt_task_data_open(&ctx, &task, folder, &data), MT_OK);
     assert_int_equal(mt_task_data_sample(data, 0, &sample), MT_OK);
     assert_true(sample.prompt.count > sizeof expected);

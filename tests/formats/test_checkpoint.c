@@ -273,7 +273,7 @@ static void hostile_indexes(void **state)
             char original = text[i];
             size_t length = f == sizeof flips ? i : count; // the last of each turn is a cut
             if (f < sizeof flips) text[i] = (char)(original ^ (char)flips[f]);
-            enum mt_status status = mt_checkpoint_index_parse(&ctx, "index", text, length, &index);
+            enum mt_status status = mt_checkpoint_index_read(&ctx, "index", text, length, &index);
             text[i] = original;
             if (status == MT_OK) {
                 accepted++;

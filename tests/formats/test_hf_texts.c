@@ -16,7 +16,7 @@ static void generation_values(void **state)
         "{\"bos_token_id\": 1, \"eos_token_id\": [32000, 32001, 32007], \"pad_token_id\": 32000,"
         " \"do_sample\": true, \"temperature\": 0.6, \"top_p\": 0.95, \"top_k\": 20,"
         " \"repetition_penalty\": 1.05, \"max_length\": 4096, \"transformers_version\": \"4\"}";
-    assert_int_equal(mt_hf_generation_parse(&ctx, "g", full, sizeof full - 1, &generation), MT_OK);
+    assert_int_equal(mt_hf_generation_read(&ctx, "g", full, sizeof full - 1, &generation), MT_OK);
     assert_int_equal(generation.eos_count, 3);
     assert_int_equal(generation.eos[1], 32001);
     assert_true(generation.do_sample && generation.temperature == 0.6 && generation.top_p == 0.95);
@@ -24,7 +24,7 @@ static void generation_values(void **state)
     assert_int_equal(generation.max_length, 4096);
     mt_hf_generation_free(&generation);
     static const char bare[] = "{\"eos_token_id\": 2, \"temperature\": null}";
-    assert_int_equal(mt_hf_generation_parse(&ctx, "g", bare, sizeof bare - 1, &generation), MT_OK);
+    assert_int_equal(mt_hf_generation_read(&ctx, "g", bare, sizeof bare - 1, &generation), MT_OK);
     assert_int_equal(generation.eos_count, 1);
     assert_int_equal(generation.bos, -1);
     assert_false(generation.do_sample);
@@ -38,7 +38,7 @@ static void generation_values(void **state)
         "{\"do_sample\": 1}",
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(mt_hf_generation_parse(&ctx, "g", bad[i], strlen(bad[i]), &generation),
+        assert_int_equal(mt_hf_generation_read(&ctx, "g", bad[i], strlen(bad[i]), &generation),
                          MT_ERR_FORMAT);
     }
     assert_int_equal(ctx.live_bytes, 0);
@@ -61,7 +61,7 @@ static void tokenizer_values(void **state)
     struct mt_hf_tokenizer_config config;
     mt_context_init(&ctx, NULL);
     assert_int_equal(
-        mt_hf_tokenizer_config_parse(&ctx, "t", full_tokenizer, sizeof full_tokenizer - 1, &config), MT_OK);
+        mt_hf_tokenizer_config_read(&ctx, "t", full_tokenizer, sizeof full_tokenizer - 1, &config), MT_OK);
     assert_string_equal(config.bos_token, "<s>");
     assert_string_equal(config.eos_token, "</s>");
     assert_null(config.pad_token);
@@ -73,7 +73,7 @@ static void tokenizer_values(void **state)
     assert_null(mt_hf_tokenizer_config_template(&config, "none"));
     mt_hf_tokenizer_config_free(&config);
     static const char single[] = "{\"chat_template\": \"x\", \"model_max_length\": 16384}";
-    assert_int_equal(mt_hf_tokenizer_config_parse(&ctx, "t", single, sizeof single - 1, &config), MT_OK);
+    assert_int_equal(mt_hf_tokenizer_config_read(&ctx, "t", single, sizeof single - 1, &config), MT_OK);
     assert_string_equal(mt_hf_tokenizer_config_template(&config, "default"), "x");
     assert_false(config.has_add_bos);
     assert_true(config.model_max_length == 16384.0);
@@ -89,7 +89,7 @@ static void tokenizer_values(void **state)
         "{\"model_max_length\": -1}",
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(mt_hf_tokenizer_config_parse(&ctx, "t", bad[i], strlen(bad[i]), &config),
+        assert_int_equal(mt_hf_tokenizer_config_read(&ctx, "t", bad[i], strlen(bad[i]), &config),
                          MT_ERR_FORMAT);
         assert_non_null(strstr(ctx.message, "t: "));
     }
@@ -101,7 +101,7 @@ static enum mt_status parse_once(struct mt_context *ctx, const void *self)
     (void)self;
     struct mt_hf_tokenizer_config config;
     enum mt_status status =
-        mt_hf_tokenizer_config_parse(ctx, "t", full_tokenizer, sizeof full_tokenizer - 1, &config);
+        mt_hf_tokenizer_config_read(ctx, "t", full_tokenizer, sizeof full_tokenizer - 1, &config);
     mt_hf_tokenizer_config_free(&config);
     return status;
 }

@@ -59,7 +59,7 @@ static void write_model(const struct workplace *place, const struct deviation *d
     mt_context_init(&ctx, NULL);
     workplace_clear(place);
     assert_int_equal(workplace_write(place, "config.json", small_config, sizeof small_config - 1), 0);
-    assert_int_equal(mt_hf_config_parse(&ctx, "c", small_config, sizeof small_config - 1, &config), MT_OK);
+    assert_int_equal(mt_hf_config_read(&ctx, "c", small_config, sizeof small_config - 1, &config), MT_OK);
     static struct mt_model_tensor tensors[256];
     static struct mt_safetensors_spec specs[256];
     size_t count = 0;

@@ -40,18 +40,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);
     struct mt_hf_config config;
-    if (mt_hf_config_parse(&ctx, "fuzz", data, size, &config) == MT_OK) {
+    if (mt_hf_config_read(&ctx, "fuzz", data, size, &config) == MT_OK) {
         walk_tensors(&config);
         mt_hf_config_free(&config);
     } else {
         demand(ctx.message[0] != '\0');
     }
     struct mt_hf_generation generation;
-    if (mt_hf_generation_parse(&ctx, "fuzz", data, size, &generation) == MT_OK) {
+    if (mt_hf_generation_read(&ctx, "fuzz", data, size, &generation) == MT_OK) {
         mt_hf_generation_free(&generation);
     }
     struct mt_hf_tokenizer_config tokenizer;
-    if (mt_hf_tokenizer_config_parse(&ctx, "fuzz", data, size, &tokenizer) == MT_OK) {
+    if (mt_hf_tokenizer_config_read(&ctx, "fuzz", data, size, &tokenizer) == MT_OK) {
         mt_hf_tokenizer_config_free(&tokenizer);
     }
     demand(ctx.live_bytes == 0);

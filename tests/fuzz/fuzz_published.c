@@ -67,7 +67,7 @@ static void try_file(const uint8_t *data, size_t size, enum mt_hf_quant_method m
     struct mt_hf_config config;
     struct mt_safetensors file;
     mt_context_init(&ctx, NULL);
-    demand(mt_hf_config_parse(&ctx, "config", config_text, sizeof config_text - 1, &config) == MT_OK);
+    demand(mt_hf_config_read(&ctx, "config", config_text, sizeof config_text - 1, &config) == MT_OK);
     config.quant.method = method;
     if (mt_safetensors_open_memory(&ctx, "fuzz", data, size, &file) == MT_OK) {
         struct mt_checkpoint_tensor *list = calloc(file.tensor_count + 1, sizeof *list);

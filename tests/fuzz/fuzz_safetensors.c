@@ -73,7 +73,7 @@ static void try_index(const uint8_t *data, size_t size)
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);
     struct mt_checkpoint_index index;
-    if (mt_checkpoint_index_parse(&ctx, "fuzz", data, size, &index) == MT_OK) {
+    if (mt_checkpoint_index_read(&ctx, "fuzz", data, size, &index) == MT_OK) {
         for (size_t i = 0; i < index.name_count; i++) demand(index.names[i].shard < index.shard_count);
         for (size_t i = 0; i < index.shard_count; i++) demand(strchr(index.shards[i], '/') == NULL);
         mt_checkpoint_index_free(&index);

@@ -65,7 +65,7 @@ static void read_back(struct mt_context *ctx, struct mt_arena *arena,
     demand(settings->model != NULL && settings->out != NULL && settings->source_count > 0);
     demand(settings->targets != NULL && settings->targets[0] != NULL && settings->freeze != NULL);
     demand(mt_train_settings_text(ctx, settings, arena, &text) == MT_OK);
-    demand(mt_train_settings_parse(ctx, "text", text, strlen(text), NULL, 0, arena, &again) == MT_OK);
+    demand(mt_train_settings_read(ctx, "text", text, strlen(text), NULL, 0, arena, &again) == MT_OK);
     demand(mt_train_settings_text(ctx, &again, arena, &second) == MT_OK);
     demand(strcmp(text, second) == 0);
     demand(mt_train_settings_continue(ctx, text, arena, &again) == MT_OK);
@@ -79,7 +79,7 @@ static void try_text(const char *text, size_t bytes, const char *const *words, s
     mt_context_init(&ctx, NULL);
     mt_arena_init(&arena, &ctx, 16384);
     enum mt_status status =
-        mt_train_settings_parse(&ctx, "fuzz", text, bytes, words, count, &arena, &settings);
+        mt_train_settings_read(&ctx, "fuzz", text, bytes, words, count, &arena, &settings);
     if (status == MT_OK) read_back(&ctx, &arena, &settings);
     if (status != MT_OK) demand(ctx.message[0] != '\0');
     mt_arena_free(&arena);

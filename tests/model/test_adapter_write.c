@@ -240,7 +240,7 @@ static enum mt_status write_once(struct mt_context *ctx, const void *self)
     int entries = workplace_entries(place);
     selection.lora = some;
     enum mt_status status =
-        mt_hf_config_read(ctx, workplace_path(place, "config.json", path, sizeof path), &config);
+        mt_hf_config_read(ctx, workplace_path(place, "config.json", path, sizeof path), NULL, 0, &config);
     if (status == MT_OK) status = mt_model_describe(ctx, &config, &desc);
     if (status == MT_OK) status = mt_checkpoint_open(ctx, place->directory, &checkpoint);
     if (status == MT_OK) status = mt_device_create(ctx, "cpu", 1, &device);

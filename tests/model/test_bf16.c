@@ -167,6 +167,13 @@ static void test_memory(void **state)
     size_t full = kept_bytes(place, MT_BF16, MT_RECOMPUTE_FULL);
     assert_true((double)narrow < 0.6 * (double)wide); // routing records stay f32
     assert_true((double)full < 0.5 * (double)narrow);
+    // What is opened for forward alone has no gradients.
+    struct model_run run;
+    struct mt_model_options forward = {.selection = {.full = everything}};
+    assert_int_equal(model_run_open(&run, place, "cpu", 1, &forward), 0);
+    assert_true(mt_model_bytes(run.model).masters > 0);
+    assert_int_equal(mt_model_bytes(run.model).gradients, 0);
+    model_run_close(&run);
 }
 
 #define IN_WORKPLACE(test) cmocka_unit_test_setup_teardown(test, workplace_open, workplace_close)

@@ -199,7 +199,7 @@ static enum mt_status export_once(struct mt_context *ctx, const void *self)
     options.shard_bytes = 60000;
     int entries = workplace_entries(place);
     (void)workplace_path(place, "config.json", path, sizeof path);
-    enum mt_status status = mt_hf_config_read(ctx, path, &opened.config);
+    enum mt_status status = mt_hf_config_read(ctx, path, NULL, 0, &opened.config);
     if (status == MT_OK) status = mt_model_describe(ctx, &opened.config, &opened.desc);
     if (status == MT_OK) status = mt_checkpoint_open(ctx, place->directory, &opened.checkpoint);
     if (status == MT_OK) status = mt_device_create(ctx, "cpu", 1, &opened.device);

@@ -75,7 +75,7 @@ static void fits_its_config(void **state)
         const char *text = small_model_config(model);
         make(*state, "a", text, (struct mt_model_init_options){.deviation = -1.0, .dtype = MT_HF_BFLOAT16},
              &folder);
-        assert_int_equal(mt_hf_config_parse(&folder.ctx, "config.json", text, strlen(text), &config), MT_OK);
+        assert_int_equal(mt_hf_config_read(&folder.ctx, "config.json", text, strlen(text), &config), MT_OK);
         assert_int_equal(mt_model_check_checkpoint(&folder.ctx, &config, &folder.checkpoint, &check), MT_OK);
         assert_int_equal(check.missing.count + check.unexpected.count + check.wrong.count, 0);
         mt_model_check_free(&check);

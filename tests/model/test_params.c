@@ -603,7 +603,7 @@ static enum mt_status load_once(struct mt_context *ctx, const void *self)
     char path[128];
     struct opened_model opened = {0};
     (void)workplace_path(place, "config.json", path, sizeof path);
-    enum mt_status status = mt_hf_config_read(ctx, path, &opened.config);
+    enum mt_status status = mt_hf_config_read(ctx, path, NULL, 0, &opened.config);
     if (status == MT_OK) status = mt_model_describe(ctx, &opened.config, &opened.desc);
     if (status == MT_OK) status = mt_checkpoint_open(ctx, place->directory, &opened.checkpoint);
     if (status == MT_OK) status = mt_device_create(ctx, "cpu", 1, &opened.device);

@@ -162,7 +162,7 @@ static enum mt_status load_once(struct mt_context *ctx, const void *self)
     struct mt_train_selection selection = lora_of(patterns);
     char path[128];
     enum mt_status status =
-        mt_hf_config_read(ctx, workplace_path(place, "config.json", path, sizeof path), &config);
+        mt_hf_config_read(ctx, workplace_path(place, "config.json", path, sizeof path), NULL, 0, &config);
     if (status == MT_OK) status = mt_model_describe(ctx, &config, &desc);
     if (status == MT_OK) status = mt_checkpoint_open(ctx, place->directory, &checkpoint);
     if (status == MT_OK) status = mt_device_create(ctx, "cpu", 1, &device);

@@ -14,12 +14,6 @@
 #define NEIGHBOURS  MT_TERM_Z
 #define ALL_OUTPUTS MT_TERM_SIMBAL
 
-static size_t one_number(const struct mt_objective *objective)
-{
-    (void)objective;
-    return 1;
-}
-
 /* The mean over tokens. */
 static void mean(const struct mt_objective *objective, struct mt_term_view *views)
 {
@@ -33,12 +27,6 @@ static void mean(const struct mt_objective *objective, struct mt_term_view *view
 
 // ------------------------------------------------------------------ L = mean of Σ_j p_j of the layer · p_j
 // of the one before
-
-static int needs_neighbours(const struct mt_objective_config *config)
-{
-    (void)config;
-    return MT_NEEDS_NEIGHBOURS;
-}
 
 static enum mt_status overlap(const struct mt_term_call *call)
 {
@@ -64,20 +52,14 @@ static enum mt_status overlap_backward(const struct mt_term_call *call, struct m
 }
 
 static const struct mt_term_kind neighbours = {.info = {.name = "neighbours", .path = MT_PATH_LOGITS},
-                                               .needs = needs_neighbours,
-                                               .statistics = one_number,
+                                               .needs = MT_NEEDS_NEIGHBOURS,
+                                               .numbers = 1,
                                                .forward = overlap,
                                                .value = mean,
                                                .backward = overlap_backward};
 
 // ------------------------------------------------------------------ L = mean of Σ_e <output of e, output of
 // e+1>
-
-static int needs_all_outputs(const struct mt_objective_config *config)
-{
-    (void)config;
-    return MT_NEEDS_ALL_OUTPUTS;
-}
 
 static enum mt_status products(const struct mt_term_call *call)
 {
@@ -117,8 +99,8 @@ static enum mt_status products_norm(const struct mt_term_call *call, double *nor
 }
 
 static const struct mt_term_kind all_outputs = {.info = {.name = "all_outputs", .path = MT_PATH_OUTPUTS},
-                                                .needs = needs_all_outputs,
-                                                .statistics = one_number,
+                                                .needs = MT_NEEDS_ALL_OUTPUTS,
+                                                .numbers = 1,
                                                 .forward = products,
                                                 .value = mean,
                                                 .backward = products_backward,

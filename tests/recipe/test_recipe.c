@@ -65,7 +65,7 @@ static void test_refusals(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct mt_recipe recipe;
         enum mt_status status =
-            mt_recipe_parse(&ctx, "r", rows[i].text, strlen(rows[i].text), &arena, &recipe);
+            mt_recipe_read(&ctx, "r", rows[i].text, strlen(rows[i].text), &arena, &recipe);
         assert_int_not_equal(status, MT_OK);
         if (strstr(ctx.message, rows[i].message) == NULL) print_message("%zu: %s\n", i, ctx.message);
         assert_non_null(strstr(ctx.message, rows[i].message));

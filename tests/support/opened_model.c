@@ -9,7 +9,7 @@ int opened_model_open(const struct workplace *place, struct opened_model *opened
     *opened = (struct opened_model){0};
     mt_context_init(&opened->ctx, NULL);
     (void)workplace_path(place, "config.json", path, sizeof path);
-    enum mt_status status = mt_hf_config_read(&opened->ctx, path, &opened->config);
+    enum mt_status status = mt_hf_config_read(&opened->ctx, path, NULL, 0, &opened->config);
     if (status == MT_OK) status = mt_model_describe(&opened->ctx, &opened->config, &opened->desc);
     if (status == MT_OK) status = mt_checkpoint_open(&opened->ctx, place->directory, &opened->checkpoint);
     if (status == MT_OK) status = mt_device_create(&opened->ctx, "cpu", 1, &opened->device);

@@ -87,8 +87,8 @@ enum mt_status training_run_open(struct training_run *run, const struct workplac
                  strstr(words, "train=full") != NULL ? "" : "lora: {rank: 2, alpha: 4}\n");
     (void)snprintf(copy, sizeof copy, "%s", words);
     size_t count = cut(copy, list);
-    enum mt_status status = mt_train_settings_parse(&run->ctx, "bench.yaml", text, (size_t)length, list,
-                                                    count, &run->arena, &run->settings);
+    enum mt_status status = mt_train_settings_read(&run->ctx, "bench.yaml", text, (size_t)length, list, count,
+                                                   &run->arena, &run->settings);
     if (status != MT_OK) return status;
     run->options.settings = &run->settings;
     run->options.templates = templates != NULL ? templates : "share/templates";

@@ -173,8 +173,8 @@ static int64_t planned(struct bench *bench, const struct shape *shape, int64_t t
     struct mt_scaling scaling;
     char path[256];
     mt_context_init(&ctx, NULL);
-    if (mt_hf_config_read(&ctx, workplace_path(&bench->place, "config.json", path, sizeof path), &config) !=
-        MT_OK) {
+    if (mt_hf_config_read(&ctx, workplace_path(&bench->place, "config.json", path, sizeof path), NULL, 0,
+                          &config) != MT_OK) {
         complain(bench, "plan", ctx.message);
         return -1;
     }

@@ -11,7 +11,7 @@ static struct mt_hf_config small(struct mt_context *ctx)
     struct mt_hf_config config;
     const char *text = small_model_config(&mt_arch_deepseek_v3);
     mt_context_init(ctx, NULL);
-    assert_int_equal(mt_hf_config_parse(ctx, "config.json", text, strlen(text), &config), MT_OK);
+    assert_int_equal(mt_hf_config_read(ctx, "config.json", text, strlen(text), &config), MT_OK);
     return config;
 }
 

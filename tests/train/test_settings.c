@@ -32,8 +32,8 @@ static void end(struct fixture *fixture)
 
 static void read_text(struct fixture *fixture, const char *text, const char *const *words, size_t count)
 {
-    if (mt_train_settings_parse(&fixture->ctx, "t", text, strlen(text), words, count, &fixture->arena,
-                                &fixture->settings) != MT_OK)
+    if (mt_train_settings_read(&fixture->ctx, "t", text, strlen(text), words, count, &fixture->arena,
+                               &fixture->settings) != MT_OK)
         fail_msg("%s", fixture->ctx.message);
 }
 
@@ -472,7 +472,8 @@ static void shipped_configs(void **state)
         struct mt_chat_template *template = NULL;
         begin(&fixture);
         (void)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (mt_train_settings_read(&fixture.ctx, path, NULL, 0, &fixture.arena, &fixture.settings) != MT_OK)
+        if (mt_train_settings_read(&fixture.ctx, path, NULL, 0, NULL, 0, &fixture.arena, &fixture.settings) !=
+            MT_OK)
             fail_msg("%s", fixture.ctx.message);
         expect_round_trip(&fixture);
         if (mt_chat_template_read(&fixture.ctx, templates, fixture.settings.template_name, &template) !=
@@ -493,8 +494,7 @@ static enum mt_status whole_life(struct mt_context *ctx, const void *self)
     struct mt_train_settings settings;
     const char *text = NULL;
     mt_arena_init(&arena, ctx, 256);
-    enum mt_status status =
-        mt_train_settings_parse(ctx, "t", self, strlen(self), words, 2, &arena, &settings);
+    enum mt_status status = mt_train_settings_read(ctx, "t", self, strlen(self), words, 2, &arena, &settings);
     if (status == MT_OK) status = mt_train_settings_text(ctx, &settings, &arena, &text);
     if (status == MT_OK) status = mt_train_settings_continue(ctx, text, &arena, &settings);
     mt_arena_free(&arena);

@@ -20,7 +20,7 @@ static enum mt_status read_text(struct mt_context *ctx, const char *text, const 
     struct mt_train_settings settings;
     mt_arena_init(&arena, ctx, 4096);
     enum mt_status status =
-        mt_train_settings_parse(ctx, "t", text, strlen(text), words, count, &arena, &settings);
+        mt_train_settings_read(ctx, "t", text, strlen(text), words, count, &arena, &settings);
     mt_arena_free(&arena);
     assert_int_equal(ctx->live_bytes, 0);
     return status;
@@ -288,12 +288,12 @@ static void words_make_void(void **state)
         struct mt_arena arena;
         const char *text = NULL;
         mt_arena_init(&arena, &ctx, 4096);
-        enum mt_status status = mt_train_settings_parse(&ctx, "t", cases[i].text, strlen(cases[i].text),
-                                                        &cases[i].word, 1, &arena, &settings);
+        enum mt_status status = mt_train_settings_read(&ctx, "t", cases[i].text, strlen(cases[i].text),
+                                                       &cases[i].word, 1, &arena, &settings);
         // What is written down reads back.
         if (status == MT_OK) status = mt_train_settings_text(&ctx, &settings, &arena, &text);
         if (status == MT_OK)
-            status = mt_train_settings_parse(&ctx, "t", text, strlen(text), NULL, 0, &arena, &again);
+            status = mt_train_settings_read(&ctx, "t", text, strlen(text), NULL, 0, &arena, &again);
         if (status != MT_OK) fail_msg("%s: %s", cases[i].word, ctx.message);
         mt_arena_free(&arena);
     }

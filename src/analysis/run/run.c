@@ -24,11 +24,8 @@ static enum mt_status name_of_file(struct mt_analysis *run, const char *path, co
     const char *slash = strrchr(path, '/');
     const char *start = slash != NULL ? slash + 1 : path;
     size_t length = strcspn(start, ".");
-    char *copy = NULL;
     if (length == 0) length = strlen(start);
-    enum mt_status status = mt_arena_copy_text(&run->arena, start, length, &copy);
-    *name = copy;
-    return status;
+    return mt_arena_copy_text(&run->arena, start, length, name);
 }
 
 static void add_file(struct mt_analysis *run, const char *path, const char *name)
@@ -49,7 +46,7 @@ static enum mt_status find_domains(struct mt_analysis *run)
         const char *item = run->settings->data[i];
         const char *equals = strrchr(item, '=');
         const char *name = equals != NULL ? equals + 1 : NULL;
-        char *path = NULL;
+        const char *path = NULL;
         size_t length = equals != NULL ? (size_t)(equals - item) : strlen(item);
         if (length == 0 || (name != NULL && name[0] == '\0'))
             return mt_fail(run->ctx, MT_ERR_USAGE, "--data is '%s', expected FILE or FILE=DOMAIN", item);
@@ -148,10 +145,9 @@ static enum mt_status learn_shape(struct mt_analysis *run, const struct mt_model
             return MT_OK;
         return mt_fail(run->ctx, MT_ERR_USAGE, "%s: the base has another shape than the model", directory);
     }
-    void *memory = NULL;
-    enum mt_status status = mt_arena_allocate(&run->arena, (size_t)layers * sizeof(int64_t), &memory);
+    enum mt_status status = MT_OK;
+    run->number = mt_arena_array(&run->arena, (size_t)layers, sizeof(int64_t), &status);
     if (status != MT_OK) return status;
-    run->number = memory;
     run->layers = layers;
     run->experts = desc->experts;
     run->slots = desc->router.slots;
@@ -345,10 +341,8 @@ static enum mt_status read_router(struct mt_analysis *run, const struct mt_linea
 static enum mt_status look_at_weights(struct mt_analysis *run, struct mt_model *model,
                                       struct mt_analysis_side *side)
 {
-    void *memory = NULL;
-    enum mt_status status =
-        mt_arena_allocate(&run->arena, (size_t)run->layers * sizeof *side->coupling, &memory);
-    side->coupling = memory;
+    enum mt_status status = MT_OK;
+    side->coupling = mt_arena_array(&run->arena, (size_t)run->layers, sizeof *side->coupling, &status);
     return status == MT_OK ? mt_model_coupling(model, side->coupling) : status;
 }
 
@@ -356,10 +350,8 @@ static enum mt_status read_routers(struct mt_analysis *run, struct mt_model *mod
                                    struct mt_analysis_side *side)
 {
     size_t one = (size_t)run->experts * (size_t)run->width;
-    void *memory = NULL;
-    enum mt_status status =
-        mt_arena_allocate(&run->arena, (size_t)run->layers * one * sizeof(float), &memory);
-    side->router = memory;
+    enum mt_status status = MT_OK;
+    side->router = mt_arena_array(&run->arena, (size_t)run->layers * one, sizeof(float), &status);
     for (int i = 0; status == MT_OK && i < run->layers; i++) {
         const struct mt_layer_params *layer = &mt_model_params(model)->layer[run->number[i]];
         status = read_router(run, &layer->router, side->router + (size_t)i * one);
@@ -444,7 +436,6 @@ enum mt_status mt_analysis_run(struct mt_analysis *run, struct mt_device *device
     const struct mt_analysis_settings *settings = run->settings;
     const char *base = settings->base != NULL ? settings->base : settings->model;
     const char *base_adapter = settings->against != NULL ? settings->adapter : NULL;
-    void *memory = NULL;
     run->device = device;
     run->comm = comm;
     run->with_base = settings->base != NULL || settings->adapter != NULL || settings->against != NULL;
@@ -456,9 +447,8 @@ enum mt_status mt_analysis_run(struct mt_analysis *run, struct mt_device *device
                                           .label = "analysing",
                                           .unit = "tok",
                                           .total = settings->tokens * run->passes_left});
-    status =
-        mt_arena_allocate(&run->arena, 2 * (size_t)batch_tokens(run) * sizeof *run->token_names, &memory);
-    run->token_names = memory;
+    run->token_names =
+        mt_arena_array(&run->arena, 2 * (size_t)batch_tokens(run), sizeof *run->token_names, &status);
     status = mt_comm_agree(run->comm, run->ctx, status);
     if (status == MT_OK) status = run_side(run, settings->model, settings->adapter, true, &run->model);
     status = mt_comm_agree(run->comm, run->ctx, status);

@@ -277,7 +277,7 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
                                             .signals = true,
                                             .comm = comm,
                                             .data = getenv("METIER_DATA")};
-    enum mt_status status = mt_compare_settings_read(ctx, arguments->config, arguments->words,
+    enum mt_status status = mt_compare_settings_read(ctx, arguments->config, NULL, 0, arguments->words,
                                                      arguments->word_count, arena, &settings);
     if (status == MT_OK) status = read_share(ctx, arguments->share, comm, &options);
     if (status == MT_OK) status = cli_find_templates(arena, "plain", &options.templates);

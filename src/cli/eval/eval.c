@@ -33,7 +33,7 @@ static enum mt_status print_task(struct mt_context *ctx, const char *folder, con
     char path[4096];
     struct mt_task task;
     (void)snprintf(path, sizeof path, "%s/%s", folder, file);
-    enum mt_status status = mt_task_read(ctx, path, arena, &task);
+    enum mt_status status = mt_task_read(ctx, path, NULL, 0, arena, &task);
     if (status != MT_OK) return status;
     size_t parts = 0;
     const char *const *names = task.members != NULL ? task.members : task.subtasks;
@@ -120,7 +120,7 @@ static enum mt_status resolve_named(struct mt_context *ctx, const char *folder, 
     enum mt_status status = MT_OK;
     for (const char *at = names; status == MT_OK && *at != '\0';) {
         size_t length = strcspn(at, ",");
-        char *name = NULL;
+        const char *name = NULL;
         if (length > 0) status = mt_arena_copy_text(arena, at, length, &name);
         if (length > 0 && status == MT_OK) status = mt_task_resolve(ctx, folder, name, arena, list);
         at += length + (at[length] == ',' ? 1 : 0);
@@ -252,14 +252,11 @@ static enum mt_status default_out(struct mt_arena *arena, const struct eval_argu
     char model[128];
     char adapter[128] = "";
     char text[sizeof model + sizeof adapter + 16];
-    char *copy = NULL;
     bool asks = arguments->endpoint_model != NULL;
     short_name(asks ? arguments->endpoint_model : arguments->infer.directory, model, sizeof model);
     if (arguments->infer.adapter != NULL) short_name(arguments->infer.adapter, adapter, sizeof adapter);
     int length = snprintf(text, sizeof text, "eval-%s%s%s", model, adapter[0] != '\0' ? "-" : "", adapter);
-    enum mt_status status = mt_arena_copy_text(arena, text, (size_t)length, &copy);
-    *out = copy;
-    return status;
+    return mt_arena_copy_text(arena, text, (size_t)length, out);
 }
 
 /* What every rank knows. */

@@ -32,7 +32,7 @@ static enum mt_status add(struct listing *list, const char *name, enum mt_safete
     struct mt_context *ctx = list->arena.ctx;
     if (list->count == list->capacity)
         return mt_fail(ctx, MT_ERR_INTERNAL, "more tensors than counted, at %s", name);
-    char *copy = NULL;
+    const char *copy = NULL;
     enum mt_status status = mt_arena_copy_text(&list->arena, name, strlen(name), &copy);
     if (status != MT_OK) return status;
     struct mt_safetensors_spec *spec = &list->specs[list->count];
@@ -58,12 +58,11 @@ static enum mt_status add_values(struct listing *list, const char *prefix, const
                                  int64_t count, double **values)
 {
     char name[NAME_BYTES];
-    void *memory = NULL;
     (void)snprintf(name, sizeof name, "%s%s", prefix, rest);
-    enum mt_status status = mt_arena_allocate(&list->arena, (size_t)count * sizeof(double), &memory);
+    enum mt_status status = MT_OK;
+    *values = mt_arena_array(&list->arena, (size_t)count, sizeof **values, &status);
     if (status != MT_OK) return status;
-    *values = memory;
-    return add(list, name, MT_SAFETENSORS_F64, rank, &count, (struct source){.data = memory});
+    return add(list, name, MT_SAFETENSORS_F64, rank, &count, (struct source){.data = *values});
 }
 
 static enum mt_status add_value(struct listing *list, const char *prefix, const char *rest, double value)
@@ -213,13 +212,10 @@ enum mt_status cli_forward_write(struct mt_context *ctx, const struct forward_se
         3 + 2 * MT_TERM_COUNT + 4 * (size_t)desc->layers + 2 * mt_model_params(results->model)->trained_count;
     int64_t tokens = (int64_t)ids->ids.count;
     size_t logit_bytes = (size_t)tokens * (size_t)desc->vocabulary * sizeof(float);
-    void *memory = NULL;
     struct mt_buffer logit_memory = {0};
-    enum mt_status status = mt_arena_allocate(&list.arena, list.capacity * sizeof *list.specs, &memory);
-    list.specs = memory;
-    if (status == MT_OK)
-        status = mt_arena_allocate(&list.arena, list.capacity * sizeof *list.sources, &memory);
-    list.sources = memory;
+    enum mt_status status = MT_OK;
+    list.specs = mt_arena_array(&list.arena, list.capacity, sizeof *list.specs, &status);
+    list.sources = mt_arena_array(&list.arena, list.capacity, sizeof *list.sources, &status);
     if (status == MT_OK) {
         status = mt_device_buffer_create(mt_model_params(results->model)->device, logit_bytes, &logit_memory);
         if (status != MT_OK) status = mt_fail_within(ctx, status, "logits");

@@ -25,13 +25,10 @@ static enum mt_status find_violations(struct mt_arena *arena, const struct forwa
     const struct mt_model_desc *desc = mt_model_description(results->model);
     struct mt_device *device = mt_model_params(results->model)->device;
     size_t bytes = ((size_t)desc->experts + 1) * sizeof(int32_t);
-    void *memory = NULL;
-    void *offsets = NULL;
-    enum mt_status status =
-        mt_arena_allocate(arena, (size_t)results->moe_layers * sizeof **violations, &memory);
-    if (status == MT_OK) status = mt_arena_allocate(arena, bytes, &offsets);
+    enum mt_status status = MT_OK;
+    *violations = mt_arena_array(arena, (size_t)results->moe_layers, sizeof **violations, &status);
+    int32_t *offsets = mt_arena_array(arena, bytes, 1, &status);
     if (status != MT_OK) return status;
-    *violations = memory;
     int found = 0;
     for (int64_t layer = 0; layer < desc->layers; layer++) {
         const struct mt_routing *routing = mt_model_routing(results->model, layer);

@@ -36,7 +36,7 @@ static enum mt_status print_list(struct mt_context *ctx, const char *folder, str
         char mixed[64];
         struct mt_recipe recipe;
         (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        status = mt_recipe_read(ctx, path, arena, &recipe);
+        status = mt_recipe_read(ctx, path, NULL, 0, arena, &recipe);
         if (status != MT_OK) break;
         if (recipe.count > 0) (void)snprintf(rows, sizeof rows, "%" PRId64, recipe.count);
         (void)snprintf(mixed, sizeof mixed, "mixture of %zu", recipe.source_count);
@@ -138,7 +138,7 @@ static enum mt_status split_names(struct mt_arena *arena, const char *text, cons
     const char **made = mt_arena_array(arena, MOST_AGAINST + 1, sizeof *made, &status);
     for (const char *at = text; status == MT_OK && *at != '\0' && count < MOST_AGAINST;) {
         size_t length = strcspn(at, ",");
-        char *name = NULL;
+        const char *name = NULL;
         if (length > 0) status = mt_arena_copy_text(arena, at, length, &name);
         if (length > 0) made[count++] = name;
         at += length + (at[length] == ',' ? 1 : 0);

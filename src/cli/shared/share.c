@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/order.h"
 #include "cli/shared/share.h"
 #include "report/render.h"
 
@@ -55,10 +56,7 @@ static enum mt_status find(struct mt_arena *arena, const char *part, const char 
     const char *const places[] = {getenv("METIER_SHARE"), beside};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         if (!has_part(places[i], part, path, sizeof path)) continue;
-        char *copy = NULL;
-        enum mt_status status = mt_arena_copy_text(arena, path, strlen(path), &copy);
-        *folder = copy;
-        return status;
+        return mt_arena_copy_text(arena, path, strlen(path), folder);
     }
     return MT_OK;
 }
@@ -110,11 +108,6 @@ enum mt_status cli_check_html(struct mt_arena *arena, const char *charts)
     return status;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 enum mt_status cli_list_yaml(struct mt_arena *arena, const char *folder, const char *const **names,
                              size_t *count)
 {
@@ -128,12 +121,10 @@ enum mt_status cli_list_yaml(struct mt_arena *arena, const char *folder, const c
     for (struct dirent *entry = directory != NULL ? readdir(directory) : NULL;
          entry != NULL && status == MT_OK && *count < MOST_FILES; entry = readdir(directory)) {
         size_t length = strlen(entry->d_name);
-        char *copy = NULL;
         if (length < 6 || strcmp(entry->d_name + length - 5, ".yaml") != 0) continue;
-        status = mt_arena_copy_text(arena, entry->d_name, length, &copy);
-        made[(*count)++] = copy;
+        status = mt_arena_copy_text(arena, entry->d_name, length, &made[(*count)++]);
     }
     if (directory != NULL) (void)closedir(directory);
-    if (status == MT_OK) qsort(made, *count, sizeof made[0], by_text);
+    if (status == MT_OK) qsort(made, *count, sizeof made[0], mt_by_text);
     return status;
 }

@@ -172,7 +172,7 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
                                          .timeline = arguments->timeline,
                                          .comm = comm,
                                          .signals = true};
-    enum mt_status status = mt_train_settings_read(ctx, arguments->config, arguments->words,
+    enum mt_status status = mt_train_settings_read(ctx, arguments->config, NULL, 0, arguments->words,
                                                    arguments->word_count, training->arena, &settings);
     if (status == MT_OK)
         status = cli_find_templates(training->arena, settings.template_name, &options.templates);

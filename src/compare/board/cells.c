@@ -30,10 +30,7 @@ void mt_board_free(struct mt_board *board)
 /* Cut at NAME_BYTES; half a character at its end is made sound by the page. */
 static enum mt_status copy_name(struct mt_board *board, const char *name, const char **copy)
 {
-    char *text = NULL;
-    enum mt_status status = mt_arena_copy_text(&board->arena, name, strnlen(name, NAME_BYTES), &text);
-    *copy = text;
-    return status;
+    return mt_arena_copy_text(&board->arena, name, strnlen(name, NAME_BYTES), copy);
 }
 
 /* A metric that is none of the fixed figures, by its title; made where it is new. */
@@ -47,7 +44,7 @@ static enum mt_status find_metric(struct mt_board *board, const struct mt_json_n
     if (i < board->metrics) return MT_OK;
     if (board->metrics == MT_BOARD_METRICS)
         return mt_json_fail(node, "makes more than %d metrics; give fewer files", MT_BOARD_METRICS);
-    enum mt_status status = mt_arena_copy_text(&board->arena, title, strlen(title), (char **)&copy);
+    enum mt_status status = mt_arena_copy_text(&board->arena, title, strlen(title), &copy);
     if (status != MT_OK) return status;
     board->metric[board->metrics++] = (struct mt_board_metric){
         .row = {.name = copy, .title = copy, .formula = "", .better = 1, .factor = 100.0, .decimals = 1},
@@ -115,15 +112,11 @@ static enum mt_status make_room(struct mt_board *board)
 
 static enum mt_status add_cell(struct mt_board *board, struct mt_board_cell **cell)
 {
-    void *memory = NULL;
-    void *values = NULL;
     enum mt_status status = make_room(board);
-    if (status == MT_OK) status = mt_arena_allocate(&board->arena, sizeof **cell, &memory);
-    if (status == MT_OK)
-        status = mt_arena_allocate(&board->arena, MT_BOARD_METRICS * sizeof(double), &values);
+    *cell = mt_arena_array(&board->arena, 1, sizeof **cell, &status);
+    double *values = mt_arena_array(&board->arena, MT_BOARD_METRICS, sizeof *values, &status);
     if (status != MT_OK) return status;
-    *cell = memory;
-    **cell = (struct mt_board_cell){.value = values};
+    (*cell)->value = values;
     for (int i = 0; i < MT_BOARD_METRICS; i++) (*cell)->value[i] = (double)NAN;
     board->cell[board->cells++] = *cell;
     return MT_OK;

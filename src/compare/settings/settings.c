@@ -14,7 +14,6 @@ static enum mt_status add_point(const struct mt_keys_reader *reader, size_t a, s
     const struct mt_compare_grid *grid = &settings->grid;
     struct mt_compare_method *method = &settings->method[settings->methods];
     char name[128];
-    char *copy = NULL;
     if (settings->methods == MT_COMPARE_MOST_METHODS)
         return mt_key_fail(reader, NULL, NULL, "grid makes more than %d methods", MT_COMPARE_MOST_METHODS);
     *method = (struct mt_compare_method){.in_grid = true,
@@ -23,8 +22,7 @@ static enum mt_status add_point(const struct mt_keys_reader *reader, size_t a, s
                                          .gamma = grid->gamma.value[g]};
     (void)snprintf(name, sizeof name, "grid-%.40s-a%g-b%g-g%g", grid->method, method->alpha, method->beta,
                    method->gamma);
-    enum mt_status status = mt_arena_copy_text(reader->arena, name, strlen(name), &copy);
-    method->name = copy;
+    enum mt_status status = mt_arena_copy_text(reader->arena, name, strlen(name), &method->name);
     if (status == MT_OK) status = mt_compare_set_word(reader->arena, &method->words, "method", grid->method);
     const struct {
         const char *key;
@@ -176,11 +174,10 @@ static enum mt_status read_settings(struct mt_keys_reader *reader, const char *t
                                     const char *const *words, size_t word_count)
 {
     struct mt_compare_settings *settings = reader->target;
-    void *memory = NULL;
     size_t own_count = 0;
     *settings = (struct mt_compare_settings){.file = reader->file, .asking = {.shots = -1}};
-    enum mt_status status = mt_arena_allocate(reader->arena, (word_count + 1) * sizeof(char *), &memory);
-    const char **own = memory;
+    enum mt_status status = MT_OK;
+    const char **own = mt_arena_array(reader->arena, word_count + 1, sizeof *own, &status);
     for (size_t i = 0; i < word_count && status == MT_OK; i++) {
         if (!is_training(words[i])) own[own_count++] = words[i];
     }
@@ -199,18 +196,11 @@ static enum mt_status read_settings(struct mt_keys_reader *reader, const char *t
     return status == MT_OK ? check_problems(reader) : status;
 }
 
-enum mt_status mt_compare_settings_parse(struct mt_context *ctx, const char *name, const char *text,
-                                         size_t bytes, const char *const *words, size_t word_count,
-                                         struct mt_arena *arena, struct mt_compare_settings *settings)
+enum mt_status mt_compare_settings_read(struct mt_context *ctx, const char *path, const char *text,
+                                        size_t bytes, const char *const *words, size_t word_count,
+                                        struct mt_arena *arena, struct mt_compare_settings *settings)
 {
     struct mt_keys_reader reader = {
-        .ctx = ctx, .arena = arena, .file = name, .keys = &mt_compare_keys, .target = settings};
+        .ctx = ctx, .arena = arena, .file = path, .keys = &mt_compare_keys, .target = settings};
     return read_settings(&reader, text, bytes, words, word_count);
-}
-
-enum mt_status mt_compare_settings_read(struct mt_context *ctx, const char *path, const char *const *words,
-                                        size_t word_count, struct mt_arena *arena,
-                                        struct mt_compare_settings *settings)
-{
-    return mt_compare_settings_parse(ctx, path, NULL, 0, words, word_count, arena, settings);
 }

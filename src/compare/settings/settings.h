@@ -142,15 +142,13 @@ struct mt_compare_settings {
     enum mt_compare_keep keep;             // keep
 };
 
-/* Reads a file and the words over it; refuses as "FILE:LINE: ..." with the nearest valid key. */
-enum mt_status mt_compare_settings_read(struct mt_context *ctx, const char *path, const char *const *words,
-                                        size_t word_count, struct mt_arena *arena,
-                                        struct mt_compare_settings *settings);
-
-/* The same from memory; `name` stands in messages. */
-enum mt_status mt_compare_settings_parse(struct mt_context *ctx, const char *name, const char *text,
-                                         size_t bytes, const char *const *words, size_t word_count,
-                                         struct mt_arena *arena, struct mt_compare_settings *settings);
+/*
+ * Reads a file, or `text` where it is not NULL, and the words over it; `path` stands in messages. Refuses as
+ * "FILE:LINE: ..." with the nearest valid key.
+ */
+enum mt_status mt_compare_settings_read(struct mt_context *ctx, const char *path, const char *text,
+                                        size_t bytes, const char *const *words, size_t word_count,
+                                        struct mt_arena *arena, struct mt_compare_settings *settings);
 
 extern const struct mt_keys mt_compare_keys;
 

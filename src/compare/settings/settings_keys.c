@@ -52,13 +52,10 @@ static const struct mt_keys model_keys = {.parts = model_parts, .what = "a model
 static enum mt_status name_of_path(const struct mt_keys_reader *reader, const char *path, const char **name)
 {
     size_t end = strlen(path);
-    char *copy = NULL;
     while (end > 1 && path[end - 1] == '/') end--;
     size_t start = end;
     while (start > 0 && path[start - 1] != '/') start--;
-    enum mt_status status = mt_arena_copy_text(reader->arena, path + start, end - start, &copy);
-    *name = copy;
-    return status;
+    return mt_arena_copy_text(reader->arena, path + start, end - start, name);
 }
 
 static enum mt_status add_model(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,

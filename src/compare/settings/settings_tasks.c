@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compare/settings/settings_read.h"
+#include "formats/text/yaml_name.h"
 
 #define AT(field)    offsetof(struct mt_compare_settings, field)
 #define ENTRY(field) offsetof(struct mt_compare_entry, field)
@@ -59,14 +60,9 @@ static const struct mt_keys entry_keys = {.parts = entry_parts, .what = "an entr
 /* The last part of a path without .yaml; other names as they are. */
 static enum mt_status name_of_task(const struct mt_keys_reader *reader, const char *task, const char **name)
 {
-    const char *slash = strrchr(task, '/');
-    const char *start = slash != NULL ? slash + 1 : task;
-    size_t length = strlen(start);
-    char *copy = NULL;
-    if (length > 5 && strcmp(start + length - 5, ".yaml") == 0) length -= 5;
-    enum mt_status status = mt_arena_copy_text(reader->arena, start, length, &copy);
-    *name = copy;
-    return status;
+    size_t length = 0;
+    const char *start = mt_yaml_name(task, &length);
+    return mt_arena_copy_text(reader->arena, start, length, name);
 }
 
 static enum mt_status read_entry(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,

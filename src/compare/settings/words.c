@@ -15,13 +15,11 @@ static bool same_key(const char *a, const char *b)
 
 enum mt_status mt_compare_add_word(struct mt_arena *arena, struct mt_compare_words *words, const char *word)
 {
-    void *memory = NULL;
-    char *copy = NULL;
+    const char *copy = NULL;
     enum mt_status status = MT_OK;
     if (words->word == NULL) {
-        status = mt_arena_allocate(arena, MOST_WORDS * sizeof *words->word, &memory);
+        words->word = mt_arena_array(arena, MOST_WORDS, sizeof *words->word, &status);
         if (status != MT_OK) return status;
-        words->word = memory;
     }
     status = mt_arena_copy_text(arena, word, strlen(word), &copy);
     if (status != MT_OK) return status;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/order.h"
 #include "base/rng.h"
 #include "eval/text.h"
 
@@ -221,16 +222,9 @@ static void interval_of_mean(const struct metric_view *view, enum mt_metric_kind
     mt_metric_wilson(result, squares / n);
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double one = *(const double *)a;
-    double other = *(const double *)b;
-    return one < other ? -1 : (one > other ? 1 : 0);
-}
-
 void mt_metric_interval(double *values, size_t count, double *low, double *high)
 {
-    qsort(values, count, sizeof values[0], by_size);
+    qsort(values, count, sizeof values[0], mt_by_number);
     *low = values[(size_t)(0.025 * (double)(count - 1))];
     *high = values[(size_t)ceil(0.975 * (double)(count - 1))];
 }

@@ -27,10 +27,9 @@ static size_t word_length(struct mt_text text)
 
 enum mt_status mt_names_add(struct mt_name_set *set, struct mt_text name)
 {
-    void *memory = set->each;
-    enum mt_status status =
-        mt_list_reserve(set->ctx, &memory, &set->capacity, sizeof *set->each, set->count + 1);
-    set->each = memory;
+    enum mt_status status = MT_OK;
+    set->each =
+        mt_list_reserve(set->ctx, set->each, &set->capacity, sizeof *set->each, set->count + 1, &status);
     if (status == MT_OK) set->each[set->count++] = name;
     return status;
 }

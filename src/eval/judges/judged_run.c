@@ -43,10 +43,7 @@ struct run_reader {
 
 static enum mt_status copy(struct run_reader *reading, const char *text, const char **kept)
 {
-    char *made = NULL;
-    enum mt_status status = mt_arena_copy_text(&reading->run->arena, text, strlen(text), &made);
-    *kept = made;
-    return status;
+    return mt_arena_copy_text(&reading->run->arena, text, strlen(text), kept);
 }
 
 /* The first text of a list; "" where it is empty. */
@@ -72,7 +69,6 @@ static enum mt_status read_sample(void *self, const struct mt_json_node *line)
     const char *question = NULL;
     const char *reference = NULL;
     double score = NAN;
-    void *memory = task->samples;
     enum mt_status status = mt_json_get_string(line, "id", &id);
     if (status == MT_OK) status = mt_json_get_string(line, "target", &reference);
     if (status == MT_OK) status = mt_json_optional_string(line, "prompt", &question);
@@ -86,9 +82,8 @@ static enum mt_status read_sample(void *self, const struct mt_json_node *line)
     sample.answer_hash = mt_digest_of(sample.answer, strlen(sample.answer));
     if (!isnan(score) && !mt_json_has(line, "unjudged"))
         sample.verdicts[MT_JUDGE_RULE] = score >= 1.0 ? MT_VERDICT_CORRECT : MT_VERDICT_INCORRECT;
-    status =
-        mt_list_reserve(reading->run->ctx, &memory, &task->capacity, sizeof *task->samples, task->count + 1);
-    task->samples = memory;
+    task->samples = mt_list_reserve(reading->run->ctx, task->samples, &task->capacity, sizeof *task->samples,
+                                    task->count + 1, &status);
     if (status == MT_OK) task->samples[task->count++] = sample;
     return status;
 }
@@ -209,7 +204,7 @@ void mt_judged_put_verdict(struct mt_text_writer *line, const struct mt_judged_s
 // ------------------------------------------------------------------ folders
 
 /* The task of a file's name, in the arena; NULL: the file is something else. */
-static enum mt_status task_of_file(struct mt_judged_run *run, const char *file, char **name)
+static enum mt_status task_of_file(struct mt_judged_run *run, const char *file, const char **name)
 {
     size_t length = strlen(file);
     size_t around = strlen(PREFIX) + strlen(SUFFIX);
@@ -245,12 +240,11 @@ static enum mt_status find_tasks(struct mt_judged_run *run, const char *tasks)
         return mt_fail(run->ctx, MT_ERR_IO, "%s: cannot read it: %s", run->folder, strerror(errno));
     for (struct dirent *entry = readdir(directory); entry != NULL && status == MT_OK;
          entry = readdir(directory)) {
-        char *name = NULL;
-        void *memory = run->tasks;
+        const char *name = NULL;
         status = task_of_file(run, entry->d_name, &name);
         if (status != MT_OK || name == NULL || (tasks != NULL && !listed(tasks, name))) continue;
-        status = mt_list_reserve(run->ctx, &memory, &run->capacity, sizeof *run->tasks, run->count + 1);
-        run->tasks = memory;
+        run->tasks = mt_list_reserve(run->ctx, run->tasks, &run->capacity, sizeof *run->tasks, run->count + 1,
+                                     &status);
         if (status == MT_OK) run->tasks[run->count++] = (struct mt_judged_task){.name = name};
     }
     (void)closedir(directory);
@@ -267,7 +261,7 @@ static enum mt_status check_names(struct mt_judged_run *run, const char *tasks)
     for (const char *at = tasks; at != NULL;) {
         const char *comma = strchr(at, ',');
         size_t length = comma != NULL ? (size_t)(comma - at) : strlen(at);
-        char *name = NULL;
+        const char *name = NULL;
         enum mt_status status = mt_arena_copy_text(&run->arena, at, length, &name);
         if (status != MT_OK) return status;
         if (mt_judged_task_named(run, name) == NULL)
@@ -292,12 +286,10 @@ static enum mt_status read_task(struct mt_judged_run *run, struct mt_judged_task
 enum mt_status mt_judged_run_read(struct mt_context *ctx, const char *folder, const char *tasks,
                                   struct mt_judged_run *run)
 {
-    char *kept = NULL;
     *run = (struct mt_judged_run){.ctx = ctx};
     mt_arena_init(&run->arena, ctx, ARENA_BYTES);
-    enum mt_status status = mt_arena_copy_text(&run->arena, folder, strlen(folder), &kept);
+    enum mt_status status = mt_arena_copy_text(&run->arena, folder, strlen(folder), &run->folder);
     if (status != MT_OK) return status;
-    run->folder = kept;
     status = find_tasks(run, tasks);
     if (status == MT_OK) status = check_names(run, tasks);
     for (size_t i = 0; i < run->count && status == MT_OK; i++) status = read_task(run, &run->tasks[i]);

@@ -263,7 +263,7 @@ static bool bold_lies(struct mt_python *python, struct mt_text answer, struct mt
         const char *lie = lies[last[(count - kept + i) % MOST_LIES]];
         length += (size_t)snprintf(text + length, sizeof text - length, "%s%s", i > 0 ? ", " : "", lie);
     }
-    char *copy = NULL;
+    const char *copy = NULL;
     if (count > 0 && python->status == MT_OK)
         python->status = mt_arena_copy_text(&python->arena, text, length, &copy);
     *joined = (struct mt_text){.text = copy != NULL ? copy : "", .bytes = copy != NULL ? length : 0};

@@ -125,13 +125,11 @@ struct numbers {
 
 static void add_number(struct mt_python *python, struct numbers *numbers, struct mt_text text)
 {
-    void *memory = numbers->each;
     struct number number = {0};
     number.none = !mt_python_int(text, &number.value, &number.other);
     if (python->status == MT_OK)
-        python->status = mt_list_reserve(python->arena.ctx, &memory, &numbers->capacity,
-                                         sizeof *numbers->each, numbers->count + 1);
-    numbers->each = memory;
+        numbers->each = mt_list_reserve(python->arena.ctx, numbers->each, &numbers->capacity,
+                                        sizeof *numbers->each, numbers->count + 1, &python->status);
     if (python->status != MT_OK) return;
     numbers->each[numbers->count++] = number;
     numbers->any = numbers->any || !number.none;

@@ -110,7 +110,7 @@ static enum mt_status take_escape(struct literal *literal)
 static enum mt_status take_string(struct literal *literal, struct mt_text *string)
 {
     enum mt_status status = MT_OK;
-    char *copy = NULL;
+    const char *copy = NULL;
     (void)take(literal, "");
     char quote = take_byte(literal);
     *string = mt_text_of("");
@@ -153,8 +153,9 @@ static enum mt_status keep(struct dict *dict, struct dict_pair pair)
         *known = pair;
         return MT_OK;
     }
-    enum mt_status status = mt_list_reserve(dict->ctx, (void **)&dict->pairs, &dict->capacity,
-                                            sizeof *dict->pairs, dict->count + 1);
+    enum mt_status status = MT_OK;
+    dict->pairs = mt_list_reserve(dict->ctx, dict->pairs, &dict->capacity, sizeof *dict->pairs,
+                                  dict->count + 1, &status);
     if (status == MT_OK) dict->pairs[dict->count++] = pair;
     return status;
 }

@@ -74,8 +74,9 @@ static enum mt_status append_name(struct mt_table *table, struct mt_text name)
         table->broken = table->oversize = true;
         return MT_OK;
     }
-    enum mt_status status = mt_list_reserve(table->ctx, (void **)&table->names, &table->name_capacity,
-                                            sizeof *table->names, table->columns + 1);
+    enum mt_status status = MT_OK;
+    table->names = mt_list_reserve(table->ctx, table->names, &table->name_capacity, sizeof *table->names,
+                                   table->columns + 1, &status);
     if (status == MT_OK) table->names[table->columns++] = name;
     return status;
 }
@@ -85,7 +86,7 @@ enum mt_status mt_table_column(struct mt_table *table, struct mt_text name, size
     *column =
         hint < table->columns && mt_text_same(table->names[hint], name) ? hint : find_column(table, name);
     if (*column < table->columns) return MT_OK;
-    char *copy = NULL;
+    const char *copy = NULL;
     enum mt_status status = mt_arena_copy_text(&table->arena, name.text, name.bytes, &copy);
     return status == MT_OK ? append_name(table, (struct mt_text){.text = copy, .bytes = name.bytes}) : status;
 }
@@ -93,7 +94,7 @@ enum mt_status mt_table_column(struct mt_table *table, struct mt_text name, size
 enum mt_status mt_table_add_column(struct mt_table *table, struct mt_text name)
 {
     char made[320];
-    char *copy = NULL;
+    const char *copy = NULL;
     struct mt_text wanted = name;
     if (name.bytes == 0) {
         wanted.text = made;
@@ -113,8 +114,9 @@ enum mt_status mt_table_put(struct mt_table *table, size_t row, size_t column, s
 {
     if (table->entry_count == MOST_CELLS) table->broken = table->oversize = true;
     if (table->broken) return MT_OK;
-    enum mt_status status = mt_list_reserve(table->ctx, (void **)&table->entries, &table->entry_capacity,
-                                            sizeof *table->entries, table->entry_count + 1);
+    enum mt_status status = MT_OK;
+    table->entries = mt_list_reserve(table->ctx, table->entries, &table->entry_capacity,
+                                     sizeof *table->entries, table->entry_count + 1, &status);
     if (status == MT_OK)
         table->entries[table->entry_count++] =
             (struct mt_table_entry){.row = row, .column = column, .cell = cell};

@@ -112,12 +112,13 @@ static void tidy(struct mt_byte_list *cell)
 
 static enum mt_status close_cell(struct page *page)
 {
-    char *copy = NULL;
+    const char *copy = NULL;
     if (!page->in_cell) return MT_OK;
     page->in_cell = false;
     if (page->cell.count > 0) tidy(&page->cell);
-    enum mt_status status = mt_list_reserve(page->table->ctx, (void **)&page->fields, &page->field_capacity,
-                                            sizeof *page->fields, page->field_count + 1);
+    enum mt_status status = MT_OK;
+    page->fields = mt_list_reserve(page->table->ctx, page->fields, &page->field_capacity,
+                                   sizeof *page->fields, page->field_count + 1, &status);
     struct mt_text cell = mt_text_in(&page->cell);
     if (status == MT_OK) status = mt_arena_copy_text(&page->table->arena, cell.text, cell.bytes, &copy);
     if (status == MT_OK)

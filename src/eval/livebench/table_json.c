@@ -48,7 +48,7 @@ static enum mt_status read_cell(struct mt_table *table, const struct mt_json_nod
 {
     enum mt_status status = MT_OK;
     const char *text = NULL;
-    char *copy = NULL;
+    const char *copy = NULL;
     bool truth = false;
     *cell = (struct mt_table_cell){.kind = MT_CELL_MISSING};
     switch (mt_json_kind(node)) {

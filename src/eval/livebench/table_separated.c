@@ -65,7 +65,7 @@ static enum mt_status read_quoted(struct separated *reader)
 static enum mt_status read_field(struct separated *reader, struct mt_text *field, bool *last)
 {
     enum mt_status status = MT_OK;
-    char *copy = NULL;
+    const char *copy = NULL;
     while (reader->skip_spaces && reader->at < reader->end && *reader->at == ' ') reader->at++;
     bool quoted = reader->at < reader->end && *reader->at == '"';
     if (quoted) {
@@ -196,7 +196,7 @@ enum mt_status mt_table_read_markdown(struct mt_table *table, struct mt_text tex
     const char *second = first != NULL ? memchr(first + 1, '\n', (size_t)(end - first - 1)) : NULL;
     size_t header = first != NULL ? (size_t)(first - whole.text) + 1 : whole.bytes;
     struct mt_byte_list kept = {.ctx = table->ctx};
-    char *copy = NULL;
+    const char *copy = NULL;
     enum mt_status status = mt_byte_list_append(&kept, whole.text, header);
     if (status == MT_OK && second != NULL)
         status = mt_byte_list_append(&kept, second + 1, (size_t)(end - second - 1));

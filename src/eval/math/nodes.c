@@ -11,16 +11,15 @@
 
 struct mt_math_node *mt_node_new(struct mt_math_parser *parser, enum mt_math_kind kind)
 {
-    void *memory = NULL;
+    enum mt_status status = MT_OK;
     parser->nodes++;
     if (parser->nodes > MOST_NODES) parser->failed = true;
-    enum mt_status status = mt_arena_allocate(parser->numbers.arena, sizeof(struct mt_math_node), &memory);
+    struct mt_math_node *node = mt_arena_array(parser->numbers.arena, 1, sizeof *node, &status);
     if (status != MT_OK) {
         parser->numbers.status = status;
         parser->failed = true;
         return NULL;
     }
-    struct mt_math_node *node = memory;
     node->kind = kind;
     return node;
 }
@@ -60,7 +59,7 @@ struct mt_math_node *mt_node_named(struct mt_math_parser *parser, enum mt_math_k
                                    size_t bytes, struct mt_math_node *child)
 {
     struct mt_math_node *node = mt_node_wrap(parser, kind, child);
-    char *copy = NULL;
+    const char *copy = NULL;
     enum mt_status status = mt_arena_copy_text(parser->numbers.arena, text, bytes, &copy);
     if (status != MT_OK) parser->numbers.status = status;
     if (status != MT_OK || node == NULL) return mt_node_fail(parser);

@@ -115,10 +115,9 @@ static int part_of_file(const char *file, const char *task)
 
 static enum mt_status add_source(struct collecting *c, int part)
 {
-    void *memory = c->sources;
-    enum mt_status status =
-        mt_list_reserve(c->ctx, &memory, &c->source_capacity, sizeof *c->sources, c->source_count + 1);
-    c->sources = memory;
+    enum mt_status status = MT_OK;
+    c->sources = mt_list_reserve(c->ctx, c->sources, &c->source_capacity, sizeof *c->sources,
+                                 c->source_count + 1, &status);
     if (status == MT_OK) c->sources[c->source_count++] = (struct part_file){.part = part};
     return status;
 }
@@ -168,9 +167,8 @@ static enum mt_status add_lines(struct collecting *c, size_t source)
     enum mt_status status = MT_OK;
     size_t at = 0;
     while (status == MT_OK && mt_lines_next(text, &at, &next)) {
-        void *memory = c->lines;
-        status = mt_list_reserve(c->ctx, &memory, &c->line_capacity, sizeof *c->lines, c->line_count + 1);
-        c->lines = memory;
+        c->lines = mt_list_reserve(c->ctx, c->lines, &c->line_capacity, sizeof *c->lines, c->line_count + 1,
+                                   &status);
         if (status != MT_OK) break;
         const struct part_line line = {
             .number = number_of(next.text, next.bytes), .source = source, .text = next};

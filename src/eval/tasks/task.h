@@ -106,14 +106,12 @@ struct mt_task {
     int64_t most; // samples, where whoever asks wants no more; 0: all. No key
 };
 
-/* Reads a task file. Unknown, doubled and missing keys are refused as "FILE:LINE: ..." with the nearest key.
+/*
+ * Reads a task file, or `text` where it is not NULL. The end of `path` names the task. Unknown, doubled and
+ * missing keys are refused as "FILE:LINE: ..." with the nearest key.
  */
-enum mt_status mt_task_read(struct mt_context *ctx, const char *path, struct mt_arena *arena,
-                            struct mt_task *task);
-
-/* The same from memory; `name` stands in messages and names the task. */
-enum mt_status mt_task_parse(struct mt_context *ctx, const char *name, const char *text, size_t bytes,
-                             struct mt_arena *arena, struct mt_task *task);
+enum mt_status mt_task_read(struct mt_context *ctx, const char *path, const char *text, size_t bytes,
+                            struct mt_arena *arena, struct mt_task *task);
 
 /* A list of tasks to run: names resolved, groups and families taken apart. */
 struct mt_task_list {

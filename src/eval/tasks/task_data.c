@@ -122,9 +122,7 @@ static enum mt_status list_rows(struct mt_context *ctx, const struct mt_task *ta
         bool senseless = all && status == MT_ERR_FORMAT;
         if (senseless) status = MT_OK;
         if (status != MT_OK || (!senseless && !selected(task, rule, &row))) continue;
-        void *memory = *rows;
-        status = mt_list_reserve(ctx, &memory, capacity, sizeof **rows, *count + 1);
-        *rows = memory;
+        *rows = mt_list_reserve(ctx, *rows, capacity, sizeof **rows, *count + 1, &status);
         if (status == MT_OK) (*rows)[(*count)++] = i;
     }
     mt_row_free(&row);
@@ -135,16 +133,15 @@ static enum mt_status list_rows(struct mt_context *ctx, const struct mt_task *ta
 static enum mt_status take_picked(struct mt_task_data *data)
 {
     const struct mt_task *task = data->task;
-    void *memory = NULL;
     for (size_t i = 0; i < task->picked_count; i++) {
         if (task->picked[i] >= mt_dataset_rows(data->dataset))
             return mt_fail(data->ctx, MT_ERR_FORMAT, "task %s: %s has become shorter", task->name,
                            mt_dataset_path(data->dataset));
     }
-    enum mt_status status =
-        mt_list_reserve(data->ctx, &memory, &data->capacity, sizeof *data->rows, task->picked_count);
+    enum mt_status status = MT_OK;
+    data->rows = mt_list_reserve(data->ctx, data->rows, &data->capacity, sizeof *data->rows,
+                                 task->picked_count, &status);
     if (status != MT_OK) return status;
-    data->rows = memory;
     data->count = task->picked_count;
     if (data->count > 0) memcpy(data->rows, task->picked, data->count * sizeof *data->rows);
     return MT_OK;

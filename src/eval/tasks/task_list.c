@@ -1,16 +1,11 @@
 /* Names to tasks: files, families, groups; and several answers to a question, for pass@k. */
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/nearest.h"
 #include "eval/tasks/task.h"
-#include "formats/text/printable.h"
+#include "formats/text/yaml_name.h"
 
 #define MOST_DEPTH 8 // of groups in groups
-#define PATH_BYTES 4096
-#define NEAR       5
 
 /* Subtask `index` of a family as a task of its own. */
 static enum mt_status take_subtask(const struct mt_task *family, size_t index, struct mt_arena *arena,
@@ -45,16 +40,6 @@ static enum mt_status append(struct mt_arena *arena, struct mt_task_list *list, 
     return MT_OK;
 }
 
-/* The file a name means; false: there is none. */
-static bool find_file(const char *folder, const char *name, char *path)
-{
-    size_t length = strlen(name);
-    bool is_path = strchr(name, '/') != NULL || (length > 5 && strcmp(name + length - 5, ".yaml") == 0);
-    int written = is_path ? snprintf(path, PATH_BYTES, "%s", name)
-                          : snprintf(path, PATH_BYTES, "%s/%s.yaml", folder, name);
-    return written > 0 && written < PATH_BYTES && access(path, R_OK) == 0;
-}
-
 /* The subtask of that name, of a family or of a family in a group. */
 static enum mt_status find_in(struct mt_context *ctx, const char *folder, const struct mt_task *family,
                               const char *name, struct mt_arena *arena, struct mt_task *task, bool *found)
@@ -65,10 +50,10 @@ static enum mt_status find_in(struct mt_context *ctx, const char *folder, const 
         return take_subtask(family, i, arena, task);
     }
     for (size_t i = 0; family->members != NULL && family->members[i] != NULL && !*found; i++) {
-        char path[PATH_BYTES];
+        char path[MT_YAML_PATH_BYTES];
         struct mt_task member;
-        if (!find_file(folder, family->members[i], path)) continue;
-        enum mt_status status = mt_task_read(ctx, path, arena, &member);
+        if (!mt_yaml_find(folder, family->members[i], path)) continue;
+        enum mt_status status = mt_task_read(ctx, path, NULL, 0, arena, &member);
         member.members = NULL; // groups in groups are not looked into
         if (status == MT_OK) status = find_in(ctx, folder, &member, name, arena, task, found);
         if (status != MT_OK) return status;
@@ -80,7 +65,7 @@ static enum mt_status find_in(struct mt_context *ctx, const char *folder, const 
 static enum mt_status find_subtask(struct mt_context *ctx, const char *folder, const char *name,
                                    struct mt_arena *arena, struct mt_task *task, bool *found)
 {
-    char path[PATH_BYTES];
+    char path[MT_YAML_PATH_BYTES];
     char family_name[256];
     *found = false;
     for (const char *bar = strchr(name, '_'); bar != NULL && !*found; bar = strchr(bar + 1, '_')) {
@@ -89,47 +74,28 @@ static enum mt_status find_subtask(struct mt_context *ctx, const char *folder, c
         memcpy(family_name, name, length);
         family_name[length] = '\0';
         struct mt_task family;
-        if (!find_file(folder, family_name, path)) continue;
-        enum mt_status status = mt_task_read(ctx, path, arena, &family);
+        if (!mt_yaml_find(folder, family_name, path)) continue;
+        enum mt_status status = mt_task_read(ctx, path, NULL, 0, arena, &family);
         if (status == MT_OK) status = find_in(ctx, folder, &family, bar + 1, arena, task, found);
         if (status != MT_OK) return status;
     }
     return MT_OK;
 }
 
-static enum mt_status refuse(struct mt_context *ctx, const char *folder, const char *name)
-{
-    char best[256] = "";
-    int distance = NEAR;
-    DIR *directory = opendir(folder);
-    for (struct dirent *entry = directory != NULL ? readdir(directory) : NULL; entry != NULL;
-         entry = readdir(directory)) {
-        char candidate[256];
-        size_t length = strlen(entry->d_name);
-        if (length < 6 || length >= sizeof candidate || strcmp(entry->d_name + length - 5, ".yaml") != 0)
-            continue;
-        (void)snprintf(candidate, sizeof candidate, "%.*s", (int)(length - 5), entry->d_name);
-        if (mt_nearer(name, candidate, &distance)) memcpy(best, candidate, sizeof best);
-    }
-    if (directory != NULL) (void)closedir(directory);
-    return mt_fail(ctx, MT_ERR_USAGE, "there is no task '%s' in %s%s%s%s", mt_printable(name).text, folder,
-                   best[0] != '\0' ? ", did you mean '" : "", best, best[0] != '\0' ? "'?" : "");
-}
-
 static enum mt_status resolve(struct mt_context *ctx, const char *folder, const char *name,
                               struct mt_arena *arena, struct mt_task_list *list, int depth)
 {
-    char path[PATH_BYTES];
+    char path[MT_YAML_PATH_BYTES];
     struct mt_task task;
     enum mt_status status = MT_OK;
     if (depth > MOST_DEPTH) return mt_fail(ctx, MT_ERR_USAGE, "task '%s': groups that hold each other", name);
-    if (!find_file(folder, name, path)) {
+    if (!mt_yaml_find(folder, name, path)) {
         bool found = false;
         status = find_subtask(ctx, folder, name, arena, &task, &found);
         if (status != MT_OK) return status;
-        return found ? append(arena, list, &task) : refuse(ctx, folder, name);
+        return found ? append(arena, list, &task) : mt_yaml_refuse(ctx, "task", folder, name);
     }
-    status = mt_task_read(ctx, path, arena, &task);
+    status = mt_task_read(ctx, path, NULL, 0, arena, &task);
     if (status != MT_OK) return status;
     for (size_t i = 0; task.members != NULL && task.members[i] != NULL && status == MT_OK; i++)
         status = resolve(ctx, folder, task.members[i], arena, list, depth + 1);
@@ -146,7 +112,7 @@ enum mt_status mt_task_resolve(struct mt_context *ctx, const char *folder, const
                                struct mt_arena *arena, struct mt_task_list *list)
 {
     size_t before = list->count;
-    char *asked = NULL;
+    const char *asked = NULL;
     enum mt_status status = mt_arena_copy_text(arena, name, strlen(name), &asked);
     if (status == MT_OK) status = resolve(ctx, folder, name, arena, list, 0);
     for (size_t i = before; status == MT_OK && i < list->count; i++) list->tasks[i].asked = asked;

@@ -5,6 +5,7 @@
 #include "eval/tasks/prompt.h"
 #include "eval/tasks/task.h"
 #include "formats/text/printable.h"
+#include "formats/text/yaml_name.h"
 
 static const char *const domain_names[MT_DOMAINS] = {"language", "reasoning", "science", "math", "code"};
 
@@ -77,12 +78,10 @@ static enum mt_status set_ways(const struct mt_keys_reader *reader, const struct
 {
     struct mt_task *task = target;
     const struct mt_yaml_node *node = entry->node;
-    void *memory = NULL;
     if (node->kind != MT_YAML_LIST || node->count == 0) return mt_key_refuse(reader, entry);
-    enum mt_status status =
-        mt_arena_allocate(reader->arena, node->count * sizeof(struct mt_extract_step), &memory);
+    enum mt_status status = MT_OK;
+    struct mt_extract_step *steps = mt_arena_array(reader->arena, node->count, sizeof *steps, &status);
     if (status != MT_OK) return status;
-    struct mt_extract_step *steps = memory;
     size_t count = 0;
     for (const struct mt_yaml_node *item = node->first; item != NULL && status == MT_OK; item = item->next)
         status = read_way(reader, entry, item, &steps[count++]);
@@ -96,13 +95,10 @@ static enum mt_status set_steps(const struct mt_keys_reader *reader, const struc
 {
     struct mt_task *task = target;
     const char *const *names = NULL;
-    void *memory = NULL;
     size_t count = entry->node->count;
     enum mt_status status = read_texts(reader, entry, &names);
-    if (status == MT_OK)
-        status = mt_arena_allocate(reader->arena, (count + 1) * sizeof(enum mt_normalize_step), &memory);
+    enum mt_normalize_step *steps = mt_arena_array(reader->arena, count + 1, sizeof *steps, &status);
     if (status != MT_OK) return status;
-    enum mt_normalize_step *steps = memory;
     for (size_t i = 0; i < count; i++) {
         steps[i] = mt_normalize_named(names[i]);
         if (steps[i] == MT_NORMALIZE_STEPS)
@@ -345,30 +341,18 @@ static enum mt_status read_task(struct mt_keys_reader *reader, const char *text,
     return status == MT_OK ? check(reader) : status;
 }
 
-enum mt_status mt_task_parse(struct mt_context *ctx, const char *name, const char *text, size_t bytes,
-                             struct mt_arena *arena, struct mt_task *task)
-{
-    struct mt_keys_reader reader = {
-        .ctx = ctx, .arena = arena, .file = name, .keys = &mt_task_keys, .target = task};
-    char *copy = NULL;
-    enum mt_status status = mt_arena_copy_text(arena, name, strlen(name), &copy);
-    return status == MT_OK ? read_task(&reader, text, bytes, copy) : status;
-}
-
-enum mt_status mt_task_read(struct mt_context *ctx, const char *path, struct mt_arena *arena,
-                            struct mt_task *task)
+enum mt_status mt_task_read(struct mt_context *ctx, const char *path, const char *text, size_t bytes,
+                            struct mt_arena *arena, struct mt_task *task)
 {
     struct mt_keys_reader reader = {
         .ctx = ctx, .arena = arena, .file = path, .keys = &mt_task_keys, .target = task};
-    const char *slash = strrchr(path, '/');
-    const char *base = slash != NULL ? slash + 1 : path;
-    size_t length = strlen(base);
-    if (length > 5 && strcmp(base + length - 5, ".yaml") == 0) length -= 5;
-    char *name = NULL;
-    char *file = NULL;
+    size_t length = 0;
+    const char *base = mt_yaml_name(path, &length);
+    const char *name = NULL;
+    const char *file = NULL;
     enum mt_status status = mt_arena_copy_text(arena, base, length, &name);
-    if (status == MT_OK) status = mt_arena_copy_text(arena, path, strlen(path), &file);
-    if (status == MT_OK) status = read_task(&reader, NULL, 0, name);
+    if (status == MT_OK && text == NULL) status = mt_arena_copy_text(arena, path, strlen(path), &file);
+    if (status == MT_OK) status = read_task(&reader, text, bytes, name);
     if (status == MT_OK) task->file = file;
     return status;
 }

@@ -53,10 +53,9 @@ void mt_conversation_free(struct mt_conversation *conversation)
 
 enum mt_status mt_conversation_add(struct mt_conversation *conversation, const struct mt_turn *turn)
 {
-    void *turns = conversation->turns;
-    enum mt_status status = mt_list_reserve(conversation->ctx, &turns, &conversation->capacity,
-                                            sizeof *conversation->turns, conversation->count + 1);
-    conversation->turns = turns;
+    enum mt_status status = MT_OK;
+    conversation->turns = mt_list_reserve(conversation->ctx, conversation->turns, &conversation->capacity,
+                                          sizeof *conversation->turns, conversation->count + 1, &status);
     if (status == MT_OK) {
         conversation->turns[conversation->count++] = *turn;
     } else {

@@ -74,10 +74,9 @@ enum mt_status mt_row_fail(const struct mt_row *row, const char *format, ...)
 
 enum mt_status mt_row_add_field(struct mt_row *row, const char *name, struct mt_row_field **field)
 {
-    void *fields = row->fields;
-    enum mt_status status =
-        mt_list_reserve(row->ctx, &fields, &row->field_capacity, sizeof *row->fields, row->field_count + 1);
-    row->fields = fields;
+    enum mt_status status = MT_OK;
+    row->fields = mt_list_reserve(row->ctx, row->fields, &row->field_capacity, sizeof *row->fields,
+                                  row->field_count + 1, &status);
     if (status != MT_OK) return status;
     *field = &row->fields[row->field_count++];
     **field = (struct mt_row_field){.name = name, .text = ""};
@@ -170,10 +169,9 @@ enum mt_status mt_dataset_read(const struct mt_dataset *dataset, uint64_t index,
 
 static enum mt_status add_place(struct mt_dataset *dataset, const struct mt_row_span *span)
 {
-    void *places = dataset->places;
-    enum mt_status status = mt_list_reserve(dataset->ctx, &places, &dataset->place_capacity,
-                                            sizeof *dataset->places, dataset->rows + 1);
-    dataset->places = places;
+    enum mt_status status = MT_OK;
+    dataset->places = mt_list_reserve(dataset->ctx, dataset->places, &dataset->place_capacity,
+                                      sizeof *dataset->places, dataset->rows + 1, &status);
     if (status != MT_OK) return status;
     size_t offset = (size_t)(span->text - (const char *)dataset->mapping.data);
     dataset->places[dataset->rows++] = (struct mt_row_place){.offset = offset, .line = span->line};

@@ -111,10 +111,9 @@ static void append_cell(struct mt_byte_list *list, const struct cell *cell)
 
 static enum mt_status add_column(struct mt_dataset *dataset, const struct cell *cell)
 {
-    void *columns = dataset->columns;
-    enum mt_status status = mt_list_reserve(dataset->ctx, &columns, &dataset->column_capacity,
-                                            sizeof *dataset->columns, dataset->column_count + 1);
-    dataset->columns = columns;
+    enum mt_status status = MT_OK;
+    dataset->columns = mt_list_reserve(dataset->ctx, dataset->columns, &dataset->column_capacity,
+                                       sizeof *dataset->columns, dataset->column_count + 1, &status);
     if (status == MT_OK) status = mt_byte_list_reserve(&dataset->column_text, cell->bytes + 1);
     if (status != MT_OK) return status;
     dataset->columns[dataset->column_count] = dataset->column_text.count;

@@ -46,19 +46,12 @@ static enum mt_status build(struct mt_context *ctx, enum mt_status parsed, struc
     return status;
 }
 
-enum mt_status mt_hf_generation_parse(struct mt_context *ctx, const char *path, const void *text,
-                                      size_t bytes, struct mt_hf_generation *generation)
-{
-    struct mt_json json;
-    enum mt_status status = mt_json_parse(ctx, path, text, bytes, &mt_json_file_limits, &json);
-    return build(ctx, status, &json, generation);
-}
-
-enum mt_status mt_hf_generation_read(struct mt_context *ctx, const char *path,
+enum mt_status mt_hf_generation_read(struct mt_context *ctx, const char *path, const void *text, size_t bytes,
                                      struct mt_hf_generation *generation)
 {
     struct mt_json json;
-    enum mt_status status = mt_json_read(ctx, path, &mt_json_file_limits, &json);
+    enum mt_status status = text != NULL ? mt_json_parse(ctx, path, text, bytes, &mt_json_file_limits, &json)
+                                         : mt_json_read(ctx, path, &mt_json_file_limits, &json);
     return build(ctx, status, &json, generation);
 }
 

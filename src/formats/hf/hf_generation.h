@@ -24,13 +24,12 @@ struct mt_hf_generation {
     int64_t max_length;        // 0: not given
 };
 
-/* Reads a generation_config.json; the caller frees it. After a failure there is nothing to free. */
-enum mt_status mt_hf_generation_read(struct mt_context *ctx, const char *path,
+/*
+ * Reads a generation_config.json, or `text` where it is not NULL; `path` then only names it. The caller frees
+ * it. After a failure there is nothing to free.
+ */
+enum mt_status mt_hf_generation_read(struct mt_context *ctx, const char *path, const void *text, size_t bytes,
                                      struct mt_hf_generation *generation);
-
-/* The same from text; `path` only names it. */
-enum mt_status mt_hf_generation_parse(struct mt_context *ctx, const char *path, const void *text,
-                                      size_t bytes, struct mt_hf_generation *generation);
 
 /* Frees the list; a zeroed struct is allowed. */
 void mt_hf_generation_free(struct mt_hf_generation *generation);

@@ -62,10 +62,9 @@ enum mt_status mt_hf_read_integers(const struct mt_json_node *object, const char
     (void)mt_json_member(object, key, &node);
     bool single = mt_json_kind(&node) != MT_JSON_ARRAY;
     size_t items = single ? 1 : mt_json_count(&node);
-    void *memory = NULL;
-    enum mt_status status = mt_arena_allocate(arena, items * sizeof(int64_t), &memory);
+    enum mt_status status = MT_OK;
+    int64_t *values = mt_arena_array(arena, items, sizeof *values, &status);
     if (status != MT_OK) return status;
-    int64_t *values = memory;
     for (size_t i = 0; i < items; i++) {
         struct mt_json_node item = single ? node : mt_json_element(&node, i);
         status = mt_json_as_integer(&item, 0, max, &values[i]);

@@ -17,10 +17,7 @@ static const struct mt_json_limits limits = {
 
 static enum mt_status keep(struct mt_hf_tokenizer_config *config, const char *text, const char **kept)
 {
-    char *copy = NULL;
-    enum mt_status status = mt_arena_copy_text(&config->arena, text, strlen(text), &copy);
-    *kept = copy;
-    return status;
+    return mt_arena_copy_text(&config->arena, text, strlen(text), kept);
 }
 
 /* A token is a string, or an object with the string under "content". */
@@ -52,10 +49,9 @@ static enum mt_status read_templates(struct mt_hf_tokenizer_config *config, cons
     (void)mt_json_member(root, "chat_template", &node);
     bool list = mt_json_kind(&node) == MT_JSON_ARRAY;
     size_t count = list ? mt_json_count(&node) : 1;
-    void *memory = NULL;
-    enum mt_status status = mt_arena_allocate(&config->arena, count * sizeof *config->templates, &memory);
+    enum mt_status status = MT_OK;
+    config->templates = mt_arena_array(&config->arena, count, sizeof *config->templates, &status);
     if (status != MT_OK) return status;
-    config->templates = memory;
     const char *name = "default";
     const char *text = NULL;
     if (!list) {
@@ -109,19 +105,12 @@ static enum mt_status build(struct mt_context *ctx, enum mt_status parsed, struc
     return status;
 }
 
-enum mt_status mt_hf_tokenizer_config_parse(struct mt_context *ctx, const char *path, const void *text,
-                                            size_t bytes, struct mt_hf_tokenizer_config *config)
+enum mt_status mt_hf_tokenizer_config_read(struct mt_context *ctx, const char *path, const void *text,
+                                           size_t bytes, struct mt_hf_tokenizer_config *config)
 {
     struct mt_json json;
-    enum mt_status status = mt_json_parse(ctx, path, text, bytes, &limits, &json);
-    return build(ctx, status, &json, config);
-}
-
-enum mt_status mt_hf_tokenizer_config_read(struct mt_context *ctx, const char *path,
-                                           struct mt_hf_tokenizer_config *config)
-{
-    struct mt_json json;
-    enum mt_status status = mt_json_read(ctx, path, &limits, &json);
+    enum mt_status status = text != NULL ? mt_json_parse(ctx, path, text, bytes, &limits, &json)
+                                         : mt_json_read(ctx, path, &limits, &json);
     return build(ctx, status, &json, config);
 }
 

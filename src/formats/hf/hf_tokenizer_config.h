@@ -29,13 +29,12 @@ struct mt_hf_tokenizer_config {
     size_t template_count;
 };
 
-/* Reads a tokenizer_config.json; the caller frees it. After a failure there is nothing to free. */
-enum mt_status mt_hf_tokenizer_config_read(struct mt_context *ctx, const char *path,
-                                           struct mt_hf_tokenizer_config *config);
-
-/* The same from text; `path` only names it. */
-enum mt_status mt_hf_tokenizer_config_parse(struct mt_context *ctx, const char *path, const void *text,
-                                            size_t bytes, struct mt_hf_tokenizer_config *config);
+/*
+ * Reads a tokenizer_config.json, or `text` where it is not NULL; `path` then only names it. The caller frees
+ * it. After a failure there is nothing to free.
+ */
+enum mt_status mt_hf_tokenizer_config_read(struct mt_context *ctx, const char *path, const void *text,
+                                           size_t bytes, struct mt_hf_tokenizer_config *config);
 
 /* Frees the texts; a zeroed struct is allowed. */
 void mt_hf_tokenizer_config_free(struct mt_hf_tokenizer_config *config);

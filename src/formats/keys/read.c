@@ -216,7 +216,6 @@ static enum mt_status refuse_rival(const struct mt_keys_reader *reader, const st
 /* Appends an entry of a known key. A word makes the file's entries forgotten. */
 static enum mt_status append(struct mt_keys_reader *reader, const struct mt_key_entry *entry)
 {
-    void *memory = NULL;
     struct mt_key_entry **link = &reader->entries;
     while (*link != NULL) {
         if (!are_rivals((*link)->row, entry->row)) {
@@ -227,9 +226,9 @@ static enum mt_status append(struct mt_keys_reader *reader, const struct mt_key_
             return refuse_rival(reader, entry, *link);
         }
     }
-    enum mt_status status = mt_arena_allocate(reader->arena, sizeof *entry, &memory);
+    enum mt_status status = MT_OK;
+    *link = mt_arena_array(reader->arena, 1, sizeof *entry, &status);
     if (status != MT_OK) return status;
-    *link = memory;
     **link = *entry;
     return MT_OK;
 }
@@ -280,7 +279,7 @@ static enum mt_status take_map(struct mt_keys_reader *reader, const char *prefix
 static enum mt_status take_word(struct mt_keys_reader *reader, const char *word)
 {
     struct mt_yaml_node *node = NULL;
-    char *name = NULL;
+    const char *name = NULL;
     const char *equals = strchr(word, '=');
     if (equals == NULL || equals == word) {
         return mt_fail(reader->ctx, MT_ERR_USAGE, "unexpected argument '%s'; settings are given as key=value",

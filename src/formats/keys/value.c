@@ -168,14 +168,12 @@ static enum mt_status list_of_words(const struct mt_keys_reader *reader, const s
 {
     enum mt_status status = MT_OK;
     while (status == MT_OK && *text != '\0') {
-        char *copy = NULL;
         text += strspn(text, " ");
         size_t length = strcspn(text, ",");
         size_t word = length;
         while (word > 0 && text[word - 1] == ' ') word--;
         if (word == 0) return mt_key_refuse(reader, entry);
-        status = mt_arena_copy_text(reader->arena, text, word, &copy);
-        *list++ = copy;
+        status = mt_arena_copy_text(reader->arena, text, word, list++);
         text += length;
         if (*text == ',' && *++text == '\0') return mt_key_refuse(reader, entry);
     }
@@ -187,15 +185,14 @@ static enum mt_status store_list(const struct mt_keys_reader *reader, const stru
 {
     const struct mt_yaml_node *node = entry->node;
     bool of_nodes = node->kind == MT_YAML_LIST;
-    void *memory = NULL;
     if (!of_nodes && (node->kind == MT_YAML_MAP || entry->row->kind == MT_KEY_TEXTS))
         return mt_key_refuse(reader, entry);
     const char *text = of_nodes || mt_yaml_is_nothing(node) ? "" : node->text;
     size_t count = node->count + 2; // a word more than commas, and NULL behind the last
     for (const char *at = text; *at != '\0'; at++) count += *at == ',';
-    enum mt_status status = mt_arena_allocate(reader->arena, count * sizeof(const char *), &memory);
+    enum mt_status status = MT_OK;
+    const char **list = mt_arena_array(reader->arena, count, sizeof *list, &status);
     if (status != MT_OK) return status;
-    const char **list = memory;
     memcpy(field, &list, sizeof list);
     return of_nodes ? list_of_nodes(reader, entry, list) : list_of_words(reader, entry, text, list);
 }

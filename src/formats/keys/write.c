@@ -218,7 +218,6 @@ enum mt_status mt_keys_text(struct mt_context *ctx, const struct mt_keys *keys, 
     struct mt_key key = {0};
     char group[MT_KEY_NAME_BYTES] = ""; // that is open: "lora"
     const char *title = NULL;           // yet to be written
-    char *copy = NULL;
     enum mt_status status = MT_OK;
     while (status == MT_OK && mt_key_next(keys, &key)) {
         char here[MT_KEY_NAME_BYTES] = "";
@@ -233,9 +232,8 @@ enum mt_status mt_keys_text(struct mt_context *ctx, const struct mt_keys *keys, 
         memcpy(group, here, sizeof group);
         title = NULL;
     }
-    if (status == MT_OK) status = mt_arena_copy_text(arena, (const char *)whole.data, whole.count, &copy);
+    if (status == MT_OK) status = mt_arena_copy_text(arena, (const char *)whole.data, whole.count, text);
     mt_byte_list_free(&whole);
     mt_byte_list_free(&value);
-    *text = copy;
     return status;
 }

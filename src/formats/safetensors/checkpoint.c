@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/order.h"
 #include "formats/text/json.h"
 #include "formats/text/printable.h"
 
@@ -14,11 +15,6 @@
 static const char shard_ending[] = ".safetensors";
 
 // ------------------------------------------------------------------ the index
-
-static int compare_text_pointers(const void *left, const void *right)
-{
-    return strcmp(*(const char *const *)left, *(const char *const *)right);
-}
 
 static int compare_names(const void *left, const void *right)
 {
@@ -46,11 +42,10 @@ static enum mt_status check_shard_name(const struct mt_json_node *item, const ch
 /* The different file names of the map, sorted; borrowed from the document. */
 static enum mt_status collect_shards(struct mt_checkpoint_index *index, const struct mt_json_node *map)
 {
-    void *memory = NULL;
     size_t count = mt_json_count(map);
-    enum mt_status status = mt_arena_allocate(&index->arena, count * sizeof *index->shards, &memory);
+    enum mt_status status = MT_OK;
+    const char **all = mt_arena_array(&index->arena, count, sizeof *index->shards, &status);
     if (status != MT_OK) return status;
-    const char **all = memory;
     size_t used = 0;
     struct mt_json_node item;
     for (void *position = NULL; mt_json_next(map, &position, &item);) {
@@ -59,34 +54,32 @@ static enum mt_status collect_shards(struct mt_checkpoint_index *index, const st
         if (status != MT_OK) return status;
         used++;
     }
-    qsort((void *)all, used, sizeof *all, compare_text_pointers);
+    qsort((void *)all, used, sizeof *all, mt_by_text);
     index->shards = all;
     for (size_t i = 0; i < used; i++) {
         if (i > 0 && strcmp(all[i], all[index->shard_count - 1]) == 0) continue;
-        char *copy = NULL;
-        status = mt_arena_copy_text(&index->arena, all[i], strlen(all[i]), &copy);
+        const char **place = &all[index->shard_count++];
+        status = mt_arena_copy_text(&index->arena, all[i], strlen(all[i]), place);
         if (status != MT_OK) return status;
-        all[index->shard_count++] = copy;
     }
     return MT_OK;
 }
 
 static enum mt_status collect_names(struct mt_checkpoint_index *index, const struct mt_json_node *map)
 {
-    void *memory = NULL;
     size_t count = mt_json_count(map);
-    enum mt_status status = mt_arena_allocate(&index->arena, count * sizeof *index->names, &memory);
+    enum mt_status status = MT_OK;
+    index->names = mt_arena_array(&index->arena, count, sizeof *index->names, &status);
     if (status != MT_OK) return status;
-    index->names = memory;
     struct mt_json_node item;
     for (void *position = NULL; mt_json_next(map, &position, &item);) {
         const char *shard = NULL;
-        char *copy = NULL;
+        const char *copy = NULL;
         status = mt_json_as_string(&item, &shard);
         if (status == MT_OK) status = mt_arena_copy_text(&index->arena, item.key, strlen(item.key), &copy);
         if (status != MT_OK) return status;
         const char **place = bsearch((const void *)&shard, (const void *)index->shards, index->shard_count,
-                                     sizeof *index->shards, compare_text_pointers);
+                                     sizeof *index->shards, mt_by_text);
         index->names[index->name_count++] = (struct mt_checkpoint_name){
             .name = copy,
             .shard = (size_t)(place - index->shards),
@@ -121,33 +114,20 @@ static enum mt_status read_index(struct mt_checkpoint_index *index, const struct
     return status;
 }
 
-/* Reads a parsed document, and frees it. */
-static enum mt_status build(struct mt_json *json, struct mt_checkpoint_index *index)
+enum mt_status mt_checkpoint_index_read(struct mt_context *ctx, const char *path, const void *text,
+                                        size_t bytes, struct mt_checkpoint_index *index)
 {
-    mt_arena_init(&index->arena, json->ctx, ARENA_BLOCK_BYTES);
-    struct mt_json_node root = mt_json_root(json);
-    enum mt_status status = read_index(index, &root);
-    mt_json_free(json);
+    struct mt_json json;
+    *index = (struct mt_checkpoint_index){0};
+    enum mt_status status = text != NULL ? mt_json_parse(ctx, path, text, bytes, &mt_json_file_limits, &json)
+                                         : mt_json_read(ctx, path, &mt_json_file_limits, &json);
+    if (status != MT_OK) return status;
+    mt_arena_init(&index->arena, ctx, ARENA_BLOCK_BYTES);
+    struct mt_json_node root = mt_json_root(&json);
+    status = read_index(index, &root);
+    mt_json_free(&json);
     if (status != MT_OK) mt_checkpoint_index_free(index);
     return status;
-}
-
-enum mt_status mt_checkpoint_index_parse(struct mt_context *ctx, const char *path, const void *text,
-                                         size_t bytes, struct mt_checkpoint_index *index)
-{
-    struct mt_json json;
-    *index = (struct mt_checkpoint_index){0};
-    enum mt_status status = mt_json_parse(ctx, path, text, bytes, &mt_json_file_limits, &json);
-    return status == MT_OK ? build(&json, index) : status;
-}
-
-enum mt_status mt_checkpoint_index_read(struct mt_context *ctx, const char *path,
-                                        struct mt_checkpoint_index *index)
-{
-    struct mt_json json;
-    *index = (struct mt_checkpoint_index){0};
-    enum mt_status status = mt_json_read(ctx, path, &mt_json_file_limits, &json);
-    return status == MT_OK ? build(&json, index) : status;
 }
 
 void mt_checkpoint_index_free(struct mt_checkpoint_index *index)
@@ -264,7 +244,7 @@ static enum mt_status open_sharded(struct mt_checkpoint *checkpoint, const char 
     struct mt_checkpoint_index index;
     enum mt_status status = mt_path_join(checkpoint->ctx, directory, MT_CHECKPOINT_INDEX, &path);
     if (status != MT_OK) return status;
-    status = mt_checkpoint_index_read(checkpoint->ctx, path, &index);
+    status = mt_checkpoint_index_read(checkpoint->ctx, path, NULL, 0, &index);
     mt_path_release(checkpoint->ctx, path);
     if (status != MT_OK) return status;
     status = open_shards(checkpoint, directory, index.shards, index.shard_count);

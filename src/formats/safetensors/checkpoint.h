@@ -32,13 +32,12 @@ struct mt_checkpoint_index {
     int64_t total_size; // metadata.total_size; -1 when it gives none
 };
 
-/* Reads an index file; the caller frees it. A shard name that leaves the directory is refused. */
-enum mt_status mt_checkpoint_index_read(struct mt_context *ctx, const char *path,
-                                        struct mt_checkpoint_index *index);
-
-/* The same from text; `path` only names it. */
-enum mt_status mt_checkpoint_index_parse(struct mt_context *ctx, const char *path, const void *text,
-                                         size_t bytes, struct mt_checkpoint_index *index);
+/*
+ * Reads an index file, or `text` where it is not NULL; `path` then only names it. The caller frees it. A
+ * shard name that leaves the directory is refused.
+ */
+enum mt_status mt_checkpoint_index_read(struct mt_context *ctx, const char *path, const void *text,
+                                        size_t bytes, struct mt_checkpoint_index *index);
 
 /* Frees an index; a zeroed one is allowed. */
 void mt_checkpoint_index_free(struct mt_checkpoint_index *index);

@@ -65,22 +65,19 @@ static enum mt_status cut(struct mt_checkpoint_writer *writer, uint64_t max_shar
 static enum mt_status plan(struct mt_checkpoint_writer *writer, uint64_t max_shard_bytes)
 {
     size_t count = 0;
-    void *memory = NULL;
     enum mt_status status = cut(writer, max_shard_bytes, NULL, &count);
     if (status != MT_OK) return status;
-    status = mt_arena_allocate(&writer->arena, count * sizeof *writer->shards, &memory);
+    writer->shards = mt_arena_array(&writer->arena, count, sizeof *writer->shards, &status);
     if (status != MT_OK) return status;
-    writer->shards = memory;
     status = cut(writer, max_shard_bytes, writer->shards, &writer->shard_count);
     for (size_t i = 0; i < count && status == MT_OK; i++) {
         char name[SHARD_NAME_BYTES];
         shard_name(i, count, name);
         char *joined = NULL;
-        char *kept = NULL;
         status = mt_path_join(writer->ctx, writer->directory, name, &joined);
-        if (status == MT_OK) status = mt_arena_copy_text(&writer->arena, joined, strlen(joined), &kept);
+        if (status == MT_OK)
+            status = mt_arena_copy_text(&writer->arena, joined, strlen(joined), &writer->shards[i].path);
         mt_path_release(writer->ctx, joined);
-        writer->shards[i].path = kept;
     }
     return status;
 }

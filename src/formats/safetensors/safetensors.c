@@ -179,25 +179,20 @@ static enum mt_status read_entry(struct mt_safetensors *file, const struct mt_js
                                  &tensor->bytes);
     if (status == MT_OK) status = read_offsets(entry, file->data_bytes, tensor);
     if (status != MT_OK) return status;
-    char *name = NULL;
-    status = mt_arena_copy_text(&file->arena, entry->key, strlen(entry->key), &name);
-    tensor->name = name;
-    return status;
+    return mt_arena_copy_text(&file->arena, entry->key, strlen(entry->key), &tensor->name);
 }
 
 static enum mt_status read_metadata(struct mt_safetensors *file, const struct mt_json_node *object)
 {
     enum mt_status status = mt_json_expect_object(object);
     if (status != MT_OK) return status;
-    void *memory = NULL;
-    status = mt_arena_allocate(&file->arena, mt_json_count(object) * sizeof *file->metadata, &memory);
+    file->metadata = mt_arena_array(&file->arena, mt_json_count(object), sizeof *file->metadata, &status);
     if (status != MT_OK) return status;
-    file->metadata = memory;
     struct mt_json_node item;
     for (void *position = NULL; mt_json_next(object, &position, &item);) {
         const char *text = NULL;
-        char *key = NULL;
-        char *value = NULL;
+        const char *key = NULL;
+        const char *value = NULL;
         status = mt_json_as_string(&item, &text);
         if (status == MT_OK) status = mt_arena_copy_text(&file->arena, item.key, strlen(item.key), &key);
         if (status == MT_OK) status = mt_arena_copy_text(&file->arena, text, strlen(text), &value);
@@ -214,10 +209,8 @@ static enum mt_status read_header(struct mt_safetensors *file, const struct mt_j
 {
     enum mt_status status = mt_json_expect_object(root);
     if (status != MT_OK) return status;
-    void *memory = NULL;
-    status = mt_arena_allocate(&file->arena, mt_json_count(root) * sizeof *file->tensors, &memory);
+    file->tensors = mt_arena_array(&file->arena, mt_json_count(root), sizeof *file->tensors, &status);
     if (status != MT_OK) return status;
-    file->tensors = memory;
     struct mt_json_node entry;
     for (void *position = NULL; mt_json_next(root, &position, &entry);) {
         if (strcmp(entry.key, "__metadata__") == 0) {
@@ -336,9 +329,7 @@ enum mt_status mt_safetensors_open_memory(struct mt_context *ctx, const char *pa
 {
     *file = (struct mt_safetensors){.ctx = ctx};
     mt_arena_init(&file->arena, ctx, ARENA_BLOCK_BYTES);
-    char *copy = NULL;
-    enum mt_status status = mt_arena_copy_text(&file->arena, path, strlen(path), &copy);
-    file->path = copy;
+    enum mt_status status = mt_arena_copy_text(&file->arena, path, strlen(path), &file->path);
     if (status == MT_OK) status = parse(file, data, bytes);
     if (status != MT_OK) mt_safetensors_close(file);
     return status;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/order.h"
 #include "formats/text/json_text.h"
 #include "formats/text/printable.h"
 
@@ -12,11 +13,6 @@
 #define HEADER_ALIGN 8 // the data begins at a multiple of this, as the reference writes it
 
 // ------------------------------------------------------------------ the declared tensors
-
-static int compare_text_pointers(const void *left, const void *right)
-{
-    return strcmp(*(const char *const *)left, *(const char *const *)right);
-}
 
 enum mt_status mt_safetensors_check_names(struct mt_context *ctx, const char *path,
                                           const struct mt_safetensors_spec *specs, size_t spec_count)
@@ -26,7 +22,7 @@ enum mt_status mt_safetensors_check_names(struct mt_context *ctx, const char *pa
     if (status != MT_OK) return status;
     const char **names = memory;
     for (size_t i = 0; i < spec_count; i++) names[i] = specs[i].name;
-    if (spec_count > 0) qsort((void *)names, spec_count, sizeof *names, compare_text_pointers);
+    if (spec_count > 0) qsort((void *)names, spec_count, sizeof *names, mt_by_text);
     for (size_t i = 0; i < spec_count && status == MT_OK; i++) {
         if (strcmp(names[i], "__metadata__") == 0) {
             status = mt_fail(ctx, MT_ERR_USAGE, "%s: a tensor cannot be called __metadata__", path);

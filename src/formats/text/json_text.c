@@ -22,15 +22,12 @@ void mt_json_text_init(struct mt_json_text *text, struct mt_context *ctx)
 
 static enum mt_status append(struct mt_json_text *text, const char *bytes, size_t count)
 {
-    void *block = text->bytes;
     if (text->status == MT_OK && count > SIZE_MAX - text->length) {
         text->status = mt_fail(text->ctx, MT_ERR_MEMORY, "JSON text too long");
     }
-    if (text->status == MT_OK) {
-        text->status = mt_list_reserve(text->ctx, &block, &text->capacity, 1, text->length + count);
-    }
+    text->bytes =
+        mt_list_reserve(text->ctx, text->bytes, &text->capacity, 1, text->length + count, &text->status);
     if (text->status != MT_OK) return text->status;
-    text->bytes = block;
     memcpy(text->bytes + text->length, bytes, count);
     text->length += count;
     return MT_OK;

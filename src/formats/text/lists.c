@@ -3,10 +3,10 @@
 
 #define FIRST_CAPACITY 64
 
-enum mt_status mt_list_reserve(struct mt_context *ctx, void **data, size_t *capacity, size_t item_bytes,
-                               size_t needed)
+void *mt_list_reserve(struct mt_context *ctx, void *data, size_t *capacity, size_t item_bytes, size_t needed,
+                      enum mt_status *status)
 {
-    if (needed <= *capacity) return MT_OK;
+    if (*status != MT_OK || needed <= *capacity) return data;
     size_t grown = *capacity < FIRST_CAPACITY ? FIRST_CAPACITY : *capacity;
     while (grown < needed) {
         if (grown > SIZE_MAX / 2) {
@@ -16,31 +16,30 @@ enum mt_status mt_list_reserve(struct mt_context *ctx, void **data, size_t *capa
         grown *= 2;
     }
     if (grown > SIZE_MAX / item_bytes) {
-        return mt_fail(ctx, MT_ERR_MEMORY, "cannot allocate %zu items of %zu bytes: too large to address",
-                       grown, item_bytes);
+        *status = mt_fail(ctx, MT_ERR_MEMORY, "cannot allocate %zu items of %zu bytes: too large to address",
+                          grown, item_bytes);
+        return data;
     }
-    enum mt_status status = mt_reallocate(ctx, *capacity * item_bytes, grown * item_bytes, data);
-    if (status == MT_OK) *capacity = grown;
-    return status;
+    *status = mt_reallocate(ctx, *capacity * item_bytes, grown * item_bytes, &data);
+    if (*status == MT_OK) *capacity = grown;
+    return data;
 }
 
 enum mt_status mt_byte_list_reserve(struct mt_byte_list *list, size_t extra)
 {
     if (extra > SIZE_MAX - list->count)
         return mt_fail(list->ctx, MT_ERR_MEMORY, "a text too long to address");
-    void *data = list->data;
-    enum mt_status status = mt_list_reserve(list->ctx, &data, &list->capacity, 1, list->count + extra);
-    list->data = data;
+    enum mt_status status = MT_OK;
+    list->data = mt_list_reserve(list->ctx, list->data, &list->capacity, 1, list->count + extra, &status);
     return status;
 }
 
 enum mt_status mt_id_list_reserve(struct mt_id_list *list, size_t extra)
 {
     if (extra > SIZE_MAX - list->count) return mt_fail(list->ctx, MT_ERR_MEMORY, "too many ids to address");
-    void *data = list->data;
-    enum mt_status status =
-        mt_list_reserve(list->ctx, &data, &list->capacity, sizeof *list->data, list->count + extra);
-    list->data = data;
+    enum mt_status status = MT_OK;
+    list->data = mt_list_reserve(list->ctx, list->data, &list->capacity, sizeof *list->data,
+                                 list->count + extra, &status);
     return status;
 }
 

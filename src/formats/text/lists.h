@@ -28,10 +28,11 @@ struct mt_id_list {
 
 /*
  * Makes room for `needed` items of `item_bytes` in an array of *capacity items, at least doubling it when it
- * grows. On failure nothing changes.
+ * grows, and gives back where it lies now. Nothing changes where *status is a failure already, or becomes
+ * one.
  */
-enum mt_status mt_list_reserve(struct mt_context *ctx, void **data, size_t *capacity, size_t item_bytes,
-                               size_t needed);
+void *mt_list_reserve(struct mt_context *ctx, void *data, size_t *capacity, size_t item_bytes, size_t needed,
+                      enum mt_status *status);
 
 /* Makes room for `extra` more items. */
 enum mt_status mt_byte_list_reserve(struct mt_byte_list *list, size_t extra);

@@ -91,13 +91,12 @@ static enum mt_status check_double(const struct reader *reader, const struct lev
 static enum mt_status add_node(struct reader *reader, enum mt_yaml_kind kind, int line,
                                struct mt_yaml_node **added)
 {
-    void *memory = NULL;
     if (++reader->nodes > reader->limits->max_nodes) {
         return refuse(reader, line, "more than %zu values", reader->limits->max_nodes);
     }
-    enum mt_status status = mt_arena_allocate(reader->arena, sizeof(struct mt_yaml_node), &memory);
+    enum mt_status status = MT_OK;
+    struct mt_yaml_node *node = mt_arena_array(reader->arena, 1, sizeof *node, &status);
     if (status != MT_OK) return status;
-    struct mt_yaml_node *node = memory;
     node->kind = kind;
     node->line = line;
     *added = node;
@@ -130,13 +129,10 @@ static enum mt_status copy_scalar(struct reader *reader, const yaml_event_t *eve
 {
     const char *value = (const char *)event->data.scalar.value;
     size_t length = event->data.scalar.length;
-    char *copy = NULL;
     if (memchr(value, '\0', length) != NULL) {
         return refuse(reader, line_of(&event->start_mark), "a text holds a zero byte");
     }
-    enum mt_status status = mt_arena_copy_text(reader->arena, value, length, &copy);
-    *text = copy;
-    return status;
+    return mt_arena_copy_text(reader->arena, value, length, text);
 }
 
 static enum mt_status add_scalar(struct reader *reader, const yaml_event_t *event)

@@ -33,11 +33,10 @@ void mt_added_tokens_free(struct mt_added_tokens *added)
 enum mt_status mt_added_tokens_add(struct mt_added_tokens *added, const char *content, size_t bytes,
                                    int32_t id, struct mt_added_token **token)
 {
-    void *memory = added->tokens;
     *token = NULL;
-    enum mt_status status =
-        mt_list_reserve(added->ctx, &memory, &added->capacity, sizeof *added->tokens, added->count + 1);
-    added->tokens = memory;
+    enum mt_status status = MT_OK;
+    added->tokens = mt_list_reserve(added->ctx, added->tokens, &added->capacity, sizeof *added->tokens,
+                                    added->count + 1, &status);
     if (status != MT_OK) return status;
     struct mt_added_token *made = &added->tokens[added->count++];
     *made = (struct mt_added_token){.id = id, .content.ctx = added->ctx, .found_as.ctx = added->ctx};

@@ -215,10 +215,9 @@ size_t mt_bpe_cut(const struct mt_bpe *bpe, const uint8_t *word, size_t bytes)
 static enum mt_status add_symbol(struct mt_bpe_scratch *scratch, size_t *count, int32_t id)
 {
     if (*count == scratch->symbol_capacity) {
-        void *memory = scratch->symbols;
-        enum mt_status status = mt_list_reserve(scratch->ctx, &memory, &scratch->symbol_capacity,
-                                                sizeof *scratch->symbols, *count + 1);
-        scratch->symbols = memory;
+        enum mt_status status = MT_OK;
+        scratch->symbols = mt_list_reserve(scratch->ctx, scratch->symbols, &scratch->symbol_capacity,
+                                           sizeof *scratch->symbols, *count + 1, &status);
         if (status != MT_OK) return status;
     }
     if (*count >= INT32_MAX)
@@ -313,10 +312,9 @@ static enum mt_status byte_symbols(const struct mt_bpe *bpe, struct mt_bpe_scrat
     if (bytes > INT32_MAX)
         return mt_fail(scratch->ctx, MT_ERR_UNSUPPORTED, "a word of more than 2^31 symbols");
     if (scratch->symbol_capacity < bytes) {
-        void *memory = scratch->symbols;
-        enum mt_status status = mt_list_reserve(scratch->ctx, &memory, &scratch->symbol_capacity,
-                                                sizeof *scratch->symbols, bytes);
-        scratch->symbols = memory;
+        enum mt_status status = MT_OK;
+        scratch->symbols = mt_list_reserve(scratch->ctx, scratch->symbols, &scratch->symbol_capacity,
+                                           sizeof *scratch->symbols, bytes, &status);
         if (status != MT_OK) return status;
     }
     for (size_t i = 0; i < bytes; i++) scratch->symbols[i].id = bpe->byte_symbol[word[i]];
@@ -390,10 +388,9 @@ static enum mt_status push(const struct mt_bpe *bpe, struct mt_bpe_scratch *scra
     const struct mt_bpe_symbol *left = &scratch->symbols[position];
     const struct mt_bpe_merge *merge = find_merge(bpe, left->id, scratch->symbols[left->next].id);
     if (merge == NULL) return MT_OK;
-    void *memory = scratch->heap;
-    enum mt_status status = mt_list_reserve(scratch->ctx, &memory, &scratch->heap_capacity,
-                                            sizeof *scratch->heap, *heap_count + 1);
-    scratch->heap = memory;
+    enum mt_status status = MT_OK;
+    scratch->heap = mt_list_reserve(scratch->ctx, scratch->heap, &scratch->heap_capacity,
+                                    sizeof *scratch->heap, *heap_count + 1, &status);
     if (status != MT_OK) return status;
     scratch->heap[*heap_count] = (struct mt_bpe_candidate){
         .order = (uint64_t)merge->rank << 32 | (uint32_t)position,

@@ -169,10 +169,9 @@ void mt_split_spans_free(struct mt_split_spans *list)
 static enum mt_status push_span(struct mt_split_spans *list, size_t start, size_t end, bool match)
 {
     if (list->count == list->capacity) {
-        void *memory = list->data;
-        enum mt_status status =
-            mt_list_reserve(list->ctx, &memory, &list->capacity, sizeof *list->data, list->count + 1);
-        list->data = memory;
+        enum mt_status status = MT_OK;
+        list->data = mt_list_reserve(list->ctx, list->data, &list->capacity, sizeof *list->data,
+                                     list->count + 1, &status);
         if (status != MT_OK) return status;
     }
     list->data[list->count++] = (struct mt_split_span){.start = start, .end = end, .match = match};

@@ -11,10 +11,9 @@
 static enum mt_status add_token(struct mt_tokenizer_trainer *trainer, const uint8_t *text, size_t bytes,
                                 int32_t left, int32_t right)
 {
-    void *memory = trainer->tokens;
-    enum mt_status status = mt_list_reserve(trainer->ctx, &memory, &trainer->token_capacity,
-                                            sizeof *trainer->tokens, trainer->token_count + 1);
-    trainer->tokens = memory;
+    enum mt_status status = MT_OK;
+    trainer->tokens = mt_list_reserve(trainer->ctx, trainer->tokens, &trainer->token_capacity,
+                                      sizeof *trainer->tokens, trainer->token_count + 1, &status);
     if (status != MT_OK) return status;
     trainer->tokens[trainer->token_count++] = (struct mt_trained_token){
         .start = trainer->token_text.count, .bytes = bytes, .left = left, .right = right};
@@ -129,10 +128,8 @@ static enum mt_status count_word(struct mt_tokenizer_trainer *trainer, const uin
     }
     if (trainer->word_count == UINT32_MAX - 1)
         return mt_fail(trainer->ctx, MT_ERR_USAGE, "the texts have too many different words");
-    void *memory = trainer->words;
-    status = mt_list_reserve(trainer->ctx, &memory, &trainer->word_capacity, sizeof *trainer->words,
-                             trainer->word_count + 1);
-    trainer->words = memory;
+    trainer->words = mt_list_reserve(trainer->ctx, trainer->words, &trainer->word_capacity,
+                                     sizeof *trainer->words, trainer->word_count + 1, &status);
     if (status != MT_OK) return status;
     const struct mt_trained_word word = {
         .start = trainer->word_text.count, .count = (uint32_t)bytes, .times = 1};

@@ -96,7 +96,6 @@ static enum mt_status add_plain(struct mt_adapter *adapter, const struct mt_mode
                                 const struct mt_safetensors_tensor *b)
 {
     struct mt_adapter_pair pair = {.a = a, .b = b, .out = b->dim[0], .in = a->dim[1], .b_stride = 1};
-    char *copy = NULL;
     mt_adapter_config_rank(adapter, module, &pair.rank, &pair.scale);
     if (a->dim[0] != pair.rank || b->dim[1] != pair.rank) {
         return mt_fail(adapter->ctx, MT_ERR_SHAPE,
@@ -108,8 +107,7 @@ static enum mt_status add_plain(struct mt_adapter *adapter, const struct mt_mode
     // What vLLM wants of experts without a pair.
     if (strstr(module, ".experts.") != NULL && mt_adapter_pair_is_zero(&pair)) return MT_OK;
     module_on_disk(desc, module, module_bytes);
-    enum mt_status status = mt_arena_copy_text(&adapter->arena, module, strlen(module), &copy);
-    pair.module = copy;
+    enum mt_status status = mt_arena_copy_text(&adapter->arena, module, strlen(module), &pair.module);
     if (status == MT_OK) adapter->pairs[adapter->module_count++] = pair;
     return status;
 }
@@ -159,14 +157,13 @@ static int compare_pairs(const void *left, const void *right)
 static enum mt_status finish_pairs(struct mt_adapter *adapter)
 {
     struct mt_adapter_pair *pairs = adapter->pairs;
-    void *memory = NULL;
     if (adapter->module_count == 0) {
         return mt_fail(adapter->ctx, MT_ERR_FORMAT, "%s: has no pairs, or only zeros", adapter->file.path);
     }
-    enum mt_status status =
-        mt_arena_allocate(&adapter->arena, (adapter->module_count + 1) * sizeof *adapter->modules, &memory);
+    enum mt_status status = MT_OK;
+    adapter->modules =
+        mt_arena_array(&adapter->arena, adapter->module_count + 1, sizeof *adapter->modules, &status);
     if (status != MT_OK) return status;
-    adapter->modules = memory;
     qsort(pairs, adapter->module_count, sizeof *pairs, compare_pairs);
     int64_t rank = 0;
     for (size_t i = 0; i < adapter->module_count; i++) {
@@ -186,7 +183,6 @@ static enum mt_status finish_pairs(struct mt_adapter *adapter)
 
 static enum mt_status list_pairs(struct mt_adapter *adapter, const struct mt_model_desc *desc)
 {
-    void *memory = NULL;
     size_t most = 0;
     for (size_t i = 0; i < adapter->file.tensor_count; i++) {
         struct lora_name name;
@@ -195,8 +191,8 @@ static enum mt_status list_pairs(struct mt_adapter *adapter, const struct mt_mod
         bool stack = desc != NULL && mt_adapter_is_stack(name.module, &layer);
         most += stack ? mt_adapter_stack_most(desc) : 1;
     }
-    enum mt_status status = mt_arena_allocate(&adapter->arena, (most + 1) * sizeof *adapter->pairs, &memory);
-    adapter->pairs = memory;
+    enum mt_status status = MT_OK;
+    adapter->pairs = mt_arena_array(&adapter->arena, most + 1, sizeof *adapter->pairs, &status);
     for (size_t i = 0; i < adapter->file.tensor_count && status == MT_OK; i++) {
         const struct mt_safetensors_tensor *stored = &adapter->file.tensors[i];
         if (strcmp(stored->name, head_name) == 0) {

@@ -115,26 +115,22 @@ static enum mt_status read_patterns(struct mt_adapter *adapter, const struct mt_
 {
     struct mt_json_node object;
     struct mt_json_node child;
-    void *memory = NULL;
     void *position = NULL;
     if (is_unused(root, key)) return MT_OK;
     enum mt_status status = mt_json_get_object(root, key, &object);
-    if (status == MT_OK) {
-        status =
-            mt_arena_allocate(&adapter->arena, mt_json_count(&object) * sizeof *patterns->pattern, &memory);
-    }
-    patterns->pattern = memory;
+    if (status != MT_OK) return status;
+    patterns->pattern =
+        mt_arena_array(&adapter->arena, mt_json_count(&object), sizeof *patterns->pattern, &status);
     while (status == MT_OK && mt_json_next(&object, &position, &child)) {
         char ending[MT_PARAMS_NAME_BYTES];
-        char *copy = NULL;
         if (!plain_ending(child.key, ending, sizeof ending)) {
             (void)mt_json_fail(&child, "is a pattern that is not the plain end of a name");
             return MT_ERR_UNSUPPORTED;
         }
         struct mt_adapter_pattern *pattern = &patterns->pattern[patterns->count];
         status = mt_json_as_real(&child, least, most, &pattern->value);
-        if (status == MT_OK) status = mt_arena_copy_text(&adapter->arena, ending, strlen(ending), &copy);
-        pattern->ending = copy;
+        if (status == MT_OK)
+            status = mt_arena_copy_text(&adapter->arena, ending, strlen(ending), &pattern->ending);
         patterns->count++;
     }
     return status;

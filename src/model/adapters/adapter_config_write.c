@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/files/file.h"
+#include "base/order.h"
 #include "formats/text/json_text.h"
 #include "model/params/params.h"
 
@@ -41,7 +42,7 @@ enum mt_status mt_adapter_targets_open(struct mt_adapter_targets *targets, struc
 static enum mt_status append(const struct mt_adapter_targets *targets, const char **list, size_t *count,
                              const char *name)
 {
-    char *copy = NULL;
+    const char *copy = NULL;
     if (*count == targets->capacity)
         return mt_fail(targets->arena->ctx, MT_ERR_INTERNAL, "more targets than counted, at %s", name);
     enum mt_status status = mt_arena_copy_text(targets->arena, name, strlen(name), &copy);
@@ -83,11 +84,6 @@ enum mt_status mt_adapter_target_stack(struct mt_adapter_targets *targets, int64
 }
 
 // ------------------------------------------------------------------ the shortest list of modules
-
-static int compare_names(const void *left, const void *right)
-{
-    return strcmp(*(const char *const *)left, *(const char *const *)right);
-}
 
 /* By the last word first, so that one word's modules are neighbours. */
 static int compare_words(const void *left, const void *right)
@@ -131,7 +127,7 @@ static size_t shorten(const struct mt_adapter_targets *targets)
         }
         first = end;
     }
-    qsort((void *)modules, kept, sizeof *modules, compare_names);
+    qsort((void *)modules, kept, sizeof *modules, mt_by_text);
     return kept;
 }
 

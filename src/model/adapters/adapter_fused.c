@@ -70,7 +70,6 @@ static enum mt_status add_pair(struct mt_adapter *adapter, const struct mt_model
                                struct mt_adapter_pair pair)
 {
     char module[MT_PARAMS_NAME_BYTES];
-    char *copy = NULL;
     pair.a = stack->a;
     pair.b = stack->b;
     pair.in = stack->in;
@@ -79,8 +78,7 @@ static enum mt_status add_pair(struct mt_adapter *adapter, const struct mt_model
     if (mt_adapter_pair_is_zero(&pair)) return MT_OK;
     (void)snprintf(module, sizeof module, "model.layers.%lld.%s.%lld.%s", (long long)stack->layer,
                    desc->names.experts, (long long)expert, map);
-    enum mt_status status = mt_arena_copy_text(&adapter->arena, module, strlen(module), &copy);
-    pair.module = copy;
+    enum mt_status status = mt_arena_copy_text(&adapter->arena, module, strlen(module), &pair.module);
     if (status == MT_OK) adapter->pairs[adapter->module_count++] = pair;
     return status;
 }

@@ -21,7 +21,7 @@ static enum mt_status load(struct rewriter *rewriter)
     const char *model = rewriter->options->model;
     char *path = NULL;
     enum mt_status status = mt_path_join(ctx, model, "config.json", &path);
-    if (status == MT_OK) status = mt_hf_config_read(ctx, path, &rewriter->config);
+    if (status == MT_OK) status = mt_hf_config_read(ctx, path, NULL, 0, &rewriter->config);
     mt_path_release(ctx, path);
     if (status == MT_OK) status = mt_model_describe(ctx, &rewriter->config, &rewriter->desc);
     if (status == MT_OK) status = mt_checkpoint_open(ctx, model, &rewriter->checkpoint);

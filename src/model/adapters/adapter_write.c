@@ -52,7 +52,7 @@ static enum mt_status add(struct writer *writer, struct entry entry, const char 
                           int64_t columns)
 {
     char name[MT_PARAMS_NAME_BYTES + 64];
-    char *copy = NULL;
+    const char *copy = NULL;
     if (writer->count == writer->capacity)
         return mt_fail(writer->ctx, MT_ERR_INTERNAL, "more matrices than counted, at %s", module);
     int length =

@@ -163,7 +163,7 @@ static enum mt_status list_rows(struct mt_arena *arena, const struct mt_model_de
     *count = 0;
     for (int64_t layer = 0; layer < desc->layers && status == MT_OK; layer++) {
         char name[MT_PARAMS_NAME_BYTES];
-        char *copy = NULL;
+        const char *copy = NULL;
         if (!mt_model_layer_is_moe(desc, layer)) continue;
         mt_params_correction_name(desc, layer, name, sizeof name);
         status = mt_arena_copy_text(arena, name, strlen(name), &copy);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/ends_with.h"
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "formats/text/json_text.h"
@@ -16,13 +17,6 @@
 #define CONFIG_NAME "config.json"
 
 static const struct mt_config_change nothing = {0};
-
-static bool ends_with(const char *text, const char *ending)
-{
-    size_t length = strlen(text);
-    size_t ending_length = strlen(ending);
-    return length >= ending_length && strcmp(text + length - ending_length, ending) == 0;
-}
 
 static bool is_carried(const char *name)
 {
@@ -36,7 +30,7 @@ static bool is_carried(const char *name)
     };
     if (name[0] == '.') return false;
     for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++) {
-        if (ends_with(name, weights[i])) return false;
+        if (mt_ends_with(name, weights[i])) return false;
     }
     return true;
 }
@@ -206,8 +200,8 @@ static enum mt_status copy_file(struct mt_context *ctx, const char *source, cons
     enum mt_status status = mt_file_read_all(ctx, source, MOST_BYTES, &text, &bytes);
     if (status != MT_OK) return status;
     bool changes = change->dtype != MT_HF_FLOAT_UNKNOWN || change->quantisation != NULL;
-    status = changes && ends_with(source, "/" CONFIG_NAME) ? write_config(ctx, target, text, bytes, change)
-                                                           : mt_file_write_all(ctx, target, text, bytes);
+    status = changes && mt_ends_with(source, "/" CONFIG_NAME) ? write_config(ctx, target, text, bytes, change)
+                                                              : mt_file_write_all(ctx, target, text, bytes);
     mt_release(ctx, text, bytes);
     *count += 1;
     return status;

@@ -72,10 +72,9 @@ static enum mt_status check_param(const struct exporter *exporter, const struct 
 static enum mt_status list_trained(struct exporter *exporter)
 {
     const struct mt_params *params = exporter->params;
-    void *memory = NULL;
-    enum mt_status status =
-        mt_arena_allocate(&exporter->arena, params->trained_count * sizeof *exporter->trained, &memory);
-    exporter->trained = memory;
+    enum mt_status status = MT_OK;
+    exporter->trained =
+        mt_arena_array(&exporter->arena, params->trained_count, sizeof *exporter->trained, &status);
     for (size_t i = 0; i < params->trained_count && status == MT_OK; i++) {
         exporter->trained[i].param = &params->trained[i];
         status = check_param(exporter, &params->trained[i]);
@@ -118,10 +117,9 @@ static enum mt_status list_bias(struct exporter *exporter, int64_t layer)
 static enum mt_status list_biases(struct exporter *exporter)
 {
     const struct mt_params *params = exporter->params;
-    void *memory = NULL;
-    enum mt_status status =
-        mt_arena_allocate(&exporter->arena, (size_t)params->layers * sizeof *exporter->biases, &memory);
-    exporter->biases = memory;
+    enum mt_status status = MT_OK;
+    exporter->biases =
+        mt_arena_array(&exporter->arena, (size_t)params->layers, sizeof *exporter->biases, &status);
     for (int64_t layer = 0; layer < params->layers && status == MT_OK; layer++) {
         if (mt_tensor_present(&params->layer[layer].correction)) status = list_bias(exporter, layer);
     }

@@ -11,6 +11,7 @@
 #include "arch/model_tensors.h"
 #include "arch/published/published_write.h"
 #include "base/arena.h"
+#include "base/ends_with.h"
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "base/progress.h"
@@ -89,7 +90,7 @@ static enum mt_status read_config(struct initializer *init)
     enum mt_status status =
         mt_file_read_all(init->ctx, path, CONFIG_MAX_BYTES, &init->config_text, &init->config_bytes);
     if (status == MT_OK) {
-        status = mt_hf_config_parse(init->ctx, path, init->config_text, init->config_bytes, &init->config);
+        status = mt_hf_config_read(init->ctx, path, init->config_text, init->config_bytes, &init->config);
     }
     if (status == MT_OK) status = read_deviation(init);
     if (status != MT_OK) return status;
@@ -97,13 +98,6 @@ static enum mt_status read_config(struct initializer *init)
     if (wanted == MT_HF_FLOAT_UNKNOWN) wanted = init->config.dtype;
     init->dtype = wanted == MT_HF_BFLOAT16 ? MT_BF16 : wanted == MT_HF_FLOAT16 ? MT_F16 : MT_F32;
     return MT_OK;
-}
-
-static bool ends_with(const char *text, const char *ending)
-{
-    size_t length = strlen(text);
-    size_t ending_length = strlen(ending);
-    return length >= ending_length && strcmp(text + length - ending_length, ending) == 0;
 }
 
 static bool is_correction(const struct mt_model_tensor *tensor)
@@ -114,7 +108,8 @@ static bool is_correction(const struct mt_model_tensor *tensor)
 static enum content content_of(const struct mt_model_tensor *tensor)
 {
     if (tensor->rank == 2) return CONTENT_NORMAL;
-    return tensor->part == MT_PART_NORMS && ends_with(tensor->name, ".weight") ? CONTENT_ONE : CONTENT_ZERO;
+    return tensor->part == MT_PART_NORMS && mt_ends_with(tensor->name, ".weight") ? CONTENT_ONE
+                                                                                  : CONTENT_ZERO;
 }
 
 /* Wide types before narrow ones, so that every tensor is aligned. */

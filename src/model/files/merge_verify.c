@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/files/folder.h"
+#include "base/order.h"
 #include "base/rng.h"
 #include "model/adapters/adapter.h"
 #include "model/files/merge.h"
@@ -73,13 +74,6 @@ static enum mt_status run_folder(struct mt_device *device, const char *directory
     return status;
 }
 
-static int compare_numbers(const void *left, const void *right)
-{
-    double a = *(const double *)left;
-    double b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 /* log of the sum of exponentials, and where the largest is. */
 static double log_sum(const float *logits, int64_t count, int64_t *largest)
 {
@@ -142,7 +136,7 @@ static void compare(const struct run *want, const struct run *got, struct mt_mer
     difference->rms = sqrt(apart / (count * TOKENS)) / size;
     difference->median = difference->rms; // not a number where any logit is none
     if (isnan(apart)) return;
-    qsort(tokens, TOKENS, sizeof *tokens, compare_numbers);
+    qsort(tokens, TOKENS, sizeof *tokens, mt_by_number);
     difference->median = sqrt(tokens[TOKENS / 2] / count) / size;
 }
 

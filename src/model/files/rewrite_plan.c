@@ -66,7 +66,7 @@ static enum mt_status coded_tensor(struct mt_rewriter *rewriter, const struct mt
                                    const struct mt_published *found, struct mt_rewrite_tensor *tensor)
 {
     enum mt_hf_float dtype = rewriter->options->dtype;
-    char *name = NULL;
+    const char *name = NULL;
     void *published = NULL;
     enum mt_status status =
         mt_arena_copy_text(&rewriter->arena, expected->name, strlen(expected->name), &name);

@@ -51,14 +51,9 @@ static enum mt_status absorb_queries(const struct mt_pass *pass, const struct mt
     struct mt_tensor plain = mt_tensor_columns(&heads, 0, desc->nope_width);
     struct mt_tensor query = mt_pass_heads(&a->query, desc->heads);
     struct mt_tensor latent = mt_tensor_columns(&query, 0, desc->latent_rank);
-    enum mt_status status =
-        mt_rope(pass->device,
-                &(struct mt_rope_args){.x = mt_tensor_columns(&heads, desc->nope_width, desc->rope_width),
-                                       .y = mt_tensor_columns(&query, desc->latent_rank, desc->rope_width),
-                                       .positions = mt_tensor_rows(&pass->positions, 0, q->dim[0]),
-                                       .cosine = pass->cosine,
-                                       .sine = pass->sine,
-                                       .layout = desc->rope_layout});
+    struct mt_tensor turned = mt_tensor_columns(&heads, desc->nope_width, desc->rope_width);
+    struct mt_tensor into = mt_tensor_columns(&query, desc->latent_rank, desc->rope_width);
+    enum mt_status status = mt_pass_rotate(pass, &turned, 0, false, &into);
     if (status == MT_OK) status = product(pass, &plain, cache->head_key, false, 1.0f, 0.0f, &latent);
     if (status != MT_OK || !mt_linear_has_lora(kv_b)) return status;
     struct mt_tensor xa = mt_pass_heads(&a->xa, desc->heads);

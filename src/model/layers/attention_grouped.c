@@ -82,13 +82,7 @@ static enum mt_status rotate(const struct mt_pass *pass, const struct mt_tensor 
 {
     struct mt_tensor all = mt_pass_heads(x, heads);
     struct mt_tensor rotated = mt_tensor_columns(&all, 0, pass->desc->rope_width);
-    return mt_rope(pass->device, &(struct mt_rope_args){.x = rotated,
-                                                        .y = rotated,
-                                                        .positions = pass->positions,
-                                                        .cosine = pass->cosine,
-                                                        .sine = pass->sine,
-                                                        .layout = pass->desc->rope_layout,
-                                                        .inverse = inverse});
+    return mt_pass_rotate(pass, &rotated, 0, inverse, &rotated);
 }
 
 static enum mt_status clip(const struct mt_pass *pass, const struct mt_tensor *x, const struct mt_tensor *y)

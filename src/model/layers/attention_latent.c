@@ -110,13 +110,7 @@ static struct mt_tensor shared_part(const struct mt_pass *pass, const struct mt_
 static enum mt_status rotate(const struct mt_pass *pass, const struct mt_tensor *q, bool inverse)
 {
     struct mt_tensor rotated = rotated_part(pass, q);
-    return mt_rope(pass->device, &(struct mt_rope_args){.x = rotated,
-                                                        .y = rotated,
-                                                        .positions = pass->positions,
-                                                        .cosine = pass->cosine,
-                                                        .sine = pass->sine,
-                                                        .layout = pass->desc->rope_layout,
-                                                        .inverse = inverse});
+    return mt_pass_rotate(pass, &rotated, 0, inverse, &rotated);
 }
 
 static enum mt_status normalise_queries(const struct mt_pass *pass, const struct mt_layer_params *params,
@@ -213,12 +207,7 @@ static enum mt_status make_remembered(const struct mt_pass *pass, const struct m
                                  .rank = 3,
                                  .dim = {shared.dim[0], 1, shared.dim[1]},
                                  .stride = {shared.stride[0], shared.dim[1], 1}};
-    return mt_rope(pass->device, &(struct mt_rope_args){.x = one_head,
-                                                        .y = one_head,
-                                                        .positions = pass->positions,
-                                                        .cosine = pass->cosine,
-                                                        .sine = pass->sine,
-                                                        .layout = pass->desc->rope_layout});
+    return mt_pass_rotate(pass, &one_head, 0, false, &one_head);
 }
 
 /* The same out, over all tokens the cache knows. */

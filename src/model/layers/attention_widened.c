@@ -49,15 +49,7 @@ enum mt_status mt_attention_widened_forward(const struct mt_pass *pass, const st
     struct mt_tensor rows = mt_tensor_rows(q, first, pass->prompt_tokens);
     struct mt_tensor queries = mt_pass_heads(&rows, desc->heads);
     struct mt_tensor rotated = mt_tensor_columns(&queries, desc->nope_width, desc->rope_width);
-    status =
-        mt_rope(pass->device, &(struct mt_rope_args){
-                                  .x = rotated,
-                                  .y = rotated,
-                                  .positions = mt_tensor_rows(&pass->positions, first, pass->prompt_tokens),
-                                  .cosine = pass->cosine,
-                                  .sine = pass->sine,
-                                  .layout = desc->rope_layout,
-                              });
+    status = mt_pass_rotate(pass, &rotated, first, false, &rotated);
     if (status != MT_OK) return status;
     struct mt_tensor sums = mt_tensor_rows(out, first, pass->prompt_tokens);
     struct mt_tensor heads = mt_pass_heads(&widened->kv, desc->heads);

@@ -25,10 +25,9 @@ static enum mt_status cut_heads(struct mt_arena *arena, const struct mt_model_de
                                 const struct mt_tensor *matrix, int64_t first, int64_t count,
                                 const struct mt_tensor **views)
 {
-    void *memory = NULL;
-    enum mt_status status = mt_arena_allocate(arena, (size_t)desc->heads * sizeof **views, &memory);
+    enum mt_status status = MT_OK;
+    struct mt_tensor *view = mt_arena_array(arena, (size_t)desc->heads, sizeof **views, &status);
     if (status != MT_OK) return status;
-    struct mt_tensor *view = memory;
     for (int64_t h = 0; h < desc->heads; h++)
         view[h] = mt_tensor_rows(matrix, h * (desc->nope_width + desc->value_width) + first, count);
     *views = view;

@@ -233,21 +233,15 @@ static enum mt_status prepare_experts(struct loader *loader, struct mt_expert_vi
     const struct mt_model_desc *desc = loader->desc;
     struct mt_tensor **const arrays[] = {&views->weight, &views->dweight, &views->a,
                                          &views->b,      &views->da,      &views->db};
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
-        void *memory = NULL;
-        size_t bytes = (size_t)desc->experts * sizeof(struct mt_tensor);
-        enum mt_status status = mt_arena_allocate(&loader->params->arena, bytes, &memory);
-        if (status != MT_OK) return status;
-        *arrays[i] = memory;
-    }
+    struct mt_arena *arena = &loader->params->arena;
+    size_t experts = (size_t)desc->experts;
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
+        *arrays[i] = mt_arena_array(arena, experts, sizeof(struct mt_tensor), &status);
     const struct mt_quantise_options *quantise = &loader->selection->quantise;
-    if (quantise->on || desc->config->quant.method != MT_HF_QUANT_NONE) { // whether it is used, lay_out says
-        void *memory = NULL;
-        size_t bytes = (size_t)desc->experts * sizeof(struct mt_quantised);
-        enum mt_status status = mt_arena_allocate(&loader->params->arena, bytes, &memory);
-        if (status != MT_OK) return status;
-        views->quantised = memory;
-    }
+    if (quantise->on || desc->config->quant.method != MT_HF_QUANT_NONE) // whether it is used, lay_out says
+        views->quantised = mt_arena_array(arena, experts, sizeof(struct mt_quantised), &status);
+    if (status != MT_OK) return status;
     char name[MT_PARAMS_NAME_BYTES];
     (void)snprintf(name, sizeof name, "model.layers.%lld.%s.%s", (long long)layer, desc->names.experts,
                    projection_name);
@@ -349,11 +343,10 @@ static enum mt_status lay_out_quantised(struct loader *loader, const struct mt_p
         return MT_OK;
     }
     if (place->linear->quantised == NULL) {
-        void *memory = NULL;
-        enum mt_status status =
-            mt_arena_allocate(&loader->params->arena, sizeof *place->linear->quantised, &memory);
+        enum mt_status status = MT_OK;
+        place->linear->quantised =
+            mt_arena_array(&loader->params->arena, 1, sizeof *place->linear->quantised, &status);
         if (status != MT_OK) return status;
-        place->linear->quantised = memory;
     }
     struct mt_quantised *matrix = (struct mt_quantised *)place->linear->quantised; // ours, from the arena
     mt_quantised_lay_out(&loader->quantised, &item->tensor, NULL, own, matrix, place->value);
@@ -389,7 +382,7 @@ static enum mt_status add_trained(struct loader *loader, const struct mt_params_
     struct mt_params *params = loader->params;
     size_t place = loader->trained++;
     if (params->trained == NULL) return MT_OK;
-    char *copy = NULL;
+    const char *copy = NULL;
     enum mt_status status = mt_arena_copy_text(&params->arena, name, strlen(name), &copy);
     if (status != MT_OK) return status;
     params->trained[place] = (struct mt_param){
@@ -532,7 +525,8 @@ static enum mt_status make_memory(struct loader *loader)
     size_t bytes = loader->common.masters.bytes + loader->shard.masters.bytes;
     params->common_bytes = loader->common.masters.bytes;
     if (status == MT_OK) status = make_buffer(loader, "trained parameters", bytes, &params->masters);
-    if (status == MT_OK) status = make_buffer(loader, "gradients", bytes, &params->gradients);
+    if (status == MT_OK && !loader->selection->forward_only)
+        status = make_buffer(loader, "gradients", bytes, &params->gradients);
     if (status == MT_OK) {
         status = make_buffer(loader, "weights", loader->copies.bytes, &params->copies);
     }

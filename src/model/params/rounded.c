@@ -23,11 +23,9 @@ static void point_linear(const struct mt_params *params, struct mt_linear *linea
 static enum mt_status point_list(struct mt_params *params, const struct mt_tensor *masters, int count,
                                  const struct mt_tensor **list)
 {
-    void *memory = NULL;
-    enum mt_status status =
-        mt_arena_allocate(&params->arena, (size_t)count * sizeof(struct mt_tensor), &memory);
+    enum mt_status status = MT_OK;
+    struct mt_tensor *views = mt_arena_array(&params->arena, (size_t)count, sizeof *views, &status);
     if (status != MT_OK) return status;
-    struct mt_tensor *views = memory;
     for (int e = 0; e < count; e++) views[e] = rounding_of(params, &masters[e]);
     *list = views;
     return MT_OK;

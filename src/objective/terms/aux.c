@@ -25,7 +25,7 @@ static enum mt_aux_form form_of(const struct mt_objective *objective)
 
 // A layer's numbers, for B segments: sum [B,n], count [B,n], first [B,n], rows [B]; for the sequence form
 // also, at the end, the sum of the sequences' losses [1] and how many sequences have tokens [1].
-static size_t statistics(const struct mt_objective *objective)
+static size_t numbers_of(const struct mt_objective *objective)
 {
     size_t width = 3 * (size_t)objective->shape.experts + 1;
     if (form_of(objective) != MT_AUX_SEQUENCE) return width;
@@ -35,7 +35,7 @@ static size_t statistics(const struct mt_objective *objective)
 /* A sequence is one process's own; what is made of it adds up. */
 static struct mt_term_range additive(const struct mt_objective *objective)
 {
-    size_t count = statistics(objective);
+    size_t count = numbers_of(objective);
     if (form_of(objective) != MT_AUX_SEQUENCE) return (struct mt_term_range){.count = count};
     return (struct mt_term_range){.first = count - SUMMARY, .count = SUMMARY};
 }
@@ -122,7 +122,7 @@ static struct sequences sequences_of(const struct mt_objective *objective, int s
     return (struct sequences){.sum = numbers,
                               .count = numbers + block,
                               .rows = numbers + 3 * block,
-                              .summary = numbers + statistics(objective) - SUMMARY};
+                              .summary = numbers + numbers_of(objective) - SUMMARY};
 }
 
 /* What a sequence's Σ_j count_j sum_j is multiplied with. */
@@ -292,7 +292,7 @@ static enum mt_status backward(const struct mt_term_call *call, struct mt_routin
                            });
 }
 
-static int needs(const struct mt_objective_config *config)
+static int needs_of(const struct mt_objective_config *config)
 {
     return config->aux == MT_AUX_SEQUENCE ? MT_NEEDS_SEQUENCES : 0;
 }
@@ -313,9 +313,9 @@ const struct mt_term_kind mt_term_aux = {
              .path = MT_PATH_LOGITS,
              .shown = {{"aux", NULL}},
              .keys = (const char *const[]){"aux", NULL}},
-    .needs = needs,
+    .needs_of = needs_of,
     .check_single_slot = check_single_slot,
-    .statistics = statistics,
+    .numbers_of = numbers_of,
     .additive = additive,
     .summarise = summarise,
     .forward = forward,

@@ -5,19 +5,6 @@
  */
 #include "objective/objective.h"
 
-// A layer's numbers: the sum over tokens [1]; 0 in the first layer, as memory is at first.
-static size_t statistics(const struct mt_objective *objective)
-{
-    (void)objective;
-    return 1;
-}
-
-static int needs(const struct mt_objective_config *config)
-{
-    (void)config;
-    return MT_NEEDS_NEIGHBOURS;
-}
-
 static void place(struct mt_objective *objective, struct mt_objective_memory *memory)
 {
     objective->cp_product =
@@ -94,8 +81,8 @@ const struct mt_term_kind mt_term_cp = {
                  "P'_{ib}$, $T$ the $k$ largest scores of a token, $T'$ those of the MoE layer before.",
              .off = "L_cp is off: lambda_cp is 0",
              .path = MT_PATH_LOGITS},
-    .needs = needs,
-    .statistics = statistics,
+    .needs = MT_NEEDS_NEIGHBOURS,
+    .numbers = 1, // the sum over tokens; 0 in the first layer, as memory is at first
     .place = place,
     .forward = forward,
     .value = value,

@@ -8,26 +8,6 @@
 
 #include "objective/objective.h"
 
-// A layer's numbers: the loss itself [1].
-static size_t statistics(const struct mt_objective *objective)
-{
-    (void)objective;
-    return 1;
-}
-
-/* Every process has all experts: there is nothing to add up. */
-static struct mt_term_range additive(const struct mt_objective *objective)
-{
-    (void)objective;
-    return (struct mt_term_range){0};
-}
-
-static int needs(const struct mt_objective_config *config)
-{
-    (void)config;
-    return MT_NEEDS_PROXIES | MT_NEEDS_ROUTER_WEIGHT;
-}
-
 static enum mt_status forward(const struct mt_term_call *call)
 {
     return mt_dominance_forward(call->objective->device,
@@ -36,14 +16,6 @@ static enum mt_status forward(const struct mt_term_call *call)
                                     .loss = mt_tensor_1d(call->statistics, MT_F64, 1),
                                     .alpha = (float)call->objective->config.erc_alpha,
                                 });
-}
-
-static void value(const struct mt_objective *objective, struct mt_term_view *views)
-{
-    for (int l = 0; l < objective->shape.layers; l++) {
-        views[l].loss = views[l].statistics[0];
-        views[l].gradient[0] = 1.0;
-    }
 }
 
 static struct mt_dominance_backward_args gradient_of(const struct mt_term_call *call)
@@ -88,11 +60,11 @@ const struct mt_term_kind mt_term_erc = {
              .path = MT_PATH_GATES,
              .shown = {{"erc_alpha", NULL}, {"erc_noise", "1"}},
              .keys = (const char *const[]){"erc_alpha", "erc_noise", NULL}},
-    .needs = needs,
-    .statistics = statistics,
-    .additive = additive,
+    .needs = MT_NEEDS_PROXIES | MT_NEEDS_ROUTER_WEIGHT,
+    .numbers = 1,       // the loss itself
+    .replicated = true, // every process has all experts
     .forward = forward,
-    .value = value,
+    .value = mt_term_loss_itself,
     .backward = backward,
     .norm = norm,
 };

@@ -6,13 +6,6 @@
  */
 #include "objective/objective.h"
 
-// A layer's numbers: the sum over tokens or groups [1], how many there are [1].
-static size_t statistics(const struct mt_objective *objective)
-{
-    (void)objective;
-    return 2;
-}
-
 static bool is_concat(const struct mt_objective *objective)
 {
     return objective->config.grouping == MT_GROUPING_EXPERT_CONCAT;
@@ -42,7 +35,7 @@ static void place(struct mt_objective *objective, struct mt_objective_memory *me
     work->host_groups = mt_carve(&memory->host, pairs * sizeof(int32_t));
 }
 
-static int needs(const struct mt_objective_config *config)
+static int needs_of(const struct mt_objective_config *config)
 {
     int rows = config->grouping == MT_GROUPING_EXPERT_CONCAT ? MT_NEEDS_ROWS : MT_NEEDS_GRAM;
     return rows | (config->exclude_first ? MT_NEEDS_ORTHO_MASK | MT_NEEDS_SEQUENCES : 0);
@@ -200,8 +193,8 @@ const struct mt_term_kind mt_term_ortho = {
                                        "gradient", NULL}},
     .check_single_slot = check_single_slot,
     .scaled = true,
-    .needs = needs,
-    .statistics = statistics,
+    .needs_of = needs_of,
+    .numbers = 2, // the sum over tokens or groups, how many there are
     .place = place,
     .forward = forward,
     .products = products,

@@ -26,11 +26,11 @@ const struct mt_term_kind mt_term_router_orth = {
              .path = MT_PATH_ROUTER_WEIGHT,
              .shown = {{"orth_groups", "1"}},
              .keys = (const char *const[]){"orth_groups", NULL}},
-    .needs = mt_router_rows_needs,
-    .statistics = mt_router_rows_statistics,
-    .additive = mt_router_rows_additive,
+    .needs = MT_NEEDS_ROUTER_WEIGHT,
+    .numbers = 1, // the loss itself
+    .replicated = true,
     .forward = forward,
-    .value = mt_router_rows_value,
+    .value = mt_term_loss_itself,
     .backward = backward,
     .norm = norm,
 };

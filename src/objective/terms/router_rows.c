@@ -4,32 +4,12 @@
 
 #include "objective/objective.h"
 
-// A layer's numbers: the loss itself [1].
-size_t mt_router_rows_statistics(const struct mt_objective *objective)
-{
-    (void)objective;
-    return 1;
-}
-
-/* Every process has the whole router: there is nothing to add up. */
-struct mt_term_range mt_router_rows_additive(const struct mt_objective *objective)
-{
-    (void)objective;
-    return (struct mt_term_range){0};
-}
-
-void mt_router_rows_value(const struct mt_objective *objective, struct mt_term_view *views)
+void mt_term_loss_itself(const struct mt_objective *objective, struct mt_term_view *views)
 {
     for (int l = 0; l < objective->shape.layers; l++) {
         views[l].loss = views[l].statistics[0];
         views[l].gradient[0] = 1.0;
     }
-}
-
-int mt_router_rows_needs(const struct mt_objective_config *config)
-{
-    (void)config;
-    return MT_NEEDS_ROUTER_WEIGHT;
 }
 
 enum mt_status mt_router_rows_forward(const struct mt_term_call *call, enum mt_router_orth_kind kind,

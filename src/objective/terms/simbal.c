@@ -21,11 +21,11 @@ const struct mt_term_kind mt_term_simbal = {
              .formula = "$\\sum_{ij} |G_{ij} - I_{ij}|$, $G$ the products of the router's rows.",
              .off = "SimBal is off: lambda_simbal is 0",
              .path = MT_PATH_ROUTER_WEIGHT},
-    .needs = mt_router_rows_needs,
-    .statistics = mt_router_rows_statistics,
-    .additive = mt_router_rows_additive,
+    .needs = MT_NEEDS_ROUTER_WEIGHT,
+    .numbers = 1, // the loss itself
+    .replicated = true,
     .forward = forward,
-    .value = mt_router_rows_value,
+    .value = mt_term_loss_itself,
     .backward = backward,
     .norm = norm,
 };

@@ -6,19 +6,6 @@
 
 #define EPSILON 1e-12f
 
-// A layer's numbers: the sum over tokens [1].
-static size_t statistics(const struct mt_objective *objective)
-{
-    (void)objective;
-    return 1;
-}
-
-static int needs(const struct mt_objective_config *config)
-{
-    (void)config;
-    return MT_NEEDS_INNER_GRAM;
-}
-
 static void place(struct mt_objective *objective, struct mt_objective_memory *memory)
 {
     int64_t tokens = objective->shape.tokens;
@@ -108,8 +95,8 @@ const struct mt_term_kind mt_term_sp = {
              .shown = {{"sp", NULL}},
              .keys = (const char *const[]){"sp", NULL}},
     .check_single_slot = check_single_slot,
-    .needs = needs,
-    .statistics = statistics,
+    .needs = MT_NEEDS_INNER_GRAM,
+    .numbers = 1, // the sum over tokens
     .place = place,
     .forward = forward,
     .value = value,

@@ -10,7 +10,7 @@
 #include "objective/objective.h"
 
 // A layer's numbers: sum [n], squares [n], row_squares [1].
-static size_t statistics(const struct mt_objective *objective)
+static size_t numbers_of(const struct mt_objective *objective)
 {
     return 2 * (size_t)objective->shape.experts + 1;
 }
@@ -163,7 +163,7 @@ const struct mt_term_kind mt_term_variance = {
              .keys = (const char *const[]){"axis", "scores", "brake", "brake_target", NULL}},
     .check_single_slot = check_single_slot,
     .scaled = true,
-    .statistics = statistics,
+    .numbers_of = numbers_of,
     .join_loads = join_loads,
     .forward = forward,
     .products = products,

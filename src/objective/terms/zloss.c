@@ -1,13 +1,6 @@
 /* Router z-loss: (1/N) Σ_i (log Σ_j exp h_ij)², h the logits of the N unmasked tokens (ST-MoE). */
 #include "objective/objective.h"
 
-// A layer's numbers: the sum [1].
-static size_t statistics(const struct mt_objective *objective)
-{
-    (void)objective;
-    return 1;
-}
-
 static enum mt_status forward(const struct mt_term_call *call)
 {
     return mt_router_zloss_forward(call->objective->device,
@@ -48,7 +41,7 @@ const struct mt_term_kind mt_term_zloss = {
                  "$L_z = \\frac{1}{N} \\sum_i (\\ln \\sum_j \\exp z_{ij})^2$, $z$ the router's logits.",
              .off = "the router z-loss is off: zeta is 0",
              .path = MT_PATH_LOGITS},
-    .statistics = statistics,
+    .numbers = 1, // the sum
     .forward = forward,
     .products = products,
     .backward = backward,

@@ -7,14 +7,6 @@
 
 #include "ops/ref/ref.h"
 
-/* True when item a stands before item b. */
-static bool comes_before(double a, int64_t a_place, double b, int64_t b_place)
-{
-    if (isnan(a) != isnan(b)) return isnan(b);
-    if (!isnan(a) && a != b) return a > b;
-    return a_place < b_place;
-}
-
 static double rounded(const struct mt_balance_quantile_args *a, double value)
 {
     return a->probs.dtype == MT_F32 ? (double)(float)value : value;
@@ -49,8 +41,8 @@ static double select_one(const struct mt_balance_quantile_args *a,
         int64_t best_place = count;
         for (int64_t p = 0; p < count; p++) {
             double value = of_token ? value_of(a, row, p) : value_of(a, p, row);
-            if (!comes_before(last, last_place, value, p)) continue;
-            if (best_place == count || comes_before(value, p, best, best_place)) {
+            if (!ref_comes_before(last, last_place, value, p)) continue;
+            if (best_place == count || ref_comes_before(value, p, best, best_place)) {
                 best = value;
                 best_place = p;
             }

@@ -5,6 +5,8 @@
 #ifndef MT_OPS_REF_H
 #define MT_OPS_REF_H
 
+#include <math.h>
+
 #include "ops/device.h"
 #include "tensor/dtype.h"
 
@@ -54,6 +56,14 @@ static inline int32_t ref_int1(const struct mt_tensor *t, int64_t i)
 static inline int32_t ref_int2(const struct mt_tensor *t, int64_t i, int64_t j)
 {
     return ((const int32_t *)t->data)[i * t->stride[0] + j * t->stride[1]];
+}
+
+/* True when item a stands before item b in the order of selection: value falling, place rising, NaN last. */
+static inline bool ref_comes_before(double a, int64_t a_place, double b, int64_t b_place)
+{
+    if (isnan(a) != isnan(b)) return isnan(b);
+    if (!isnan(a) && a != b) return a > b;
+    return a_place < b_place;
 }
 
 #endif

@@ -7,14 +7,6 @@
 
 #include "ops/ref/ref.h"
 
-/* True when item a stands before item b in the order of selection. */
-static bool comes_before(double a, int64_t a_index, double b, int64_t b_index)
-{
-    if (isnan(a) != isnan(b)) return isnan(b);
-    if (!isnan(a) && a != b) return a > b;
-    return a_index < b_index;
-}
-
 static double rounded(const struct mt_topk_args *a, double value)
 {
     return a->probs.dtype == MT_F32 ? (double)(float)value : value;
@@ -33,10 +25,10 @@ static double group_score(const struct mt_topk_args *a, int64_t i, int64_t group
     double second = NAN;
     for (int64_t j = group * size; j < (group + 1) * size; j++) {
         double value = score(a, i, j);
-        if (comes_before(value, 0, best, 0)) {
+        if (ref_comes_before(value, 0, best, 0)) {
             second = best;
             best = value;
-        } else if (comes_before(value, 0, second, 0)) {
+        } else if (ref_comes_before(value, 0, second, 0)) {
             second = value;
         }
     }
@@ -49,7 +41,7 @@ static bool group_is_kept(const struct mt_topk_args *a, int64_t i, int64_t group
     double own = group_score(a, i, group);
     int before = 0;
     for (int64_t other = 0; other < a->groups; other++) {
-        before += comes_before(group_score(a, i, other), other, own, group);
+        before += ref_comes_before(group_score(a, i, other), other, own, group);
     }
     return before < a->groups_kept;
 }
@@ -77,8 +69,8 @@ enum mt_status mt_ref_topk(struct mt_device *device, const void *args)
             int64_t best_index = -1;
             for (int64_t j = 0; j < experts; j++) {
                 double value = masked_score(a, i, j);
-                if (!comes_before(last, last_index, value, j)) continue;
-                if (best_index < 0 || comes_before(value, j, best, best_index)) {
+                if (!ref_comes_before(last, last_index, value, j)) continue;
+                if (best_index < 0 || ref_comes_before(value, j, best, best_index)) {
                     best = value;
                     best_index = j;
                 }

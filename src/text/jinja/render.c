@@ -26,11 +26,10 @@ static enum mt_status add_span(struct span_list *list, size_t start, size_t end,
         last->end = end;
         return MT_OK;
     }
-    void *data = list->data;
-    enum mt_status status =
-        mt_list_reserve(list->ctx, &data, &list->capacity, sizeof *list->data, list->count + 1);
+    enum mt_status status = MT_OK;
+    list->data =
+        mt_list_reserve(list->ctx, list->data, &list->capacity, sizeof *list->data, list->count + 1, &status);
     if (status != MT_OK) return status;
-    list->data = data;
     list->data[list->count++] = (struct mt_jinja_span){start, end, mark};
     return MT_OK;
 }

@@ -182,7 +182,7 @@ void mt_jinja_dict_put_keywords(struct jinja_run *run, struct jinja_dict *dict,
 struct mt_value mt_jinja_iterator_new(struct jinja_run *run, const struct jinja_list *list)
 {
     struct jinja_iterator made = {.failure = run->status};
-    char *message = NULL;
+    const char *message = NULL;
     bool spent = run->steps_left == 0 || run->memory_left == 0;
     if (made.failure == MT_ERR_MEMORY || (made.failure != MT_OK && spent)) return mt_jinja_none();
     run->status = MT_OK;

@@ -300,10 +300,9 @@ static enum mt_status find_step(struct mt_batches *b)
 /* Opens a micro-batch at the end of what the step holds so far. */
 static enum mt_status add_micro(struct mt_batches *b)
 {
-    void *micros = b->micros;
-    enum mt_status status =
-        mt_list_reserve(b->ctx, &micros, &b->micro_capacity, sizeof *b->micros, b->micro_count + 1);
-    b->micros = micros;
+    enum mt_status status = MT_OK;
+    b->micros = mt_list_reserve(b->ctx, b->micros, &b->micro_capacity, sizeof *b->micros, b->micro_count + 1,
+                                &status);
     if (status != MT_OK) return status;
     b->micros[b->micro_count++] =
         (struct micro){.first_token = b->ids.count, .first_offset = b->offsets.count};

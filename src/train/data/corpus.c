@@ -298,7 +298,7 @@ static enum mt_status read_stops(struct mt_corpus *corpus, const char *model,
     enum mt_status status = MT_OK;
     int length = snprintf(path, sizeof path, "%s/generation_config.json", model);
     if (length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0)
-        status = mt_hf_generation_read(corpus->ctx, path, &generation);
+        status = mt_hf_generation_read(corpus->ctx, path, NULL, 0, &generation);
     for (size_t i = 0; i < generation.eos_count && status == MT_OK; i++)
         status = mt_id_list_append(&corpus->stops, (int32_t)generation.eos[i]);
     for (size_t i = 0; i < config->eos_count && status == MT_OK; i++)

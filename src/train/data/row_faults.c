@@ -56,12 +56,11 @@ enum mt_status mt_row_faults_add(struct mt_row_faults *faults, const char *file,
         faults->data[at].count++;
         return MT_OK;
     }
-    void *data = faults->data;
     void *first = NULL;
     size_t bytes = strlen(message) + 1;
-    enum mt_status status =
-        mt_list_reserve(faults->ctx, &data, &faults->capacity, sizeof *faults->data, faults->count + 1);
-    faults->data = data;
+    enum mt_status status = MT_OK;
+    faults->data = mt_list_reserve(faults->ctx, faults->data, &faults->capacity, sizeof *faults->data,
+                                   faults->count + 1, &status);
     if (status == MT_OK) status = mt_allocate(faults->ctx, bytes, &first);
     if (status != MT_OK) return status;
     memcpy(first, message, bytes);

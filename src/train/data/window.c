@@ -34,10 +34,9 @@ static enum mt_status append_ids(struct mt_id_list *list, const struct mt_id_lis
 
 enum mt_status mt_window_add(struct mt_window *window, const struct mt_example *example)
 {
-    void *examples = window->examples;
-    enum mt_status status = mt_list_reserve(window->ctx, &examples, &window->example_capacity,
-                                            sizeof *window->examples, window->example_count + 1);
-    window->examples = examples;
+    enum mt_status status = MT_OK;
+    window->examples = mt_list_reserve(window->ctx, window->examples, &window->example_capacity,
+                                       sizeof *window->examples, window->example_count + 1, &status);
     size_t start = window->ids.count;
     if (status == MT_OK) status = append_ids(&window->ids, &example->ids);
     if (status == MT_OK) status = append_ids(&window->labels, &example->labels);
@@ -53,10 +52,9 @@ enum mt_status mt_window_add(struct mt_window *window, const struct mt_example *
 
 static enum mt_status add_step(struct mt_window *window)
 {
-    void *steps = window->steps;
-    enum mt_status status = mt_list_reserve(window->ctx, &steps, &window->step_capacity,
-                                            sizeof *window->steps, window->step_count + 1);
-    window->steps = steps;
+    enum mt_status status = MT_OK;
+    window->steps = mt_list_reserve(window->ctx, window->steps, &window->step_capacity, sizeof *window->steps,
+                                    window->step_count + 1, &status);
     if (status == MT_OK) window->steps[window->step_count++] = (struct mt_window_step){0};
     return status;
 }

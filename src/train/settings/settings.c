@@ -337,23 +337,16 @@ enum mt_status mt_train_quantise(struct mt_context *ctx, const struct mt_train_s
     return status;
 }
 
-enum mt_status mt_train_settings_parse(struct mt_context *ctx, const char *name, const char *text,
-                                       size_t bytes, const char *const *words, size_t word_count,
-                                       struct mt_arena *arena, struct mt_train_settings *settings)
+enum mt_status mt_train_settings_read(struct mt_context *ctx, const char *path, const char *text,
+                                      size_t bytes, const char *const *words, size_t word_count,
+                                      struct mt_arena *arena, struct mt_train_settings *settings)
 {
     struct mt_keys_reader reader = {
-        .ctx = ctx, .arena = arena, .file = name, .keys = &mt_train_keys, .target = settings};
+        .ctx = ctx, .arena = arena, .file = path, .keys = &mt_train_keys, .target = settings};
     *settings = (struct mt_train_settings){0};
     enum mt_status status = mt_objective_config_method(ctx, MT_TRAIN_DEFAULT_METHOD, &settings->objective);
     if (status == MT_OK) status = mt_keys_read(&reader, text, bytes, words, word_count);
     return status == MT_OK ? finish(&reader) : status;
-}
-
-enum mt_status mt_train_settings_read(struct mt_context *ctx, const char *path, const char *const *words,
-                                      size_t word_count, struct mt_arena *arena,
-                                      struct mt_train_settings *settings)
-{
-    return mt_train_settings_parse(ctx, path, NULL, 0, words, word_count, arena, settings);
 }
 
 /* Keys that would be refused beside others. */

@@ -119,18 +119,14 @@ struct mt_train_settings {
 };
 
 /*
- * Reads a file and the words over it. Unknown keys, wrong types, doubled keys and impossible values or
- * combinations are refused as "FILE:LINE: ..." (words: "lora.rnak=3: ...") with the nearest valid key. All
- * strings live in the arena. Relative paths stay as written (relative to the working directory).
+ * Reads a file, or `text` where it is not NULL, and the words over it; `path` stands in messages. Unknown
+ * keys, wrong types, doubled keys and impossible values or combinations are refused as "FILE:LINE: ..."
+ * (words: "lora.rnak=3: ...") with the nearest valid key. All strings live in the arena. Relative paths stay
+ * as written (relative to the working directory).
  */
-enum mt_status mt_train_settings_read(struct mt_context *ctx, const char *path, const char *const *words,
-                                      size_t word_count, struct mt_arena *arena,
-                                      struct mt_train_settings *settings);
-
-/* The same from memory; `name` stands in messages. */
-enum mt_status mt_train_settings_parse(struct mt_context *ctx, const char *name, const char *text,
-                                       size_t bytes, const char *const *words, size_t word_count,
-                                       struct mt_arena *arena, struct mt_train_settings *settings);
+enum mt_status mt_train_settings_read(struct mt_context *ctx, const char *path, const char *text,
+                                      size_t bytes, const char *const *words, size_t word_count,
+                                      struct mt_arena *arena, struct mt_train_settings *settings);
 
 /* What of the model is quantised. */
 enum mt_status mt_train_quantise(struct mt_context *ctx, const struct mt_train_settings *settings,

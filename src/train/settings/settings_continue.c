@@ -74,7 +74,7 @@ static enum mt_status compare_all(struct mt_context *ctx, const struct mt_train_
 static enum mt_status keep_device(const struct mt_train_settings *before, struct mt_arena *arena,
                                   struct mt_train_settings *settings)
 {
-    char *copy = NULL;
+    const char *copy = NULL;
     if (strcmp(settings->device, MT_DEVICE_AUTO) != 0) return MT_OK;
     enum mt_status status = mt_arena_copy_text(arena, before->device, strlen(before->device), &copy);
     if (status == MT_OK) settings->device = copy;
@@ -123,7 +123,7 @@ enum mt_status mt_train_settings_continue(struct mt_context *ctx, const char *sa
     struct mt_arena aside;
     mt_arena_init(&aside, ctx, 16384);
     enum mt_status status =
-        mt_train_settings_parse(ctx, "the saved settings", saved, strlen(saved), NULL, 0, &aside, &before);
+        mt_train_settings_read(ctx, "the saved settings", saved, strlen(saved), NULL, 0, &aside, &before);
     if (status == MT_OK) keep_choice(&before, settings);
     if (status == MT_OK) status = keep_method(ctx, &before, settings);
     if (status == MT_OK) status = compare_all(ctx, &before, settings);

@@ -115,14 +115,13 @@ static enum mt_status set_sources(const struct mt_keys_reader *reader, const str
     const struct mt_yaml_node *node = entry->node;
     bool single = strcmp(entry->name, "data.path") == 0;
     bool none = mt_yaml_is_nothing(node);
-    void *memory = NULL;
     if (!none && node->kind != (single ? MT_YAML_SCALAR : MT_YAML_LIST)) {
         return mt_key_fail(reader, entry, NULL, "%s is %s, expected %s", entry->name, mt_yaml_kind_text(node),
                            single ? "a path" : "a list of files");
     }
     size_t count = none ? 0 : (single ? 1 : node->count);
-    enum mt_status status = mt_arena_allocate(reader->arena, count * sizeof(struct mt_train_source), &memory);
-    struct mt_train_source *sources = memory;
+    enum mt_status status = MT_OK;
+    struct mt_train_source *sources = mt_arena_array(reader->arena, count, sizeof *sources, &status);
     const struct mt_yaml_node *item = single ? node : node->first;
     for (size_t i = 0; i < count && status == MT_OK; i++, item = item->next) {
         status = read_source(reader, entry, item, &sources[i]);

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/ends_with.h"
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "base/files/folder_lock.h"
@@ -26,12 +27,11 @@ static enum mt_status join(struct mt_arena *arena, const char *directory, const 
                            const char *ending, const char **path)
 {
     size_t bytes = strlen(directory) + strlen(name) + strlen(ending) + 2;
-    void *memory = NULL;
-    enum mt_status status = mt_arena_allocate(arena, bytes, &memory);
-    if (status != MT_OK) return status;
-    (void)snprintf(memory, bytes, "%s/%s%s", directory, name, ending);
-    *path = memory;
-    return MT_OK;
+    enum mt_status status = MT_OK;
+    char *made = mt_arena_array(arena, bytes, 1, &status);
+    if (status == MT_OK) (void)snprintf(made, bytes, "%s/%s%s", directory, name, ending);
+    *path = made;
+    return status;
 }
 
 enum mt_status mt_run_folder_name(struct mt_context *ctx, const char *path, const char *result,
@@ -40,14 +40,9 @@ enum mt_status mt_run_folder_name(struct mt_context *ctx, const char *path, cons
     *folder = (struct mt_run_folder){.ctx = ctx, .held = MT_FOLDER_UNLOCKED, .lock = -1};
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') length--;
-    void *memory = NULL;
-    enum mt_status status = mt_arena_allocate(arena, length + 1, &memory);
-    if (status != MT_OK) return status;
-    char *copy = memory;
-    memcpy(copy, path, length);
-    copy[length] = '\0';
-    folder->path = copy;
-    status = join(arena, copy, CONFIG_NAME, "", &folder->config);
+    enum mt_status status = mt_arena_copy_text(arena, path, length, &folder->path);
+    const char *copy = folder->path;
+    if (status == MT_OK) status = join(arena, copy, CONFIG_NAME, "", &folder->config);
     if (status == MT_OK) status = join(arena, copy, LOCK_NAME, "", &folder->lock_path);
     if (status == MT_OK) status = join(arena, copy, MT_FINGERPRINT_FILE, "", &folder->inputs);
     if (status == MT_OK) status = join(arena, copy, CHECKPOINTS_NAME, "", &folder->checkpoints);
@@ -69,10 +64,7 @@ static bool is_taken(const char *name)
     static const char *const names[] = {CONFIG_NAME,   "metrics.jsonl",      "tensorboard", CHECKPOINTS_NAME,
                                         "adapter",     "adapter-best",       "model",       "model-best",
                                         "config.json", "adapter_config.json"};
-    static const char weights[] = ".safetensors";
-    size_t length = strlen(name);
-    size_t ending = sizeof weights - 1;
-    bool taken = length >= ending && strcmp(name + length - ending, weights) == 0;
+    bool taken = mt_ends_with(name, ".safetensors");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) taken = taken || strcmp(name, names[i]) == 0;
     return taken;
 }

@@ -203,15 +203,13 @@ static enum mt_status read_root(struct mt_arena *arena, const struct mt_json_nod
                                 size_t bytes, struct mt_state_manifest *manifest)
 {
     const char *settings = NULL;
-    char *copy = NULL;
     // The version comes first: another one may end differently.
     enum mt_status status = check_version(root);
     if (status == MT_OK) status = check_sum(arena->ctx, root->file, text, bytes);
     if (status == MT_OK) status = read_numbers(root, &manifest->numbers);
     if (status == MT_OK) status = read_files(root, manifest);
     if (status == MT_OK) status = mt_json_get_string(root, "settings", &settings);
-    if (status == MT_OK) status = mt_arena_copy_text(arena, settings, strlen(settings), &copy);
-    manifest->settings = copy;
+    if (status == MT_OK) status = mt_arena_copy_text(arena, settings, strlen(settings), &manifest->settings);
     return status;
 }
 

@@ -24,7 +24,7 @@ static enum mt_status add(struct mt_state_tensors *list, const char *prefix, con
                           const struct mt_tensor *tensor, bool on_device)
 {
     char text[MT_PARAMS_NAME_BYTES + 64];
-    char *copy = NULL;
+    const char *copy = NULL;
     int length = snprintf(text, sizeof text, "%s%s", prefix, name);
     if (list->count == list->capacity || length < 0 || (size_t)length >= sizeof text)
         return mt_fail(list->arena.ctx, MT_ERR_INTERNAL, "a tensor too many, or too long a name: %s", name);

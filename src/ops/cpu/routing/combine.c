@@ -273,35 +273,19 @@ VECTOR_INLINE void backward_row(int k, bool with_coupling, const struct token *t
     for (int s = 0; s < k; s++) dots[s] = sum_of_lanes(dweight[s]);
 }
 
-static void backward_token(const struct token *token, const float *dy, float *const *drow, int64_t width,
-                           float *dots)
+VECTOR_INLINE void backward_token(bool with_coupling, const struct token *token, const float *coupling,
+                                  const float *dy, float *const *drow, int64_t width, float *dots)
 {
     switch (token->present) {
-    case 1: backward_row(1, false, token, NULL, dy, drow, width, dots); break;
-    case 2: backward_row(2, false, token, NULL, dy, drow, width, dots); break;
-    case 3: backward_row(3, false, token, NULL, dy, drow, width, dots); break;
-    case 4: backward_row(4, false, token, NULL, dy, drow, width, dots); break;
-    case 5: backward_row(5, false, token, NULL, dy, drow, width, dots); break;
-    case 6: backward_row(6, false, token, NULL, dy, drow, width, dots); break;
-    case 7: backward_row(7, false, token, NULL, dy, drow, width, dots); break;
-    case 8: backward_row(8, false, token, NULL, dy, drow, width, dots); break;
-    default: backward_row(token->present, false, token, NULL, dy, drow, width, dots); break;
-    }
-}
-
-static void backward_token_coupled(const struct token *token, const float *coupling, const float *dy,
-                                   float *const *drow, int64_t width, float *dots)
-{
-    switch (token->present) {
-    case 1: backward_row(1, true, token, coupling, dy, drow, width, dots); break;
-    case 2: backward_row(2, true, token, coupling, dy, drow, width, dots); break;
-    case 3: backward_row(3, true, token, coupling, dy, drow, width, dots); break;
-    case 4: backward_row(4, true, token, coupling, dy, drow, width, dots); break;
-    case 5: backward_row(5, true, token, coupling, dy, drow, width, dots); break;
-    case 6: backward_row(6, true, token, coupling, dy, drow, width, dots); break;
-    case 7: backward_row(7, true, token, coupling, dy, drow, width, dots); break;
-    case 8: backward_row(8, true, token, coupling, dy, drow, width, dots); break;
-    default: backward_row(token->present, true, token, coupling, dy, drow, width, dots); break;
+    case 1: backward_row(1, with_coupling, token, coupling, dy, drow, width, dots); break;
+    case 2: backward_row(2, with_coupling, token, coupling, dy, drow, width, dots); break;
+    case 3: backward_row(3, with_coupling, token, coupling, dy, drow, width, dots); break;
+    case 4: backward_row(4, with_coupling, token, coupling, dy, drow, width, dots); break;
+    case 5: backward_row(5, with_coupling, token, coupling, dy, drow, width, dots); break;
+    case 6: backward_row(6, with_coupling, token, coupling, dy, drow, width, dots); break;
+    case 7: backward_row(7, with_coupling, token, coupling, dy, drow, width, dots); break;
+    case 8: backward_row(8, with_coupling, token, coupling, dy, drow, width, dots); break;
+    default: backward_row(token->present, with_coupling, token, coupling, dy, drow, width, dots); break;
     }
 }
 
@@ -341,9 +325,9 @@ enum mt_status MT_CPU(combine_backward)(struct mt_device *device, const void *ar
         if (has_coupling) {
             float coupling[MT_MAX_SLOTS * MT_MAX_SLOTS]; // [present, present]
             gather_coupling(&token, &a->coupling, i, coupling);
-            backward_token_coupled(&token, coupling, dy, drow, width, dots);
+            backward_token(true, &token, coupling, dy, drow, width, dots);
         } else {
-            backward_token(&token, dy, drow, width, dots);
+            backward_token(false, &token, NULL, dy, drow, width, dots);
         }
         if (!has_dy) continue;
         float *dweight = cpu_row(&a->dweight, i);

@@ -506,9 +506,9 @@ static void lex_all(struct lexer *lexer)
 /* A copy with every newline written \n and one at the end of the text left out, as jinja2 reads templates. */
 static void normalize(struct lexer *lexer, const char *text, size_t bytes)
 {
-    char *copy = NULL;
-    if (!mt_jinja_parse_check(lexer->parser, mt_arena_copy_text(lexer->parser->arena, text, bytes, &copy)))
-        return;
+    enum mt_status status = MT_OK;
+    char *copy = mt_arena_array(lexer->parser->arena, bytes + 1, 1, &status);
+    if (!mt_jinja_parse_check(lexer->parser, status)) return;
     size_t out = 0;
     for (size_t i = 0; i < bytes; i++) {
         if (text[i] == '\r' && i + 1 < bytes && text[i + 1] == '\n') continue;

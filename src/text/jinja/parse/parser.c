@@ -142,15 +142,14 @@ void mt_jinja_leave(struct jinja_parser *parser)
 
 struct jinja_node *mt_jinja_node_new(struct jinja_parser *parser, enum jinja_node_kind kind, int line)
 {
-    void *memory = NULL;
+    enum mt_status status = MT_OK;
     if (parser->nodes == JINJA_NODES)
         mt_jinja_parse_fail(parser, MT_ERR_UNSUPPORTED, line, "the template has more than %d parts",
                             JINJA_NODES);
     if (mt_jinja_parse_failed(parser)) return &parser->nothing;
     parser->nodes++;
-    if (!mt_jinja_parse_check(parser, mt_arena_allocate(parser->arena, sizeof(struct jinja_node), &memory)))
-        return &parser->nothing;
-    struct jinja_node *node = memory;
+    struct jinja_node *node = mt_arena_array(parser->arena, 1, sizeof *node, &status);
+    if (!mt_jinja_parse_check(parser, status)) return &parser->nothing;
     *node = (struct jinja_node){.kind = kind, .line = line, .height = 1};
     return node;
 }
@@ -206,15 +205,13 @@ enum mt_status mt_jinja_parse(struct mt_context *ctx, const char *name, const ch
                               struct mt_jinja **template)
 {
     void *memory = NULL;
-    char *copy = NULL;
     *template = NULL;
     enum mt_status status = mt_allocate_array(ctx, 1, sizeof **template, &memory);
     if (status != MT_OK) return status;
     struct mt_jinja *made = memory;
     made->ctx = ctx;
     mt_arena_init(&made->arena, ctx, (size_t)16 << 10);
-    status = mt_arena_copy_text(&made->arena, name, strlen(name), &copy);
-    made->name = copy;
+    status = mt_arena_copy_text(&made->arena, name, strlen(name), &made->name);
     if (status == MT_OK) status = parse(made, text, bytes);
     if (status != MT_OK) {
         mt_jinja_free(made);
