@@ -137,11 +137,11 @@ completed() {
 [ "$(completed metier tr)" = train ] && [ "$(completed metier train --dr)" = --dry-run ] &&
     [ "$(completed metier help tok)" = tokenize ] && [ -z "$(completed metier train run.y)" ]
 result $? "bash completes metier tr, metier train --dr as $(completed metier tr), $(completed metier train --dr)"
-for shell in zsh fish; do
-    file=$(find "$P/share" -name '*metier*' -path "*$shell*" -type f)
-    grep -q 'dry-run' "$file"
-    result $? "no completions for $shell"
-    ! command -v $shell >/dev/null || try "$shell reads its completions" $shell -n "$file"
+for file in zsh/site-functions/_metier zsh/vendor-completions/_metier fish/vendor_completions.d/metier.fish; do
+    shell=${file%%/*}
+    grep -q 'dry-run' "$P/share/$file"
+    result $? "no completions for $shell: share/$file"
+    ! command -v $shell >/dev/null || try "$shell reads its completions" $shell -n "$P/share/$file"
 done
 
 # ------------------------------------------------------------------ the program
