@@ -169,7 +169,7 @@ cpack=$(dirname "$cmake")/cpack
 if command -v dpkg-shlibdeps >/dev/null && command -v file >/dev/null && [ -x "$cpack" ]; then
     try "cpack" "$cpack" -G DEB -B "$place/deb" --config "$build/CPackConfig.cmake"
     deb=$(ls "$place"/deb/metier_*.deb)
-    for wanted in libc6 libjansson4 libpcre2-8-0 libyaml-0-2 'libg\?omp'; do
+    for wanted in libc6 libjansson4 libpcre2-8-0 libyaml-0-2 'libg\?omp' libjs-chart.js; do
         dpkg-deb -f "$deb" Depends | grep -q "$wanted"
         result $? "the package does not depend on $wanted: $(dpkg-deb -f "$deb" Depends)"
     done
