@@ -9,6 +9,9 @@
  *     for each layer: mt_layers_coupling(layers, layer, &arrays)
  *                     mt_layers_backward(layers, layer, &arrays)
  *
+ * Where all layers are at hand at once, mt_layers_step does all of it that comes after routing, and
+ * mt_layers_chain the rest once the gradient of the total is known.
+ *
  * On a GPU everything is issued and not waited for, unless finish must know this step's values: then it reads
  * back the layers' statistics, some kilobytes. Letters as in metier/routing.h. Belongs to the thread of its
  * device, as everything on it.
@@ -128,6 +131,28 @@ enum mt_status mt_layers_coupling(struct mt_layers *layers, int layer, const str
 
 /* All gradients. Overwrites them; those whose address is NULL are not wanted. */
 enum mt_status mt_layers_backward(struct mt_layers *layers, int layer, const struct mt_layer_arrays *arrays);
+
+/*
+ * After route: forward of every layer, finish, and of every layer what mt_layers_coupling and
+ * mt_layers_backward make, as far as its arrays have room for it. arrays[l] are those of layer l.
+ */
+enum mt_status mt_layers_step(struct mt_layers *layers, const struct mt_layer_arrays *const *arrays,
+                              const struct mt_objective_step *step, float *total, bool *waited);
+
+/* Gradients of something else in a layer's inputs, on the device; NULL: not wanted. */
+struct mt_layer_chain {
+    const float *factor;   // [1]: the gradient of the total
+    float *dlogits;        // [N,n]
+    void *doutputs;        // [N·k,d]; rows of no slot are untouched
+    float *drouter_weight; // [n,d]
+};
+
+/*
+ * The chain rule: factor times the gradients that mt_layers_step left in a layer's arrays, which stay as they
+ * are. Those of the outputs are made here, from the coupling, unless they are in doutputs_terms.
+ */
+enum mt_status mt_layers_chain(struct mt_layers *layers, const struct mt_layer_arrays *arrays,
+                               const struct mt_layer_chain *chain);
 
 MT_PUBLIC_END
 

@@ -334,12 +334,13 @@ struct mt_sigmoid_gate_backward_args {
     struct mt_tensor dgate; // [T,1], may be gate itself
 };
 
-/* y = alpha · x + beta · y. beta 0 overwrites whatever y holds. */
+/* y = factor · alpha · x + beta · y. beta 0 overwrites whatever y holds. */
 struct mt_axpby_args {
     struct mt_tensor x; // [d] or [T,d]; may be y itself
     struct mt_tensor y; // the same shape, read when beta is not 0
     float alpha;
     float beta;
+    struct mt_tensor factor; // f32 [1], optional: 1; a number that only the device knows
 };
 
 /* Every element becomes `value`. i32 is allowed. */
@@ -552,7 +553,8 @@ struct mt_combine_forward_args {
 /*
  * drows of (i,s) = weight[i,s]·dy[i] + Σ_m coupling[i,s,m] · rows of (i,m); dweight[i,s] = <dy[i], rows
  * of (i,s)>. coupling carries whatever depends on the rows through their Gram matrix alone: for a loss
- * with gradient Γ in gram it is Γ + Γᵀ. Without dy, which counts as zeros then, there is no dweight either.
+ * with gradient Γ in gram it is Γ + Γᵀ; factor multiplies it. Without dy, which counts as zeros then, there
+ * is no dweight either.
  */
 struct mt_combine_backward_args {
     struct mt_tensor dy;          // [N,d], optional
@@ -562,6 +564,7 @@ struct mt_combine_backward_args {
     struct mt_tensor coupling;    // f32 [N,k,k], optional
     struct mt_tensor drows;       // [R,d], may be rows itself; rows of no slot are untouched
     struct mt_tensor dweight;     // f32 [N,k], with dy
+    struct mt_tensor factor;      // f32 [1], optional: 1
 };
 
 // ------------------------------------------------------------------ loss, optimizer, reductions

@@ -266,20 +266,23 @@ enum mt_status mt_layers_coupling(struct mt_layers *layers, int layer, const str
     return mt_objective_coupling(layers->objective, layer, &record, &coupling);
 }
 
+/* What y and, times a factor [1], the coupling say of the rows. */
 static enum mt_status combine_backward(struct mt_layers *layers, const struct mt_layer_arrays *arrays,
-                                       const struct mt_routing *record)
+                                       void *doutputs, const float *factor)
 {
+    if (doutputs == NULL) return MT_OK;
+    struct mt_routing record = record_of(layers, arrays);
     int64_t pairs = arrays->tokens * layers->objective->shape.slots;
-    if (arrays->doutputs == NULL) return MT_OK;
     return mt_combine_backward(layers->device,
                                &(struct mt_combine_backward_args){
                                    .dy = of_width(layers, arrays, arrays->dy, arrays->tokens),
-                                   .rows = record->rows,
-                                   .row_of_slot = record->row_of_slot,
-                                   .weight = record->weight,
+                                   .rows = record.rows,
+                                   .row_of_slot = record.row_of_slot,
+                                   .weight = record.weight,
                                    .coupling = of_pairs(layers, arrays, arrays->coupling),
-                                   .drows = of_width(layers, arrays, arrays->doutputs, pairs),
+                                   .drows = of_width(layers, arrays, doutputs, pairs),
                                    .dweight = of_slots(layers, arrays, arrays->dweight, MT_F32),
+                                   .factor = view(factor, mt_tensor_1d(NULL, MT_F32, 1)),
                                });
 }
 
@@ -318,7 +321,7 @@ enum mt_status mt_layers_backward(struct mt_layers *layers, int layer, const str
         .dweight = of_slots(layers, arrays, arrays->dweight_terms, MT_F32),
         .drouter_weight = of_router(layers, arrays->drouter_weight),
     };
-    status = combine_backward(layers, arrays, &record);
+    status = combine_backward(layers, arrays, arrays->doutputs, NULL);
     const struct mt_tensor *sums[] = {&gradient.dlogits, &gradient.dprobs, &gradient.dweight,
                                       &gradient.drouter_weight, &drows};
     if (status == MT_OK) status = clear(layers, sums, sizeof sums / sizeof sums[0]);
@@ -335,4 +338,51 @@ enum mt_status mt_layers_backward(struct mt_layers *layers, int layer, const str
                                                         .kind = score_kind(layers),
                                                         .accumulate = true,
                                                     });
+}
+
+// ------------------------------------------------------------------ all layers at once
+
+enum mt_status mt_layers_step(struct mt_layers *layers, const struct mt_layer_arrays *const *arrays,
+                              const struct mt_objective_step *step, float *total, bool *waited)
+{
+    int count = layers->objective->shape.layers;
+    enum mt_status status = MT_OK;
+    for (int layer = 0; layer < count && status == MT_OK; layer++)
+        status = mt_layers_forward(layers, layer, arrays[layer], true);
+    if (status == MT_OK) status = mt_layers_finish(layers, step, total, waited);
+    for (int layer = 0; layer < count && status == MT_OK; layer++) {
+        if (arrays[layer]->coupling != NULL) status = mt_layers_coupling(layers, layer, arrays[layer]);
+        if (status == MT_OK) status = mt_layers_backward(layers, layer, arrays[layer]);
+    }
+    return status;
+}
+
+/* y = factor · x, all of them [count]. */
+static enum mt_status scale(struct mt_layers *layers, const float *factor, struct mt_tensor x, void *y)
+{
+    if (y == NULL) return MT_OK;
+    int64_t count = mt_tensor_count(&x);
+    return mt_axpby(layers->device, &(struct mt_axpby_args){
+                                        .x = mt_tensor_1d(x.data, x.dtype, count),
+                                        .y = mt_tensor_1d(y, x.dtype, count),
+                                        .alpha = 1.0f,
+                                        .factor = mt_tensor_1d((void *)factor, MT_F32, 1),
+                                    });
+}
+
+enum mt_status mt_layers_chain(struct mt_layers *layers, const struct mt_layer_arrays *arrays,
+                               const struct mt_layer_chain *chain)
+{
+    enum mt_status status = check_arrays(layers, arrays);
+    int64_t pairs = arrays->tokens * layers->objective->shape.slots;
+    if (status == MT_OK)
+        status = scale(layers, chain->factor, of_experts(layers, arrays, arrays->dlogits), chain->dlogits);
+    if (status == MT_OK)
+        status =
+            scale(layers, chain->factor, of_router(layers, arrays->drouter_weight), chain->drouter_weight);
+    if (status != MT_OK) return status;
+    if (arrays->doutputs_terms == NULL)
+        return combine_backward(layers, arrays, chain->doutputs, chain->factor);
+    return scale(layers, chain->factor, of_width(layers, arrays, arrays->doutputs_terms, pairs),
+                 chain->doutputs);
 }

@@ -1,7 +1,8 @@
 /*
  * metier/layers.h against mt_objective_evaluate: the same values and gradients, of every method, on the cpu
  * and on a device whose memory the host cannot read. Somebody else's choice and weights give the same as our
- * own, and a step goes on where another one's state is written into it.
+ * own, all layers at once the same as one stage after the other, and a step goes on where another one's state
+ * is written into it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -129,17 +130,24 @@ static void close_bench(struct bench *bench)
     assert_int_equal(bench->ctx.live_bytes, 0);
 }
 
-/* A whole step; returns the total. Dropped slots have no row, which the caller would see to. */
-static double step(struct bench *bench)
+static const struct mt_objective_step once = {.progress = 1.0, .loss_scale = 1.0};
+
+/* Dropped slots have no row, which the caller would see to. */
+static void route(struct bench *bench)
 {
-    const struct mt_objective_step once = {.progress = 1.0, .loss_scale = 1.0};
     int32_t expert[PAIRS];
     int32_t row[PAIRS];
-    double total = 0.0;
     expect_ok(bench, mt_layers_route(bench->layers, 0, &bench->arrays));
     expect_ok(bench, mt_device_download(bench->device, expert, bench->arrays.expert, sizeof expert));
     for (int i = 0; i < PAIRS; i++) row[i] = expert[i] < 0 ? -1 : i;
     expect_ok(bench, mt_device_upload(bench->device, (void *)bench->arrays.row_of_slot, row, sizeof row));
+}
+
+/* A whole step; returns the total. */
+static double step(struct bench *bench)
+{
+    double total = 0.0;
+    route(bench);
     expect_ok(bench, mt_layers_forward(bench->layers, 0, &bench->arrays, true));
     expect_ok(bench, mt_objective_finish(mt_layers_objective(bench->layers), &once, &total));
     expect_ok(bench, mt_layers_coupling(bench->layers, 0, &bench->arrays));
@@ -238,6 +246,66 @@ static void test_every_method(void **state)
     }
 }
 
+/* Multiplies what is wanted with a factor. */
+static void scale(struct wanted *wanted, float factor)
+{
+    for (int i = 0; i < TOKENS * EXPERTS; i++) wanted->dlogits[i] *= factor;
+    for (int i = 0; i < PAIRS * WIDTH; i++) wanted->doutputs[i] *= factor;
+    for (int i = 0; i < EXPERTS * WIDTH; i++) wanted->drouter_weight[i] *= factor;
+}
+
+/* mt_layers_step and mt_layers_chain. What is chained becomes the arrays of the bench. */
+static double step_and_chain(struct bench *bench, const float *factor)
+{
+    struct mt_layer_arrays *a = &bench->arrays;
+    struct mt_layer_chain chain = {.doutputs = a->doutputs};
+    chain.factor = array(bench, factor, sizeof *factor);
+    chain.dlogits = FLOATS(TOKENS * EXPERTS);
+    chain.drouter_weight = FLOATS(EXPERTS * WIDTH);
+    int needs = mt_objective_needs(mt_layers_config(bench->layers));
+    float *total = FLOATS(1);
+    float found = 0.0f;
+    bool waited = false;
+    a->dy = NULL;
+    a->doutputs = NULL;
+    a->dweight = NULL;
+    if ((needs & MT_NEEDS_ROWS) == 0) a->doutputs_terms = NULL;
+    route(bench);
+    const struct mt_layer_arrays *const layers[] = {a};
+    expect_ok(bench, mt_layers_step(bench->layers, layers, &once, total, &waited));
+    expect_ok(bench, mt_device_download(bench->device, &found, total, sizeof found));
+    for (int twice = 0; twice < 2; twice++) // it leaves the arrays as they are
+        expect_ok(bench, mt_layers_chain(bench->layers, a, &chain));
+    a->dlogits = chain.dlogits;
+    a->doutputs = a->doutputs_terms = chain.doutputs;
+    a->drouter_weight = chain.drouter_weight;
+    return (double)found;
+}
+
+static void test_all_at_once(void **state)
+{
+    (void)state;
+    static struct numbers n;
+    static struct wanted wanted;
+    const float factor = -2.0f;
+    fill(&n);
+    for (int i = 0; mt_method_listed(i) != NULL; i++) {
+        const char *method = mt_method_listed(i)->name;
+        static const char *const devices[] = {"cpu", "fenced"};
+        if (!is_alone(&mt_method_listed(i)->config) || mt_method_listed(i)->config.dense_router) continue;
+        evaluate(&n, method, &wanted);
+        scale(&wanted, factor);
+        for (size_t d = 0; d < sizeof devices / sizeof devices[0]; d++) {
+            struct bench bench;
+            open_bench(&bench, devices[d], method, MT_GIVEN_LOGITS, &n);
+            double total = step_and_chain(&bench, &factor);
+            assert_true(total == (double)(float)wanted.total);
+            compare(&bench, method, &wanted, wanted.total);
+            close_bench(&bench);
+        }
+    }
+}
+
 /* With weights given, what the terms say of them comes back, and is no part of dlogits. */
 static void test_given_weights(void **state)
 {
@@ -301,6 +369,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_method),
+        cmocka_unit_test(test_all_at_once),
         cmocka_unit_test(test_given_weights),
         cmocka_unit_test(test_refusals),
     };

@@ -3,7 +3,7 @@
  * Gram matrix and coupling, in place, with missing slots.
  *
  * The scalar differentiated is <dy,y> + <dgram,gram> with a symmetric dgram, so the coupling that belongs
- * to it is 2·dgram.
+ * to it is 2·dgram; where these are alone, as a factor of ½ and 4·dgram.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "ops/route_fill.h"
 #include "tensor/dtype.h"
 
-enum { ROWS, ROW_OF_SLOT, WEIGHT, BASE, Y, GRAM, DGRAM, COUPLING, DY, DROWS, DWEIGHT };
+enum { ROWS, ROW_OF_SLOT, WEIGHT, BASE, Y, GRAM, DGRAM, COUPLING, DY, DROWS, DWEIGHT, FACTOR };
 enum { ROUTE, EXPERTS, WITH_BASE, WITH_GRAM, IN_PLACE, ACCUMULATE, ALONE };
 
 struct shape {
@@ -25,6 +25,8 @@ static void fill(const struct op_case *c, struct mt_tensor *t)
     route_fill((enum route_kind)c->param[ROUTE], c->param[EXPERTS], &t[ROW_OF_SLOT], NULL);
     const struct mt_tensor *dgram = &t[DGRAM];
     const struct mt_tensor *coupling = &t[COUPLING];
+    double factor = c->param[ALONE] ? 0.5 : 1.0;
+    mt_store(t[FACTOR].dtype, t[FACTOR].data, 0, factor);
     int64_t slots = dgram->dim[1];
     for (int64_t i = 0; i < dgram->dim[0]; i++) {
         for (int64_t s = 0; s < slots; s++) {
@@ -34,7 +36,7 @@ static void fill(const struct op_case *c, struct mt_tensor *t)
                 value = (double)(float)value; // the run in double sees the same numbers
                 mt_store(dgram->dtype, dgram->data, (i * slots + s) * slots + m, value);
                 int64_t place = i * coupling->stride[0] + s * coupling->stride[1] + m;
-                mt_store(coupling->dtype, coupling->data, place, 2.0 * value);
+                mt_store(coupling->dtype, coupling->data, place, 2.0 * value / factor);
             }
         }
     }
@@ -72,6 +74,7 @@ static enum mt_status backward(struct mt_device *device, const struct op_case *c
     if (c->param[ALONE]) {
         args.dy = (struct mt_tensor){0};
         args.dweight = (struct mt_tensor){0};
+        args.factor = t[FACTOR];
     }
     return mt_combine_backward(device, &args);
 }
@@ -117,6 +120,8 @@ static struct op_case *add(struct case_list *list, struct shape shape, bool base
         c->slot[DROWS].no_numeric = true; // holds the rows before: what is left is not old plus gradient
     }
     case_grad_out(c, "dweight", WEIGHT);
+    case_input(c, "factor", 1, (int64_t[]){1});
+    c->slot[FACTOR].fill = FILL_CUSTOM;
     return c;
 }
 

@@ -12,17 +12,18 @@
 
 #define EXACT 1e-30
 
-enum { X, Y, DY, DX, PLACE = DY };
-enum { CUT_MIDDLE, IN_PLACE }; // params
-enum { ALPHA, BETA };          // reals of axpby
-enum { VALUE, LIMIT = VALUE }; // reals of fill and clamp
+enum { X, Y, DY, DX, PLACE = DY, FACTOR = DY };
+enum { CUT_MIDDLE, IN_PLACE, WITH_FACTOR = CUT_MIDDLE }; // params
+enum { ALPHA, BETA };                                    // reals of axpby
+enum { VALUE, LIMIT = VALUE };                           // reals of fill and clamp
 
 // ------------------------------------------------------------------ axpby
 
 static enum mt_status run_axpby(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
 {
-    return mt_axpby(device, &(struct mt_axpby_args){
-                                .x = t[X], .y = t[Y], .alpha = c->real[ALPHA], .beta = c->real[BETA]});
+    struct mt_axpby_args args = {.x = t[X], .y = t[Y], .alpha = c->real[ALPHA], .beta = c->real[BETA]};
+    if (c->param[WITH_FACTOR]) args.factor = t[FACTOR];
+    return mt_axpby(device, &args);
 }
 
 static struct op_case *add_axpby(struct case_list *list, int rank, const int64_t *dims, float alpha,
@@ -43,6 +44,14 @@ static struct op_case *add_axpby(struct case_list *list, int rank, const int64_t
     return c;
 }
 
+static void add_factor(struct op_case *c)
+{
+    case_input(c, "factor", 1, (int64_t[]){1});
+    c->param[WITH_FACTOR] = 1;
+    size_t used = strlen(c->label);
+    (void)snprintf(c->label + used, sizeof c->label - used, " factor");
+}
+
 static void axpby_cases(struct case_list *list)
 {
     add_axpby(list, 1, (int64_t[]){1}, 2.0f, 1.0f, MT_F32, 0);
@@ -52,6 +61,8 @@ static void axpby_cases(struct case_list *list)
     add_axpby(list, 2, (int64_t[]){7, 65}, 0.0f, 0.5f, MT_F32, 1);
     add_axpby(list, 2, (int64_t[]){7, 65}, 0.5f, 1.0f, MT_BF16, 1);
     add_axpby(list, 2, (int64_t[]){0, 8}, 0.5f, 1.0f, MT_F32, 0);
+    add_factor(add_axpby(list, 1, (int64_t[]){10007}, 2.0f, 0.0f, MT_F32, 0));
+    add_factor(add_axpby(list, 2, (int64_t[]){7, 65}, -0.5f, 0.25f, MT_BF16, 1));
 
     struct op_case *speed = add_axpby(list, 2, (int64_t[]){4096, 2048}, 0.5f, 0.5f, MT_F32, 0);
     speed->only_speed = true;

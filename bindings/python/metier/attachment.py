@@ -171,7 +171,7 @@ class Attached:
         if not self.looks:
             return None
         self.looks, self._finished = False, True
-        self.last = self.layers.finish(self.progress, self.numbers, self._frozen or {})
+        self.last = Result(*self.layers.finish(self.progress, self.numbers, self._frozen or {}))
         if self.log_every and self.step % self.log_every == 0:
             log.info("step %d: %s", self.step, ", ".join(
                 f"{name} {term.loss:.5g} (weighted {term.weighted:.3g}{'' if term.alive else ', dead: ' + term.why})"

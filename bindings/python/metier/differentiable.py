@@ -1,7 +1,7 @@
 """The objective as a function of router logits and expert outputs that autograd differentiates."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from .layers import DTYPES, Device, Layers, computable, plain, point, router_of
 from .library import Failure, LayerArrays, Shape
 from .plan import Plan, key_of
 from .records import Batch
-from .report import Result
+from .report import Found, Result
 
 MOST_PLANS = 64  # where shapes change from step to step
 Tensors = torch.Tensor | Sequence[torch.Tensor] | None
@@ -35,86 +35,65 @@ class _Terms(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: _Call, *inputs: torch.Tensor | None) -> torch.Tensor:
-        total = call.forward(inputs)
         ctx.call = call
-        ctx.save_for_backward(*inputs)
-        return total
+        ctx.save_for_backward(*inputs[1::3])
+        return call.forward(inputs)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        found: list[torch.Tensor | None] = [None]
-        saved, wanted = ctx.saved_tensors, ctx.needs_input_grad
-        for layer in range(len(ctx.call.kept)):
-            place = 3 * layer
-            found += ctx.call.backward(layer, saved[place : place + 3], wanted[place + 1 : place + 4], gradient)
-        return tuple(found)
+        return None, *ctx.call.backward(ctx.saved_tensors, ctx.needs_input_grad, gradient)
 
 
 class _Call:
     """One evaluation: the arrays of its layers, and what backward needs of them."""
 
     def __init__(self, plan: Plan, batch: Batch, chosen: list[torch.Tensor | None], bias: torch.Tensor | None,
-                 progress: float, wants: bool, why_dead: dict[str, str]) -> None:
+                 progress: float) -> None:
         self.plan, self.batch, self.chosen, self.bias, self.progress = plan, batch, chosen, bias, progress
-        self.wants, self.why_dead = wants, why_dead  # gradients; of paths, why they have none
-        self.result: Result | None = None
-        # Of every layer: its block, where its rows are, the gradient of terms of another grouping.
-        self.kept: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]] = []
+        self.wants = torch.is_grad_enabled() and len(plan.frozen) < len(library.PATHS)
+        self.read: Callable[[], Found] | None = None
+        self.kept: list[tuple[LayerArrays, Any]] = []  # of every layer; what it points to and backward reads
 
-    def _look(self, layer: int, inputs: Sequence[torch.Tensor | None], numbers: torch.Tensor,
-              alive: list[Any]) -> LayerArrays:
-        """Routes, and takes the layer's statistics. What the struct points to is kept among `alive`."""
-        plan, layers = self.plan, self.plan.layers
-        logits, outputs, weight = inputs[3 * layer : 3 * layer + 3]
-        block, row_of_slot = plan.room(), plan.row_of_slot
-        arrays = plan.arrays(block, self.batch)
-        logits = plain(logits)
+    def _route(self, layer: int, inputs: Sequence[torch.Tensor | None], numbers: torch.Tensor) -> Any:
+        """Readies a layer's arrays. Returns what they point to, besides what is kept."""
+        plan, layers, batch = self.plan, self.plan.layers, self.batch
+        logits, outputs, weight = inputs
+        logits, weight, chosen = plain(logits), plain(weight), self.chosen[layer]
+        block, rows = plan.room(), None
+        arrays = plan.arrays(block, self.wants)
+        arrays.segments, arrays.unmasked = batch.segments, batch.unmasked
         arrays.logits, arrays.numbers = logits.data_ptr(), numbers.data_ptr()
         if outputs is not None:
             arrays.outputs, arrays.dtype = outputs.data_ptr(), DTYPES[outputs.dtype]
-        given = {"router_weight": plain(weight), "bias": self.bias, **self.batch.tensors()}
-        if self.chosen[layer] is not None:
-            given["chosen"] = self.chosen[layer].int().contiguous()
-        point(arrays, **given)
+        if chosen is not None:
+            chosen = chosen.int().contiguous()
+        point(arrays, router_weight=weight, bias=self.bias, chosen=chosen, mask=batch.mask, ortho_mask=batch.ortho_mask,
+              segment=batch.segment)
         layers.route(layer, arrays)
         if layers.drops:
-            expert = plan.view(block.view(torch.int32), "expert", *row_of_slot.shape)
-            row_of_slot = torch.where(expert < 0, -1, row_of_slot)
-            arrays.row_of_slot = row_of_slot.data_ptr()
-        layers.forward(layer, arrays)
+            rows = plan.rows(block)
         grouped = torch.empty_like(outputs) if plan.has_groups and self.wants else None
-        alive.append((logits, given))
-        self.kept.append((block, row_of_slot, grouped))
-        return arrays
+        point(arrays, row_of_slot=rows, doutputs_terms=grouped)
+        self.kept.append((arrays, (block, rows, grouped)))
+        return logits, weight, chosen
 
     def forward(self, inputs: Sequence[torch.Tensor | None]) -> torch.Tensor:
-        layers, alive = self.plan.layers, []
+        layers = self.plan.layers
         numbers = layers.new_numbers()
-        seen = [self._look(layer, inputs, numbers, alive) for layer in range(layers.shape.layers)]
-        self.result = layers.finish(self.progress, numbers, self.why_dead)
-        for layer, arrays in enumerate(seen if self.wants else []):
-            if self.plan.has_gram:
-                layers.coupling(layer, arrays)
-            point(arrays, doutputs_terms=self.kept[layer][2])
-            layers.backward(layer, arrays)
-        return self.result.total
+        alive = [self._route(layer, inputs[3 * layer : 3 * layer + 3], numbers) for layer in range(layers.shape.layers)]
+        total, self.read = layers.step([arrays for arrays, _ in self.kept], self.progress, numbers, self.plan.frozen)
+        del alive  # not before the step has been issued
+        return total
 
-    def backward(self, layer: int, inputs: Sequence[torch.Tensor | None], wanted: Sequence[bool],
+    def backward(self, outputs: Sequence[torch.Tensor | None], wanted: Sequence[bool],
                  gradient: torch.Tensor) -> list[torch.Tensor | None]:
-        """The gradients of a layer's logits, outputs and router weight."""
-        plan, (logits, outputs, weight) = self.plan, inputs
-        block, row_of_slot, grouped = self.kept[layer]
-        found: list[torch.Tensor | None] = [None, None, None]
-        gradients = block[: plan.gradients] * gradient
-        if wanted[1] and grouped is not None:
-            found[1] = grouped * gradient.to(outputs.dtype)
-        elif wanted[1] and plan.has_gram:
-            place = block.data_ptr() + 4 * plan.layout.places["weight"]
-            found[1] = plan.rows_gradient(layer, outputs, gradients, row_of_slot, place)
-        if wanted[0]:
-            found[0] = plan.view(gradients, "dlogits", *logits.shape).to(logits.dtype)
-        if weight is not None and wanted[2]:
-            found[2] = plan.view(gradients, "drouter_weight", *weight.shape).to(weight.dtype)
+        """The gradients of every layer's logits, outputs and router weight."""
+        found: list[torch.Tensor | None] = []
+        for layer, (arrays, _) in enumerate(self.kept):
+            room = self.plan.gradient_room(outputs[layer], wanted[3 * layer + 1 : 3 * layer + 4])
+            point(arrays, outputs=outputs[layer])  # autograd may have moved them
+            self.plan.layers.chain(arrays, gradient, *room)
+            found += room
         return found
 
 
@@ -134,7 +113,7 @@ class Objective:
             "kind": router, "normalise": normalise, "scale": routed_scale, "epsilon": epsilon, "groups": groups,
             "groups_kept": groups_kept, "group_rule": group_rule, "jitter": sparsemixer_jitter}
         self.layers: Layers | None = None
-        self._plans: dict[Any, tuple[Plan, dict[str, str]]] = {}  # with why paths have no gradient
+        self._plans: dict[Any, Plan] = {}
 
     def _prepare(self, device: Device, layers: int, tokens: int, experts: int, slots: int, segments: int, width: int,
                  given: int) -> Layers:
@@ -157,7 +136,7 @@ class Objective:
         return made
 
     def _plan(self, device: Device, inputs: list[torch.Tensor | None], segments: int, is_chosen: bool,
-              has_bias: bool) -> tuple[Plan, dict[str, str]]:
+              has_bias: bool) -> Plan:
         """For inputs that have been looked through."""
         logits, outputs, weights = inputs[0], inputs[1::3], inputs[2::3]
         tokens, experts = logits.shape
@@ -176,7 +155,7 @@ class Objective:
         frozen = {path: f"{path} need no gradient" for place, path in enumerate(library.PATHS)
                   if not any(x is not None and x.requires_grad for x in inputs[place::3])}
         has_rows, has_weight = (any(x is not None for x in some) for some in (outputs, weights))
-        return Plan(layers, tokens, has_rows, has_weight, has_bias, is_chosen), frozen
+        return Plan(layers, tokens, has_rows, has_weight, has_bias, is_chosen, frozen)
 
     def __call__(self, logits: Tensors = None, outputs: Tensors = None, *, router_scores: Tensors = None,
                  mask: torch.Tensor | None = None, sequence: torch.Tensor | None = None, chosen: Tensors = None,
@@ -196,31 +175,27 @@ class Objective:
             raise Failure("objective: logits or router_scores are needed")
         all_logits = [logits] if isinstance(logits, torch.Tensor) else list(logits)
         count, first = len(all_logits), all_logits[0]
-        all_outputs, weights = _as_list(outputs, count), _as_list(router_weight, count)
-        choices = _as_list(chosen, count)
-        inputs: list[torch.Tensor | None] = []
-        for layer in range(count):
-            inputs += [all_logits[layer], None if all_outputs[layer] is None else computable(all_outputs[layer]), weights[layer]]
+        all_outputs = [None if x is None else computable(x) for x in _as_list(outputs, count)]
+        weights, choices = _as_list(router_weight, count), _as_list(chosen, count)
+        inputs = [x for layer in zip(all_logits, all_outputs, weights) for x in layer]
         segment, segments = None, 1
         if sequence is not None:
             names, segment = torch.unique(sequence, return_inverse=True)
             segment, segments = segment.int(), max(len(names), 1)
         device = Device.of(first.device)
-        key = (device, key_of(inputs), segments, chosen is None, bias is None)
-        if key not in self._plans:
+        key = (device, segments, chosen is None, bias is None, *map(key_of, inputs))
+        plan = self._plans.get(key)
+        if plan is None:
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
-            self._plans[key] = self._plan(device, inputs, segments, chosen is not None, bias is not None)
-        plan, frozen = self._plans[key]
+            plan = self._plan(device, inputs, segments, chosen is not None, bias is not None)
+            self._plans[key] = plan
         if mask is not None or sequence is not None:
             batch = Batch.of(plan.layers, plan.tokens, first.device, mask, segment, segments)
         else:
             batch = plan.batch = plan.batch or Batch.of(plan.layers, plan.tokens, first.device, None, None, 1)
-        wants = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
-        call = _Call(plan, batch, choices, plain(bias), progress, wants, frozen)
-        total = _Terms.apply(call, *inputs)
-        read, call.result = call.result.read, None  # the graph keeps the call, and must not keep itself
-        return Result(total, read)
+        call = _Call(plan, batch, choices, plain(bias), progress)
+        return Result(_Terms.apply(call, *inputs), call.read)
 
 
 def objective(logits: Tensors = None, outputs: Tensors = None, *, method: str = "paper", **options: Any) -> Result:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from ctypes import byref, c_char_p, c_size_t, c_void_p
+from collections.abc import Callable, Sequence
+from ctypes import addressof, byref, c_char_p, c_size_t, c_void_p
 from typing import Any
 
 import torch
 
 from . import library
-from .library import Context, LayerArrays, LayerPaths, LayersOptions, Place, Router, Shape, Step, check, load, text
-from .report import Result, Term
+from .library import (Context, LayerArrays, LayerChain, LayerPaths, LayersOptions, Place, Router, Shape, Step, check, load,
+                      text)
+from .report import Found, Term
 
 DTYPES = {torch.float32: library.F32, torch.bfloat16: library.BF16}
 
@@ -105,6 +107,10 @@ class Layers:
         # Of each layer: loss, weight and gradient of every term, max_violation, ..., in the library's memory.
         self._reports = [load().mt_objective_layer(self.objective, layer) for layer in range(shape.layers)]
         self._rows: torch.Tensor | None = None
+        self._step, self._waited, self._addresses = Step(loss_scale=1.0), ctypes.c_bool(), c_void_p * shape.layers
+        # New tensors are made after these: torch is quicker to make one like another.
+        self.floats, self._doubles = (torch.empty(0, dtype=dtype, device=self.torch_device)
+                                      for dtype in (torch.float32, torch.float64))
 
     def __del__(self) -> None:
         if self.handle:
@@ -138,16 +144,33 @@ class Layers:
 
     def new_numbers(self) -> torch.Tensor:
         """Room for a step's statistics."""
-        return torch.empty(self.numbers, dtype=torch.float64, device=self.torch_device)
+        return self._doubles.new_empty(self.numbers)
 
-    def finish(self, progress: float, numbers: torch.Tensor, why_dead: dict[str, str]) -> Result:
-        """Decides the weights. A GPU is waited for only where the method's weights hang on the step's own values."""
-        total = torch.empty((), dtype=torch.float32, device=self.torch_device)
-        step, waited = Step(progress=progress, loss_scale=1.0), ctypes.c_bool()
-        self._call(load().mt_layers_finish, byref(step), total.data_ptr(), byref(waited))
+    def finish(self, progress: float, numbers: torch.Tensor,
+               why_dead: dict[str, str]) -> tuple[torch.Tensor, Callable[[], Found]]:
+        """Decides the weights; (the total, what reads the terms). A GPU is waited for only where the method's weights hang on
+        the step's own values."""
+        return self._finish(load().mt_layers_finish, (), progress, numbers, why_dead)
+
+    def step(self, arrays: Sequence[LayerArrays], progress: float, numbers: torch.Tensor,
+             why_dead: dict[str, str]) -> tuple[torch.Tensor, Callable[[], Found]]:
+        """forward of all layers, finish, and what their arrays have room for of coupling and backward."""
+        return self._finish(load().mt_layers_step, (self._addresses(*map(addressof, arrays)),), progress, numbers, why_dead)
+
+    def _finish(self, function: Any, arguments: tuple[Any, ...], progress: float, numbers: torch.Tensor,
+                why_dead: dict[str, str]) -> tuple[torch.Tensor, Callable[[], Found]]:
+        total, waited = self.floats.new_empty(()), self._waited
+        self._step.progress = progress
+        self._call(function, *arguments, byref(self._step), total.data_ptr(), byref(waited))
         weights = [[report[self._terms + number] for number, _, _ in self.terms] for report in self._reports]
         values = self._values() if waited.value else None
-        return Result(total, lambda: self._found(weights, self.read(numbers) if values is None else values, why_dead))
+        return total, lambda: self._found(weights, self.read(numbers) if values is None else values, why_dead)
+
+    def chain(self, arrays: LayerArrays, factor: torch.Tensor, dlogits: torch.Tensor | None, doutputs: torch.Tensor | None,
+              drouter_weight: torch.Tensor | None) -> None:
+        """Fills these with factor times the gradients a step left in a layer's arrays."""
+        chain = LayerChain(factor.data_ptr(), *(None if x is None else x.data_ptr() for x in (dlogits, doutputs, drouter_weight)))
+        self._call(load().mt_layers_chain, byref(arrays), byref(chain))
 
     def read(self, numbers: torch.Tensor) -> list[dict[str, float]]:
         """Each layer's values of a step, of which these are the statistics. Waits for a GPU."""
@@ -160,7 +183,7 @@ class Layers:
                  **{name: report[number] for number, name, _ in self.terms}} for report in self._reports]
 
     def _found(self, weights: list[list[float]], values: list[dict[str, float]],
-               why_dead: dict[str, str]) -> tuple[dict[str, Term], list[dict[str, float]]]:
+               why_dead: dict[str, str]) -> Found:
         terms, layers = {}, values
         for place, (_, name, path) in enumerate(self.terms):
             for layer, weight in zip(layers, weights):

@@ -62,6 +62,11 @@ class LayerArrays(ctypes.Structure):
                 *((name, c_void_p) for name in ARRAYS), ("room", Grown)]
 
 
+class LayerChain(ctypes.Structure):
+    _fields_ = [("factor", c_void_p), ("dlogits", c_void_p), ("doutputs", c_void_p), ("drouter_weight", c_void_p),
+                ("room", Grown)]
+
+
 class Step(ctypes.Structure):
     _fields_ = [("progress", c_double), ("loss_scale", c_double), ("room", Grown)]
 
@@ -128,6 +133,8 @@ _FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "mt_layers_read": (c_int, [c_void_p, c_void_p]),
     "mt_layers_coupling": (c_int, [c_void_p, c_int, c_void_p]),
     "mt_layers_backward": (c_int, [c_void_p, c_int, c_void_p]),
+    "mt_layers_step": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "mt_layers_chain": (c_int, [c_void_p, c_void_p, c_void_p]),
 }
 
 

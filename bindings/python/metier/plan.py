@@ -1,16 +1,17 @@
 """What steps of the same shapes share, made once: an objective's memory, and where a layer's arrays lie in one block."""
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
 from . import library
-from .layers import DTYPES, Layers
+from .layers import Layers
 from .library import LayerArrays
 from .records import Batch
 
 ALIGNED = 64  # elements: 256 bytes
+GRADIENTS = ("drouter_weight", "coupling", "dlogits", "dprobs", "dweight_terms")
 
 
 class Layout:
@@ -29,12 +30,11 @@ class Layout:
 
 
 class Plan:
-    """Of one layer: `places` of its arrays in the block, in bytes. Elements [0, gradients) of it are what backward
-    multiplies with the gradient of the total: drouter_weight, coupling, dlogits."""
+    """Of one layer: the places of its arrays in the block, and what else is known of them."""
 
     def __init__(self, layers: Layers, tokens: int, has_rows: bool, has_weight: bool, has_bias: bool,
-                 is_chosen: bool) -> None:
-        self.layers, self.tokens = layers, tokens
+                 is_chosen: bool, frozen: dict[str, str]) -> None:
+        self.layers, self.tokens, self.frozen = layers, tokens, frozen  # why paths have no gradient
         experts, slots = layers.shape.experts, layers.shape.slots
         self.has_gram = has_rows and bool(layers.needs & library.NEEDS_GRAM)
         self.has_groups = has_rows and bool(layers.needs & library.NEEDS_ROWS)
@@ -42,8 +42,9 @@ class Plan:
         self.layout = Layout()
         self._place_gradients(has_weight, tokens * experts, tokens * slots)
         self._place_routing(has_bias, is_chosen, tokens * experts, tokens * slots)
-        self.template = LayerArrays(tokens=tokens, segments=1, row_of_slot=self.row_of_slot.data_ptr())
+        self.template = LayerArrays(tokens=tokens, row_of_slot=self.row_of_slot.data_ptr())
         self.places = [(name, 4 * place) for name, place in self.layout.places.items()]
+        self.places_seen = [(name, place) for name, place in self.places if name not in GRADIENTS]
         self.batch: Batch | None = None  # of a step without mask and sequences
 
     def _place_gradients(self, has_weight: bool, wide: int, pairs: int) -> None:
@@ -54,7 +55,6 @@ class Plan:
             layout.add("gram", pairs * slots)
             layout.places["coupling"] = layout.places["gram"]
         layout.add("dlogits", wide)
-        self.gradients = layout.count
         layout.add("dprobs", wide, beside=True)  # so that they are cleared in one go
         layout.add("dweight_terms", pairs, beside=True)
 
@@ -79,34 +79,35 @@ class Plan:
             layout.add("slot_of_row", pairs)
 
     def room(self) -> torch.Tensor:
-        return torch.empty(self.layout.count, dtype=torch.float32, device=self.layers.torch_device)
+        return self.layers.floats.new_empty(self.layout.count)
 
-    def arrays(self, block: torch.Tensor, batch: Batch) -> LayerArrays:
-        """The struct the library reads, its arrays in a block."""
+    def arrays(self, block: torch.Tensor, wants: bool) -> LayerArrays:
+        """The struct the library reads, its arrays in a block; those of gradients if they are wanted."""
         arrays = LayerArrays.from_buffer_copy(self.template)
-        arrays.segments, arrays.unmasked = batch.segments, batch.unmasked
         begin = block.data_ptr()
-        for name, place in self.places:
+        for name, place in self.places if wants else self.places_seen:
             setattr(arrays, name, begin + place)
         return arrays
 
-    def view(self, block: torch.Tensor, name: str, *shape: int) -> torch.Tensor:
-        """One of a block's arrays, [rows,columns]."""
-        return block.as_strided(shape, (shape[1], 1), self.layout.places[name])
+    def rows(self, block: torch.Tensor) -> torch.Tensor:
+        """int32 [N,k]: where a slot's output is, less those that were dropped."""
+        expert = block.view(torch.int32).as_strided(self.row_of_slot.shape, self.row_of_slot.stride(), self.layout.places["expert"])
+        return torch.where(expert < 0, -1, self.row_of_slot)
 
-    def rows_gradient(self, layer: int, outputs: torch.Tensor, gradients: torch.Tensor, row_of_slot: torch.Tensor,
-                      weight: int) -> torch.Tensor:
-        """C·X of every token, C the coupling among the gradients."""
-        # A slot that was dropped has no row, and its row no gradient.
-        rows = torch.zeros_like(outputs) if self.layers.drops else torch.empty_like(outputs)
-        arrays = LayerArrays.from_buffer_copy(self.template)
-        arrays.outputs, arrays.dtype, arrays.doutputs = outputs.data_ptr(), DTYPES[outputs.dtype], rows.data_ptr()
-        arrays.row_of_slot, arrays.weight = row_of_slot.data_ptr(), weight
-        arrays.coupling = gradients.data_ptr() + 4 * self.layout.places["coupling"]
-        self.layers.backward(layer, arrays)
-        return rows
+    def gradient_room(self, outputs: torch.Tensor | None, wanted: Sequence[bool]) -> list[torch.Tensor | None]:
+        """For the gradients of a layer's logits, outputs and router weight: those that are wanted, and exist."""
+        floats, shape = self.layers.floats, self.layers.shape
+        found: list[torch.Tensor | None] = [None, None, None]
+        if wanted[0]:
+            found[0] = floats.new_empty(self.tokens, shape.experts)
+        if wanted[1] and (self.has_gram or self.has_groups):
+            # A slot that was dropped has no row, and its row no gradient.
+            found[1] = torch.zeros_like(outputs) if self.layers.drops else torch.empty_like(outputs)
+        if wanted[2]:
+            found[2] = floats.new_empty(shape.experts, shape.width)
+        return found
 
 
-def key_of(tensors: list[Any]) -> tuple[Any, ...]:
-    """What plans of these tensors depend on."""
-    return tuple(None if x is None else (x.shape, x.dtype, x.requires_grad) for x in tensors)
+def key_of(tensor: torch.Tensor | None) -> tuple[object, ...] | None:
+    """What plans depend on in a tensor."""
+    return None if tensor is None else (tensor.shape, tensor.dtype, tensor.requires_grad)

@@ -19,16 +19,19 @@ class Term:
     why: str = ""  # it is not
 
 
+Found = tuple[dict[str, Term], list[dict[str, float]]]  # terms, layers
+
+
 @dataclass(frozen=True)
 class Result:
     """A step: `total` is what to add to the task's loss, and to differentiate. What the terms were is found out when it
     is asked for."""
 
     total: Any  # a scalar torch.Tensor
-    read: Callable[[], tuple[dict[str, Term], list[dict[str, float]]]] = field(repr=False)  # may wait for a GPU
+    read: Callable[[], Found] = field(repr=False)  # may wait for a GPU
 
     @functools.cached_property
-    def _found(self) -> tuple[dict[str, Term], list[dict[str, float]]]:
+    def _found(self) -> Found:
         return self.read()
 
     @property

@@ -42,4 +42,5 @@ void mt_check_combine_backward(struct mt_check *c, const struct mt_combine_backw
     }
     mt_check_2d(c, "drows", &args->drows, MT_CHECK_FLOAT, args->rows.dim[0], width);
     if (has_dy) mt_check_2d(c, "dweight", &args->dweight, MT_CHECK_STAT, tokens, slots);
+    mt_check_optional_1d(c, "factor", &args->factor, MT_CHECK_STAT, 1);
 }

@@ -1,6 +1,6 @@
 /*
  * combine, for a token with expert rows x_s: y = (y +) base + Σ_s w_s x_s, gram[s,m] = <x_s, x_m>.
- * Backward: dw_s = <dy, x_s>, dx_s = w_s dy + Σ_m C[s,m] x_m, C the coupling.
+ * Backward: dw_s = <dy, x_s>, dx_s = w_s dy + Σ_m C[s,m] x_m, C the coupling times factor.
  */
 #include "ops/ref/ref.h"
 
@@ -39,14 +39,14 @@ enum mt_status mt_ref_combine_forward(struct mt_device *device, const void *args
     return MT_OK;
 }
 
-/* Σ_m coupling[i,s,m] · column[m]; slots without a row have a zero there. */
+/* factor · Σ_m coupling[i,s,m] · column[m]; slots without a row have a zero there. */
 static double coupled(const struct mt_combine_backward_args *a, int64_t i, int64_t s, const double *column)
 {
     double sum = 0.0;
     for (int64_t m = 0; m < a->row_of_slot.dim[1] && mt_tensor_present(&a->coupling); m++) {
         if (ref_int2(&a->row_of_slot, i, m) >= 0) sum += ref_get3(&a->coupling, i, s, m) * column[m];
     }
-    return sum;
+    return mt_tensor_present(&a->factor) ? ref_get1(&a->factor, 0) * sum : sum;
 }
 
 enum mt_status mt_ref_combine_backward(struct mt_device *device, const void *args)

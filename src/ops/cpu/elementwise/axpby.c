@@ -16,12 +16,14 @@ enum mt_status MT_CPU(axpby)(struct mt_device *device, const void *args)
 {
     const struct mt_axpby_args *a = args;
     if (!cpu_is_f32(&a->x) || !cpu_is_f32(&a->y)) return mt_ref_axpby(device, args);
+    float alpha = a->alpha;
+    if (mt_tensor_present(&a->factor)) alpha *= (float)mt_load(a->factor.dtype, a->factor.data, 0);
     bool flat = mt_tensor_is_contiguous(&a->x) && mt_tensor_is_contiguous(&a->y);
     struct cpu_pieces pieces = cpu_pieces_of(&a->y, flat);
 #pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->y))) schedule(static)
     for (int64_t i = 0; i < pieces.count; i++) {
         struct cpu_piece piece = cpu_piece_at(&pieces, i);
-        combine(a->alpha, cpu_piece_f32(&pieces, &a->x, piece), a->beta, cpu_piece_f32(&pieces, &a->y, piece),
+        combine(alpha, cpu_piece_f32(&pieces, &a->x, piece), a->beta, cpu_piece_f32(&pieces, &a->y, piece),
                 piece.count);
     }
     return MT_OK;

@@ -289,14 +289,15 @@ VECTOR_INLINE void backward_token(bool with_coupling, const struct token *token,
     }
 }
 
-/* The coupling between the rows present, [present, present]. */
-static void gather_coupling(const struct token *token, const struct mt_tensor *coupling, int64_t i,
-                            float *gathered)
+/* factor times the coupling between the rows present, [present, present]. */
+static void gather_coupling(const struct token *token, const struct mt_tensor *coupling, float factor,
+                            int64_t i, float *gathered)
 {
     const float *source = (const float *)coupling->data + i * coupling->stride[0];
     for (int s = 0; s < token->present; s++) {
         const float *row = source + token->slot[s] * coupling->stride[1];
-        for (int m = 0; m < token->present; m++) gathered[s * token->present + m] = row[token->slot[m]];
+        for (int m = 0; m < token->present; m++)
+            gathered[s * token->present + m] = factor * row[token->slot[m]];
     }
 }
 
@@ -309,6 +310,7 @@ enum mt_status MT_CPU(combine_backward)(struct mt_device *device, const void *ar
     if (has_dy) fast = fast && cpu_is_f32(&a->dy) && cpu_is_f32(&a->dweight);
     if (has_coupling) fast = fast && cpu_is_f32(&a->coupling);
     if (!fast) return mt_ref_combine_backward(device, args);
+    float factor = mt_tensor_present(&a->factor) ? (float)mt_load(a->factor.dtype, a->factor.data, 0) : 1.0f;
 
     int64_t tokens = a->row_of_slot.dim[0];
     int64_t width = a->rows.dim[1];
@@ -324,7 +326,7 @@ enum mt_status MT_CPU(combine_backward)(struct mt_device *device, const void *ar
         float dots[MT_MAX_SLOTS];
         if (has_coupling) {
             float coupling[MT_MAX_SLOTS * MT_MAX_SLOTS]; // [present, present]
-            gather_coupling(&token, &a->coupling, i, coupling);
+            gather_coupling(&token, &a->coupling, factor, i, coupling);
             backward_token(true, &token, coupling, dy, drow, width, dots);
         } else {
             backward_token(false, &token, NULL, dy, drow, width, dots);

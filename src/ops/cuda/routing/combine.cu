@@ -1,7 +1,8 @@
 /*
  * combine, for a token with expert rows x_s: y = (y +) base + Σ_s w_s x_s, gram[s,m] = <x_s, x_m>.
- * Backward: dw_s = <dy, x_s>, dx_s = w_s dy + Σ_m C[s,m] x_m, C the coupling. Columns are independent of each
- * other, one thread each; inner products take a warp each. Few slots and wide rows: combine_wide.cu.
+ * Backward: dw_s = <dy, x_s>, dx_s = w_s dy + Σ_m C[s,m] x_m, C factor times the coupling. Columns are
+ * independent of each other, one thread each; inner products take a warp each. Few slots and wide rows:
+ * combine_wide.cu.
  */
 #include "ops/cuda/common/sums.cuh"
 #include "ops/cuda/routing/combine.cuh"
@@ -67,6 +68,7 @@ __global__ static void drows_kernel(struct mt_combine_backward_args a)
     int64_t j = cuda_thread();
     int slots = (int)a.row_of_slot.dim[1];
     if (j >= a.rows.dim[1]) return;
+    double factor = (double)combine_factor(a);
     for (int64_t i = blockIdx.y; i < a.row_of_slot.dim[0]; i += gridDim.y) {
         double dy = cuda_present(a.dy) ? cuda_get2(a.dy, i, j) : 0.0;
         double column[MT_MAX_SLOTS]; // zero where a slot has no row
@@ -79,7 +81,8 @@ __global__ static void drows_kernel(struct mt_combine_backward_args a)
             if (row < 0) continue;
             double sum = cuda_get2(a.weight, i, s) * dy;
             for (int m = 0; m < slots && cuda_present(a.coupling); m++) {
-                if (cuda_int2(a.row_of_slot, i, m) >= 0) sum += cuda_get3(a.coupling, i, s, m) * column[m];
+                if (cuda_int2(a.row_of_slot, i, m) >= 0)
+                    sum += factor * cuda_get3(a.coupling, i, s, m) * column[m];
             }
             cuda_put2(a.drows, row, j, sum);
         }

@@ -4,6 +4,12 @@
 
 #include "ops/cuda/common/variants.cuh"
 
+/* What the coupling is multiplied with. */
+__device__ static inline float combine_factor(const struct mt_combine_backward_args &a)
+{
+    return cuda_present(a.factor) ? (float)cuda_get1(a.factor, 0) : 1.0f;
+}
+
 /* By eights of columns (combine_wide.cu). */
 extern const struct cuda_variant<struct mt_combine_forward_args> cuda_combine_wide;
 extern const struct cuda_variant<struct mt_combine_backward_args> cuda_combine_backward_wide;

@@ -40,7 +40,7 @@ __device__ static inline float2 load_factors(const struct mt_combine_backward_ar
         if (place < 0) continue;
         if (m == slots) factor[i] = (float)cuda_get2(a.weight, token, row);
         if (m < slots && other >= 0 && cuda_present(a.coupling))
-            factor[i] = (float)cuda_get3(a.coupling, token, row, m);
+            factor[i] = combine_factor(a) * (float)cuda_get3(a.coupling, token, row, m);
     }
     return make_float2(factor[0], factor[1]);
 }

@@ -207,12 +207,13 @@ __device__ static inline void load_coupling(const struct mt_combine_backward_arg
                                             float *coupling)
 {
     int slots = (int)a.row_of_slot.dim[1];
+    float factor = combine_factor(a);
     for (int i = cuda_lane(); i < SLOTS * SLOTS; i += 32) {
         int s = i / SLOTS;
         int m = i % SLOTS;
         bool both = s < slots && m < slots && cuda_int2(a.row_of_slot, token, s) >= 0 &&
                     cuda_int2(a.row_of_slot, token, m) >= 0;
-        coupling[i] = both ? (float)cuda_get3(a.coupling, token, s, m) : 0.0f;
+        coupling[i] = both ? factor * (float)cuda_get3(a.coupling, token, s, m) : 0.0f;
     }
     __syncwarp();
 }
