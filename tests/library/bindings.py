@@ -20,7 +20,8 @@ from metier import library
 
 STRUCTS = {"mt_context": library.Context, "mt_device_place": library.Place, "mt_router_config": library.Router,
            "mt_objective_shape": library.Shape, "mt_layers_options": library.LayersOptions,
-           "mt_layer_arrays": library.LayerArrays, "mt_layer_chain": library.LayerChain, "mt_objective_step": library.Step, "mt_layer_paths": library.LayerPaths,
+           "mt_layer_arrays": library.LayerArrays, "mt_layer_chain": library.LayerChain,
+           "mt_objective_step": library.Step, "mt_layer_paths": library.LayerPaths,
            "mt_term_info": library.TermInfo, "mt_method": library.MethodRow, "mt_objective_key": library.KeyRow}
 
 

@@ -9,7 +9,7 @@ import torch
 from . import library
 from .layers import DTYPES, Device, Layers, computable, plain, point, router_of
 from .library import Failure, LayerArrays, Shape
-from .plan import Plan, key_of
+from .plan import Plan, Template, key_of
 from .records import Batch
 from .report import Found, Result
 
@@ -47,41 +47,39 @@ class _Terms(torch.autograd.Function):
 class _Call:
     """One evaluation: the arrays of its layers, and what backward needs of them."""
 
-    def __init__(self, plan: Plan, batch: Batch, chosen: list[torch.Tensor | None], bias: torch.Tensor | None,
+    def __init__(self, plan: Plan, template: Template, chosen: list[torch.Tensor | None], bias: torch.Tensor | None,
                  progress: float) -> None:
-        self.plan, self.batch, self.chosen, self.bias, self.progress = plan, batch, chosen, bias, progress
+        self.plan, self.template, self.chosen, self.bias, self.progress = plan, template, chosen, bias, progress
         self.wants = torch.is_grad_enabled() and len(plan.frozen) < len(library.PATHS)
         self.read: Callable[[], Found] | None = None
+        self.block = plan.room()
         self.kept: list[tuple[LayerArrays, Any]] = []  # of every layer; what it points to and backward reads
 
-    def _route(self, layer: int, inputs: Sequence[torch.Tensor | None], numbers: torch.Tensor) -> Any:
+    def _route(self, layer: int, inputs: Sequence[torch.Tensor | None]) -> Any:
         """Readies a layer's arrays. Returns what they point to, besides what is kept."""
-        plan, layers, batch = self.plan, self.plan.layers, self.batch
+        plan, layers = self.plan, self.plan.layers
         logits, outputs, weight = inputs
         logits, weight, chosen = plain(logits), plain(weight), self.chosen[layer]
-        block, rows = plan.room(), None
-        arrays = plan.arrays(block, self.wants)
-        arrays.segments, arrays.unmasked = batch.segments, batch.unmasked
-        arrays.logits, arrays.numbers = logits.data_ptr(), numbers.data_ptr()
+        arrays, rows, grouped = plan.arrays(self.template, self.block, layer, self.wants), None, None
+        arrays.logits = logits.data_ptr()
         if outputs is not None:
             arrays.outputs, arrays.dtype = outputs.data_ptr(), DTYPES[outputs.dtype]
         if chosen is not None:
             chosen = chosen.int().contiguous()
-        point(arrays, router_weight=weight, bias=self.bias, chosen=chosen, mask=batch.mask, ortho_mask=batch.ortho_mask,
-              segment=batch.segment)
+        point(arrays, router_weight=weight, bias=self.bias, chosen=chosen)
         layers.route(layer, arrays)
         if layers.drops:
-            rows = plan.rows(block)
-        grouped = torch.empty_like(outputs) if plan.has_groups and self.wants else None
+            rows = plan.rows(self.block, layer)
+        if plan.has_groups and self.wants:
+            grouped = torch.empty_like(outputs)
         point(arrays, row_of_slot=rows, doutputs_terms=grouped)
-        self.kept.append((arrays, (block, rows, grouped)))
+        self.kept.append((arrays, (rows, grouped)))
         return logits, weight, chosen
 
     def forward(self, inputs: Sequence[torch.Tensor | None]) -> torch.Tensor:
-        layers = self.plan.layers
-        numbers = layers.new_numbers()
-        alive = [self._route(layer, inputs[3 * layer : 3 * layer + 3], numbers) for layer in range(layers.shape.layers)]
-        total, self.read = layers.step([arrays for arrays, _ in self.kept], self.progress, numbers, self.plan.frozen)
+        plan, layers = self.plan, self.plan.layers
+        alive = [self._route(layer, inputs[3 * layer : 3 * layer + 3]) for layer in range(layers.shape.layers)]
+        total, self.read = layers.step([arrays for arrays, _ in self.kept], self.progress, self.block, plan.numbers, plan.frozen)
         del alive  # not before the step has been issued
         return total
 
@@ -175,26 +173,26 @@ class Objective:
             raise Failure("objective: logits or router_scores are needed")
         all_logits = [logits] if isinstance(logits, torch.Tensor) else list(logits)
         count, first = len(all_logits), all_logits[0]
-        all_outputs = [None if x is None else computable(x) for x in _as_list(outputs, count)]
-        weights, choices = _as_list(router_weight, count), _as_list(chosen, count)
-        inputs = [x for layer in zip(all_logits, all_outputs, weights) for x in layer]
+        choices, inputs = _as_list(chosen, count), []
+        for scores, rows, weight in zip(all_logits, _as_list(outputs, count), _as_list(router_weight, count)):
+            inputs += (scores, None if rows is None else computable(rows), weight)
         segment, segments = None, 1
         if sequence is not None:
             names, segment = torch.unique(sequence, return_inverse=True)
             segment, segments = segment.int(), max(len(names), 1)
-        device = Device.of(first.device)
-        key = (device, segments, chosen is None, bias is None, *map(key_of, inputs))
+        stream = torch._C._cuda_getCurrentRawStream(first.get_device()) if first.is_cuda else None
+        key = (first.device, stream, segments, chosen is None, bias is None, *map(key_of, inputs))
         plan = self._plans.get(key)
         if plan is None:
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
-            plan = self._plan(device, inputs, segments, chosen is not None, bias is not None)
+            plan = self._plan(Device.of(first.device), inputs, segments, chosen is not None, bias is not None)
             self._plans[key] = plan
         if mask is not None or sequence is not None:
-            batch = Batch.of(plan.layers, plan.tokens, first.device, mask, segment, segments)
+            template = plan.template(Batch.of(plan.layers, plan.tokens, first.device, mask, segment, segments))
         else:
-            batch = plan.batch = plan.batch or Batch.of(plan.layers, plan.tokens, first.device, None, None, 1)
-        call = _Call(plan, batch, choices, plain(bias), progress)
+            template = plan.usual = plan.usual or plan.template(Batch.of(plan.layers, plan.tokens, first.device, None, None, 1))
+        call = _Call(plan, template, choices, plain(bias), progress)
         return Result(_Terms.apply(call, *inputs), call.read)
 
 

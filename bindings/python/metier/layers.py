@@ -108,9 +108,8 @@ class Layers:
         self._reports = [load().mt_objective_layer(self.objective, layer) for layer in range(shape.layers)]
         self._rows: torch.Tensor | None = None
         self._step, self._waited, self._addresses = Step(loss_scale=1.0), ctypes.c_bool(), c_void_p * shape.layers
-        # New tensors are made after these: torch is quicker to make one like another.
-        self.floats, self._doubles = (torch.empty(0, dtype=dtype, device=self.torch_device)
-                                      for dtype in (torch.float32, torch.float64))
+        # torch is quicker to make tensors like another one.
+        self.floats = torch.empty(0, dtype=torch.float32, device=self.torch_device)
 
     def __del__(self) -> None:
         if self.handle:
@@ -144,7 +143,7 @@ class Layers:
 
     def new_numbers(self) -> torch.Tensor:
         """Room for a step's statistics."""
-        return self._doubles.new_empty(self.numbers)
+        return torch.empty(self.numbers, dtype=torch.float64, device=self.torch_device)
 
     def finish(self, progress: float, numbers: torch.Tensor,
                why_dead: dict[str, str]) -> tuple[torch.Tensor, Callable[[], Found]]:
@@ -152,19 +151,21 @@ class Layers:
         the step's own values."""
         return self._finish(load().mt_layers_finish, (), progress, numbers, why_dead)
 
-    def step(self, arrays: Sequence[LayerArrays], progress: float, numbers: torch.Tensor,
+    def step(self, arrays: Sequence[LayerArrays], progress: float, block: torch.Tensor, place: int,
              why_dead: dict[str, str]) -> tuple[torch.Tensor, Callable[[], Found]]:
-        """forward of all layers, finish, and what their arrays have room for of coupling and backward."""
-        return self._finish(load().mt_layers_step, (self._addresses(*map(addressof, arrays)),), progress, numbers, why_dead)
+        """forward of all layers, finish, and what their arrays have room for of coupling and backward. The statistics are in
+        the block, from that byte on."""
+        addresses = self._addresses(*map(addressof, arrays))
+        return self._finish(load().mt_layers_step, (addresses,), progress, block, why_dead, place)
 
     def _finish(self, function: Any, arguments: tuple[Any, ...], progress: float, numbers: torch.Tensor,
-                why_dead: dict[str, str]) -> tuple[torch.Tensor, Callable[[], Found]]:
+                why_dead: dict[str, str], place: int = 0) -> tuple[torch.Tensor, Callable[[], Found]]:
         total, waited = self.floats.new_empty(()), self._waited
         self._step.progress = progress
         self._call(function, *arguments, byref(self._step), total.data_ptr(), byref(waited))
-        weights = [[report[self._terms + number] for number, _, _ in self.terms] for report in self._reports]
+        weights = [report[self._terms : 2 * self._terms] for report in self._reports]
         values = self._values() if waited.value else None
-        return total, lambda: self._found(weights, self.read(numbers) if values is None else values, why_dead)
+        return total, lambda: self._found(weights, self.read(numbers, place) if values is None else values, why_dead)
 
     def chain(self, arrays: LayerArrays, factor: torch.Tensor, dlogits: torch.Tensor | None, doutputs: torch.Tensor | None,
               drouter_weight: torch.Tensor | None) -> None:
@@ -172,9 +173,9 @@ class Layers:
         chain = LayerChain(factor.data_ptr(), *(None if x is None else x.data_ptr() for x in (dlogits, doutputs, drouter_weight)))
         self._call(load().mt_layers_chain, byref(arrays), byref(chain))
 
-    def read(self, numbers: torch.Tensor) -> list[dict[str, float]]:
-        """Each layer's values of a step, of which these are the statistics. Waits for a GPU."""
-        self._call(load().mt_layers_read, numbers.data_ptr())
+    def read(self, numbers: torch.Tensor, place: int = 0) -> list[dict[str, float]]:
+        """Each layer's values of a step, of which these are the statistics, from that byte on. Waits for a GPU."""
+        self._call(load().mt_layers_read, numbers.data_ptr() + place)
         return self._values()
 
     def _values(self) -> list[dict[str, float]]:
@@ -185,9 +186,9 @@ class Layers:
     def _found(self, weights: list[list[float]], values: list[dict[str, float]],
                why_dead: dict[str, str]) -> Found:
         terms, layers = {}, values
-        for place, (_, name, path) in enumerate(self.terms):
+        for number, name, path in self.terms:
             for layer, weight in zip(layers, weights):
-                layer["weight." + name] = weight[place]
+                layer["weight." + name] = weight[number]
             why = why_dead.get(path, "")
             terms[name] = Term(name, sum(layer[name] for layer in layers),
                                sum(layer[name] * layer["weight." + name] for layer in layers),

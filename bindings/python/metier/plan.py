@@ -1,4 +1,4 @@
-"""What steps of the same shapes share, made once: an objective's memory, and where a layer's arrays lie in one block."""
+"""What steps of the same shapes share, made once: an objective's memory, and where the layers' arrays lie in one block."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -6,11 +6,12 @@ from collections.abc import Sequence
 import torch
 
 from . import library
-from .layers import Layers
+from .layers import Layers, point
 from .library import LayerArrays
 from .records import Batch
 
 ALIGNED = 64  # elements: 256 bytes
+Template = tuple[LayerArrays, Batch]  # what all layers of a step share, and whose tensors these are
 GRADIENTS = ("drouter_weight", "coupling", "dlogits", "dprobs", "dweight_terms")
 
 
@@ -23,14 +24,16 @@ class Layout:
 
     def add(self, name: str, count: int, beside: bool = False) -> None:
         """The next array; beside: right after the one before, without a gap."""
-        if not beside:
-            self.count = -(-self.count // ALIGNED) * ALIGNED
-        self.places[name] = self.count
-        self.count += count
+        self.places[name] = self.count if beside else self.end()
+        self.count = self.places[name] + count
+
+    def end(self) -> int:
+        """Where another one could begin."""
+        return -(-self.count // ALIGNED) * ALIGNED
 
 
 class Plan:
-    """Of one layer: the places of its arrays in the block, and what else is known of them."""
+    """`places` of a layer's arrays in its part of the block, in bytes; after all layers come the statistics."""
 
     def __init__(self, layers: Layers, tokens: int, has_rows: bool, has_weight: bool, has_bias: bool,
                  is_chosen: bool, frozen: dict[str, str]) -> None:
@@ -42,10 +45,12 @@ class Plan:
         self.layout = Layout()
         self._place_gradients(has_weight, tokens * experts, tokens * slots)
         self._place_routing(has_bias, is_chosen, tokens * experts, tokens * slots)
-        self.template = LayerArrays(tokens=tokens, row_of_slot=self.row_of_slot.data_ptr())
+        self.stride = self.layout.end()
+        self.count = layers.shape.layers * self.stride + 2 * layers.numbers
+        self.numbers = 4 * layers.shape.layers * self.stride
         self.places = [(name, 4 * place) for name, place in self.layout.places.items()]
         self.places_seen = [(name, place) for name, place in self.places if name not in GRADIENTS]
-        self.batch: Batch | None = None  # of a step without mask and sequences
+        self.usual: Template | None = None  # of a step without mask and sequences
 
     def _place_gradients(self, has_weight: bool, wide: int, pairs: int) -> None:
         layout, slots = self.layout, self.layers.shape.slots
@@ -79,20 +84,28 @@ class Plan:
             layout.add("slot_of_row", pairs)
 
     def room(self) -> torch.Tensor:
-        return self.layers.floats.new_empty(self.layout.count)
+        return self.layers.floats.new_empty(self.count)
 
-    def arrays(self, block: torch.Tensor, wants: bool) -> LayerArrays:
+    def template(self, batch: Batch) -> Template:
+        arrays = LayerArrays(tokens=self.tokens, segments=batch.segments, unmasked=batch.unmasked)
+        point(arrays, row_of_slot=self.row_of_slot, **batch.tensors())
+        return arrays, batch
+
+    def arrays(self, template: Template, block: torch.Tensor, layer: int, wants: bool) -> LayerArrays:
         """The struct the library reads, its arrays in a block; those of gradients if they are wanted."""
-        arrays = LayerArrays.from_buffer_copy(self.template)
+        arrays = LayerArrays.from_buffer_copy(template[0])
         begin = block.data_ptr()
+        arrays.numbers = begin + self.numbers
+        begin += 4 * layer * self.stride
         for name, place in self.places if wants else self.places_seen:
             setattr(arrays, name, begin + place)
         return arrays
 
-    def rows(self, block: torch.Tensor) -> torch.Tensor:
+    def rows(self, block: torch.Tensor, layer: int) -> torch.Tensor:
         """int32 [N,k]: where a slot's output is, less those that were dropped."""
-        expert = block.view(torch.int32).as_strided(self.row_of_slot.shape, self.row_of_slot.stride(), self.layout.places["expert"])
-        return torch.where(expert < 0, -1, self.row_of_slot)
+        rows, place = self.row_of_slot, layer * self.stride + self.layout.places["expert"]
+        expert = block.view(torch.int32).as_strided(rows.shape, rows.stride(), place)
+        return torch.where(expert < 0, -1, rows)
 
     def gradient_room(self, outputs: torch.Tensor | None, wanted: Sequence[bool]) -> list[torch.Tensor | None]:
         """For the gradients of a layer's logits, outputs and router weight: those that are wanted, and exist."""
