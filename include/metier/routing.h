@@ -93,6 +93,8 @@ struct mt_routing_gradient {
     // the one term that reads the Gram matrices or squares
     struct mt_tensor inner_coupling; // f32 [N,k,k]
     struct mt_tensor proxy_coupling; // f32 [n,n]
+    // Nothing is in them yet: who comes first overwrites them, and unsets this. Else they are added to.
+    bool dlogits_empty, dprobs_empty, dweight_empty;
 };
 
 /* True when greedy, chosen and expert can be one tensor: no bias, groups, SparseMixer, dropping or

@@ -286,32 +286,17 @@ static enum mt_status combine_backward(struct mt_layers *layers, const struct mt
                                });
 }
 
-/* Terms add to what they are given. Sums of one type that lie side by side are cleared in one go. */
-static enum mt_status clear(struct mt_layers *layers, const struct mt_tensor *const *sums, size_t count)
+static enum mt_status clear(struct mt_layers *layers, const struct mt_tensor *sums)
 {
-    enum mt_status status = MT_OK;
-    struct mt_tensor all = {0};
-    for (size_t i = 0; i < count && status == MT_OK; i++) {
-        if (!mt_tensor_present(sums[i])) continue;
-        int64_t elements = mt_tensor_count(sums[i]);
-        bool beside = mt_tensor_present(&all) && all.dtype == sums[i]->dtype &&
-                      (char *)all.data + all.dim[0] * (int64_t)mt_dtype_bytes(all.dtype) == sums[i]->data;
-        if (beside) {
-            all.dim[0] += elements;
-            continue;
-        }
-        if (mt_tensor_present(&all))
-            status = mt_fill(layers->device, &(struct mt_fill_args){.y = all, .value = 0.0f});
-        all = mt_tensor_1d(sums[i]->data, sums[i]->dtype, elements);
-    }
-    if (status != MT_OK || !mt_tensor_present(&all)) return status;
-    return mt_fill(layers->device, &(struct mt_fill_args){.y = all, .value = 0.0f});
+    if (!mt_tensor_present(sums)) return MT_OK;
+    return mt_fill(layers->device, &(struct mt_fill_args){.y = *sums, .value = 0.0f});
 }
 
 enum mt_status mt_layers_backward(struct mt_layers *layers, int layer, const struct mt_layer_arrays *arrays)
 {
     enum mt_status status = check_arrays(layers, arrays);
-    if (status != MT_OK) return status;
+    if (status == MT_OK) status = combine_backward(layers, arrays, arrays->doutputs, NULL);
+    if (status != MT_OK || arrays->dlogits == NULL) return status;
     struct mt_routing record = record_of(layers, arrays);
     int64_t pairs = arrays->tokens * layers->objective->shape.slots;
     struct mt_tensor drows = of_width(layers, arrays, arrays->doutputs_terms, pairs);
@@ -320,24 +305,21 @@ enum mt_status mt_layers_backward(struct mt_layers *layers, int layer, const str
         .dprobs = of_experts(layers, arrays, arrays->dprobs),
         .dweight = of_slots(layers, arrays, arrays->dweight_terms, MT_F32),
         .drouter_weight = of_router(layers, arrays->drouter_weight),
+        .dlogits_empty = true,
+        .dprobs_empty = true,
+        .dweight_empty = true,
     };
-    status = combine_backward(layers, arrays, arrays->doutputs, NULL);
-    const struct mt_tensor *sums[] = {&gradient.dlogits, &gradient.dprobs, &gradient.dweight,
-                                      &gradient.drouter_weight, &drows};
-    if (status == MT_OK) status = clear(layers, sums, sizeof sums / sizeof sums[0]);
-    if (status != MT_OK || arrays->dlogits == NULL) return status;
+    status = clear(layers, &gradient.drouter_weight);
+    if (status == MT_OK) status = clear(layers, &drows);
+    if (status != MT_OK) return status;
     status = mt_objective_add_gradients(layers->objective, layer, &record, &gradient,
                                         mt_tensor_present(&drows) ? &drows : NULL);
     if (status != MT_OK) return status;
+    const struct mt_router_config *router = &layers->objective->shape.router;
     if (layers->given != MT_GIVEN_WEIGHTS)
-        return mt_routing_backward(layers->device, &layers->objective->shape.router, &record, &gradient);
-    return mt_router_score_backward(layers->device, &(struct mt_router_score_backward_args){
-                                                        .probs = record.probs,
-                                                        .dprobs = gradient.dprobs,
-                                                        .dlogits = gradient.dlogits,
-                                                        .kind = score_kind(layers),
-                                                        .accumulate = true,
-                                                    });
+        return mt_routing_backward(layers->device, router, &record, &gradient);
+    if (gradient.dweight_empty) status = clear(layers, &gradient.dweight);
+    return status == MT_OK ? mt_scores_backward(layers->device, router, &record, &gradient) : status;
 }
 
 // ------------------------------------------------------------------ all layers at once

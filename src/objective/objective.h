@@ -261,6 +261,18 @@ enum mt_status mt_objective_add_gradients(struct mt_objective *objective, int la
                                           struct mt_routing_gradient *gradient,
                                           const struct mt_tensor *drows);
 
+/* Whether something is in a gradient already, and is added to; now there is. */
+static inline bool mt_gradient_adds(bool *empty)
+{
+    bool adds = !*empty;
+    *empty = false;
+    return adds;
+}
+
+/* From dprobs, if there are any, to dlogits (routing.c). */
+enum mt_status mt_scores_backward(struct mt_device *device, const struct mt_router_config *router,
+                                  const struct mt_routing *record, struct mt_routing_gradient *gradient);
+
 /* aux=global: adds the slots and tokens of a layer's numbers to those of the step (terms/aux.c). */
 void mt_aux_count(struct mt_objective *objective, int layer, const double *numbers);
 

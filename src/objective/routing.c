@@ -9,6 +9,8 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "objective/objective.h"
+
 bool mt_routing_is_plain(const struct mt_router_config *router, const struct mt_router_policy *policy,
                          bool has_bias)
 {
@@ -167,39 +169,57 @@ enum mt_status mt_routing_forward(struct mt_device *device, const struct mt_rout
     return mt_selection_serve(device, policy, record);
 }
 
-enum mt_status mt_routing_backward(struct mt_device *device, const struct mt_router_config *router,
-                                   const struct mt_routing *record, struct mt_routing_gradient *gradient)
+enum mt_status mt_scores_backward(struct mt_device *device, const struct mt_router_config *router,
+                                  const struct mt_routing *record, struct mt_routing_gradient *gradient)
 {
-    enum mt_status status = MT_OK;
-    if (router->kind == MT_ROUTER_SPARSEMIXER) {
-        status = mt_sparsemixer_backward(device, &(struct mt_sparsemixer_backward_args){
-                                                     .logits = record->logits,
-                                                     .expert = record->chosen,
-                                                     .dweight = gradient->dweight,
-                                                     .dlogits = gradient->dlogits,
-                                                     .jitter = router->jitter,
-                                                     .accumulate = true,
-                                                 });
-    } else {
-        status = mt_topk_weights_backward(device, &(struct mt_topk_weights_backward_args){
-                                                      .probs = record->probs,
-                                                      .expert = record->chosen,
-                                                      .dweight = gradient->dweight,
-                                                      .dprobs = gradient->dprobs,
-                                                      .normalise = router->normalise,
-                                                      .epsilon = router->epsilon,
-                                                      .scale = weight_scale(router),
-                                                      .accumulate = true,
-                                                  });
+    bool adds = mt_gradient_adds(&gradient->dlogits_empty);
+    if (gradient->dprobs_empty) {
+        if (adds) return MT_OK;
+        return mt_fill(device, &(struct mt_fill_args){.y = gradient->dlogits, .value = 0.0f});
     }
-    if (status != MT_OK) return status;
     return mt_router_score_backward(device, &(struct mt_router_score_backward_args){
                                                 .probs = record->probs,
                                                 .dprobs = gradient->dprobs,
                                                 .dlogits = gradient->dlogits,
                                                 .kind = score_kind(router),
-                                                .accumulate = true,
+                                                .accumulate = adds,
                                             });
+}
+
+/* From dweight to dprobs, or to dlogits. */
+static enum mt_status weights_backward(struct mt_device *device, const struct mt_router_config *router,
+                                       const struct mt_routing *record, struct mt_routing_gradient *gradient)
+{
+    if (router->kind == MT_ROUTER_SPARSEMIXER) {
+        bool adds = mt_gradient_adds(&gradient->dlogits_empty);
+        return mt_sparsemixer_backward(device, &(struct mt_sparsemixer_backward_args){
+                                                   .logits = record->logits,
+                                                   .expert = record->chosen,
+                                                   .dweight = gradient->dweight,
+                                                   .dlogits = gradient->dlogits,
+                                                   .jitter = router->jitter,
+                                                   .accumulate = adds,
+                                               });
+    }
+    bool adds = mt_gradient_adds(&gradient->dprobs_empty);
+    return mt_topk_weights_backward(device, &(struct mt_topk_weights_backward_args){
+                                                .probs = record->probs,
+                                                .expert = record->chosen,
+                                                .dweight = gradient->dweight,
+                                                .dprobs = gradient->dprobs,
+                                                .normalise = router->normalise,
+                                                .epsilon = router->epsilon,
+                                                .scale = weight_scale(router),
+                                                .accumulate = adds,
+                                            });
+}
+
+enum mt_status mt_routing_backward(struct mt_device *device, const struct mt_router_config *router,
+                                   const struct mt_routing *record, struct mt_routing_gradient *gradient)
+{
+    enum mt_status status = MT_OK;
+    if (!gradient->dweight_empty) status = weights_backward(device, router, record, gradient);
+    return status == MT_OK ? mt_scores_backward(device, router, record, gradient) : status;
 }
 
 void mt_routing_ortho_mask(const int32_t *mask, const int32_t *segment, int64_t tokens, int32_t *ortho_mask)

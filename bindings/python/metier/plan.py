@@ -22,9 +22,8 @@ class Layout:
         self.count = 0
         self.places: dict[str, int] = {}
 
-    def add(self, name: str, count: int, beside: bool = False) -> None:
-        """The next array; beside: right after the one before, without a gap."""
-        self.places[name] = self.count if beside else self.end()
+    def add(self, name: str, count: int) -> None:
+        self.places[name] = self.end()
         self.count = self.places[name] + count
 
     def end(self) -> int:
@@ -60,8 +59,8 @@ class Plan:
             layout.add("gram", pairs * slots)
             layout.places["coupling"] = layout.places["gram"]
         layout.add("dlogits", wide)
-        layout.add("dprobs", wide, beside=True)  # so that they are cleared in one go
-        layout.add("dweight_terms", pairs, beside=True)
+        layout.add("dprobs", wide)
+        layout.add("dweight_terms", pairs)
 
     def _place_routing(self, has_bias: bool, is_chosen: bool, wide: int, pairs: int) -> None:
         layout, layers = self.layout, self.layers

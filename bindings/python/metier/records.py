@@ -70,10 +70,7 @@ def gradient_room(layers: Layers, tokens: int, outputs: torch.Tensor | None,
     def floats(*shape: int) -> torch.Tensor:
         return torch.empty(shape, dtype=torch.float32, device=device)
 
-    wide = tokens * experts
-    sums = floats(2 * wide + tokens * slots)  # side by side, so that they are cleared in one go
-    room = {"dlogits": sums[:wide].view(tokens, experts), "dprobs": sums[wide : 2 * wide],
-            "dweight_terms": sums[2 * wide :].view(tokens, slots)}
+    room = {"dlogits": floats(tokens, experts), "dprobs": floats(tokens, experts), "dweight_terms": floats(tokens, slots)}
     if outputs is not None and layers.needs & library.NEEDS_GRAM:
         room["coupling"] = floats(tokens, slots, slots)
     if outputs is not None and layers.needs & library.NEEDS_ROWS:

@@ -267,6 +267,7 @@ static enum mt_status backward(const struct mt_term_call *call, struct mt_routin
     const struct mt_routing *record = call->record;
     int64_t experts = objective->shape.experts;
     if (form_of(objective) == MT_AUX_LITERAL) {
+        bool adds = mt_gradient_adds(&gradient->dweight_empty);
         return mt_slot_stats_backward(objective->device,
                                       &(struct mt_slot_stats_backward_args){
                                           .expert = record->expert,
@@ -274,12 +275,13 @@ static enum mt_status backward(const struct mt_term_call *call, struct mt_routin
                                           .mask = record->mask,
                                           .dsum = mt_tensor_2d((void *)call->gradient, MT_F64, 1, experts),
                                           .dweight = gradient->dweight,
-                                          .accumulate = true,
+                                          .accumulate = adds,
                                       });
     }
     int64_t segments = segments_of(objective, record->segments);
     struct mt_tensor segment = {0};
     if (form_of(objective) == MT_AUX_SEQUENCE) segment = record->segment;
+    bool adds = mt_gradient_adds(&gradient->dprobs_empty);
     return mt_column_stats_backward(
         objective->device, &(struct mt_column_stats_backward_args){
                                .x = record->probs,
@@ -288,7 +290,7 @@ static enum mt_status backward(const struct mt_term_call *call, struct mt_routin
                                .dsum = mt_tensor_2d((void *)call->gradient, MT_F64, segments, experts),
                                .dx = gradient->dprobs,
                                .normalise_rows = objective->shape.router.kind == MT_ROUTER_SIGMOID,
-                               .accumulate = true,
+                               .accumulate = adds,
                            });
 }
 

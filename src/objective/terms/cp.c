@@ -52,17 +52,21 @@ static void value(const struct mt_objective *objective, struct mt_term_view *vie
 static enum mt_status add_share(const struct mt_term_call *call, const struct mt_routing *other,
                                 const double *given, struct mt_routing_gradient *gradient)
 {
-    return mt_joint_mass_backward(call->objective->device,
-                                  &(struct mt_joint_mass_backward_args){
-                                      .probs = call->record->probs,
-                                      .other_probs = other->probs,
-                                      .expert = call->record->greedy,
-                                      .other_expert = other->greedy,
-                                      .mask = call->record->mask,
-                                      .dproduct = mt_tensor_1d((void *)given, MT_F64, 1),
-                                      .dprobs = gradient->dprobs,
-                                      .normalise_rows = normalises(call->objective),
-                                  });
+    struct mt_device *device = call->objective->device;
+    if (!mt_gradient_adds(&gradient->dprobs_empty)) { // the op only adds
+        enum mt_status status = mt_fill(device, &(struct mt_fill_args){.y = gradient->dprobs, .value = 0.0f});
+        if (status != MT_OK) return status;
+    }
+    return mt_joint_mass_backward(device, &(struct mt_joint_mass_backward_args){
+                                              .probs = call->record->probs,
+                                              .other_probs = other->probs,
+                                              .expert = call->record->greedy,
+                                              .other_expert = other->greedy,
+                                              .mask = call->record->mask,
+                                              .dproduct = mt_tensor_1d((void *)given, MT_F64, 1),
+                                              .dprobs = gradient->dprobs,
+                                              .normalise_rows = normalises(call->objective),
+                                          });
 }
 
 static enum mt_status backward(const struct mt_term_call *call, struct mt_routing_gradient *gradient)

@@ -123,6 +123,7 @@ static enum mt_status backward(const struct mt_term_call *call, struct mt_routin
     const struct mt_routing *record = call->record;
     struct numbers given = numbers_at(objective, (double *)call->gradient);
     if (objective->config.full_scores) {
+        bool adds = mt_gradient_adds(&gradient->dprobs_empty);
         return mt_column_stats_backward(objective->device, &(struct mt_column_stats_backward_args){
                                                                .x = record->probs,
                                                                .mask = record->mask,
@@ -130,9 +131,10 @@ static enum mt_status backward(const struct mt_term_call *call, struct mt_routin
                                                                .dsquares = given.squares,
                                                                .drow_squares = given.row_squares,
                                                                .dx = gradient->dprobs,
-                                                               .accumulate = true,
+                                                               .accumulate = adds,
                                                            });
     }
+    bool adds = mt_gradient_adds(&gradient->dweight_empty);
     return mt_slot_stats_backward(objective->device, &(struct mt_slot_stats_backward_args){
                                                          .expert = record->expert,
                                                          .weight = record->weight,
@@ -141,7 +143,7 @@ static enum mt_status backward(const struct mt_term_call *call, struct mt_routin
                                                          .dsquares = given.squares,
                                                          .drow_squares = given.row_squares,
                                                          .dweight = gradient->dweight,
-                                                         .accumulate = true,
+                                                         .accumulate = adds,
                                                      });
 }
 

@@ -24,6 +24,7 @@ static int products(const struct mt_objective *objective, struct mt_stat_product
 
 static enum mt_status backward(const struct mt_term_call *call, struct mt_routing_gradient *gradient)
 {
+    bool adds = mt_gradient_adds(&gradient->dlogits_empty);
     return mt_router_zloss_backward(call->objective->device,
                                     &(struct mt_router_zloss_backward_args){
                                         .logits = call->record->logits,
@@ -31,7 +32,7 @@ static enum mt_status backward(const struct mt_term_call *call, struct mt_routin
                                         .dlogits = gradient->dlogits,
                                         .factor = mt_tensor_1d((void *)call->gradient, MT_F64, 1),
                                         .scale = 1.0f,
-                                        .accumulate = true,
+                                        .accumulate = adds,
                                     });
 }
 
