@@ -159,19 +159,24 @@ static enum mt_status pass(struct bench *bench, int32_t sequences, int32_t past,
     return status == MT_OK ? mt_model_logits_of(bench->model, last, sequences, &target) : status;
 }
 
-/* A pass of many tokens and one of few; nothing is allocated. */
+/* A pass of many tokens, and one of so few that a latent goes to the cache beside queries; nothing is
+ * allocated. */
 static void run(struct bench *bench)
 {
     mt_context_forbid_allocation(&bench->ctx, "a pass");
     assert_int_equal(pass(bench, SEQUENCES, 0, 3, bench->logits[0]), MT_OK);
+    int with_many = bench->forgetful.joined;
     assert_int_equal(pass(bench, 4, 3, 1, bench->logits[1]), MT_OK);
+    const struct mt_model_desc *desc = mt_model_description(bench->model);
+    int64_t latents = desc->attention == MT_ATTENTION_LATENT ? desc->layers : 0;
+    if (with_many > 0) assert_int_equal(bench->forgetful.joined, 2 * with_many + latents);
     mt_context_forbid_allocation(&bench->ctx, NULL);
 }
 
 static void test_same_bits(void **state)
 {
     const struct workplace *place = *state;
-    // The last one has a gate on its shared experts.
+    // Latent attention with queries as they are and compressed; a gate on the shared experts.
     static const struct mt_arch *const models[MODELS] = {&mt_arch_deepseek_v2, &mt_arch_deepseek_v3,
                                                          &mt_arch_qwen2_moe};
     static struct bench plain, hooked;
