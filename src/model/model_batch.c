@@ -384,8 +384,8 @@ static enum mt_status plan_forward(struct mt_model *model, const struct mt_batch
 }
 
 /*
- * With a cache: the batch goes through it as well, as prompts and in short sequences, and as many tokens'
- * logits are wanted as can be.
+ * With a cache: the batch goes through it as well, as prompts, in short sequences and as a short pass
+ * (mt_pass_is_short), and as many tokens' logits are wanted as can be.
  */
 static enum mt_status plan_cached(struct mt_model *model, const struct mt_batch *batch)
 {
@@ -412,6 +412,12 @@ static enum mt_status plan_cached(struct mt_model *model, const struct mt_batch 
     cached.offsets = others;
     cached.tokens = others[batch->sequences];
     status = plan_forward(model, &cached);
+    if (status == MT_OK && cached.tokens > MT_REPLAY_TOKENS) { // short ones need other scratch, too
+        for (int64_t b = 1; b <= batch->sequences; b++)
+            others[b] = others[b] < MT_REPLAY_TOKENS ? others[b] : MT_REPLAY_TOKENS;
+        cached.tokens = MT_REPLAY_TOKENS;
+        status = plan_forward(model, &cached);
+    }
     cached.offsets = prompts;
     cached.tokens = batch->tokens;
     if (status == MT_OK) status = plan_forward(model, &cached);

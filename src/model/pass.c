@@ -5,6 +5,7 @@
 
 #include "metier/ops.h"
 #include "model/layers/cache.h"
+#include "model/replay.h"
 
 #define PURPOSE_SHIFT 40                    // layers stay far below 2^40
 #define GOLDEN        0x9E3779B97F4A7C15ull // 2^64 / golden ratio: neighbouring numbers end far apart
@@ -32,6 +33,12 @@ struct mt_tensor mt_pass_view(const struct mt_tensor *flat, int64_t rows, int64_
 {
     assert(rows * columns <= mt_tensor_count(flat));
     return mt_tensor_2d(flat->data, flat->dtype, rows, columns);
+}
+
+bool mt_pass_is_short(const struct mt_pass *pass)
+{
+    return pass->sequence != NULL && pass->tokens <= MT_REPLAY_TOKENS && pass->prompt_tokens == 0 &&
+           !pass->training;
 }
 
 struct mt_tensor mt_pass_heads(const struct mt_tensor *x, int64_t heads)

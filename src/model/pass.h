@@ -126,6 +126,13 @@ struct mt_tensor mt_pass_view(const struct mt_tensor *flat, int64_t rows, int64_
 enum mt_status mt_pass_remember(const struct mt_pass *pass, const struct mt_tensor *rows,
                                 const struct mt_tensor *cache);
 
+/*
+ * Whether most of a pass is waiting for small kernels: it goes on from the cache and has few tokens, none of
+ * a prompt. Work that can be is then issued beside other work (ops/beside.h). In training some of it waits
+ * for random draws of the rest.
+ */
+bool mt_pass_is_short(const struct mt_pass *pass);
+
 /* A contiguous [T, H·D] as [T,H,D]. */
 struct mt_tensor mt_pass_heads(const struct mt_tensor *x, int64_t heads);
 

@@ -82,6 +82,7 @@ void mt_device_destroy(struct mt_device *device)
     if (device == NULL) return;
     mt_device_set_limit(device, 0);
     mt_buffer_release(&device->scratch);
+    mt_buffer_release(&device->scratch_beside);
     if (device->destroy_state != NULL) device->destroy_state(device);
     mt_release(device->ctx, device, sizeof *device);
 }
@@ -258,5 +259,5 @@ void mt_device_set_timing(struct mt_device *device, struct mt_op_time *times)
 
 size_t mt_device_scratch_bytes(const struct mt_device *device)
 {
-    return device->scratch.bytes;
+    return device->scratch.bytes + device->scratch_beside.bytes;
 }

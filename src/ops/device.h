@@ -53,10 +53,12 @@ struct mt_device {
     void (*destroy_state)(struct mt_device *device);
 
     // What src/ops keeps.
-    struct mt_context *ctx;   // borrowed
-    struct mt_buffer scratch; // grown by mt_op_run
-    struct mt_buffer owned;   // the device's own scratch, while another one is lent to it
-    const void *lent;         // where that lies; NULL: none is
+    struct mt_context *ctx;          // borrowed
+    struct mt_buffer scratch;        // grown by mt_op_run
+    struct mt_buffer scratch_beside; // of the side that does not issue now (ops/beside.h)
+    bool apart;                      // something was begun beside and not joined
+    struct mt_buffer owned;          // the device's own scratch, while another one is lent to it
+    const void *lent;                // where that lies; NULL: none is
     bool planning;
     bool dry;         // buffers are addresses without memory; planning for good
     size_t dry_bytes; // of those that are there
@@ -74,6 +76,11 @@ struct mt_device {
     enum mt_status (*record_end)(struct mt_device *device, void **recorded);
     enum mt_status (*replay)(struct mt_device *device, void *recorded);
     void (*release_recorded)(struct mt_device *device, void *recorded);
+
+    // Optional, all or none: work beside other work (ops/beside.h).
+    enum mt_status (*beside_begin)(struct mt_device *device);
+    enum mt_status (*beside_end)(struct mt_device *device);
+    enum mt_status (*join)(struct mt_device *device);
 };
 
 /*

@@ -5,6 +5,7 @@ struct mt_recording {
     struct mt_device *device; // borrowed
     void *recorded;           // the device folder's
     const void *scratch;      // where it was
+    const void *beside;       // and the other side's (ops/beside.h)
 };
 
 bool mt_device_records(const struct mt_device *device)
@@ -32,14 +33,18 @@ enum mt_status mt_device_record_end(struct mt_device *device, struct mt_recordin
         return status;
     }
     struct mt_recording *made = memory;
-    *made = (struct mt_recording){.device = device, .recorded = recorded, .scratch = device->scratch.data};
+    *made = (struct mt_recording){.device = device,
+                                  .recorded = recorded,
+                                  .scratch = device->scratch.data,
+                                  .beside = device->scratch_beside.data};
     *recording = made;
     return MT_OK;
 }
 
 bool mt_recording_is_usable(const struct mt_recording *recording)
 {
-    return recording->scratch == recording->device->scratch.data;
+    const struct mt_device *device = recording->device;
+    return recording->scratch == device->scratch.data && recording->beside == device->scratch_beside.data;
 }
 
 enum mt_status mt_device_replay(struct mt_device *device, const struct mt_recording *recording)

@@ -1,6 +1,8 @@
 /* The absorbed form: a product per head before attention and one after. */
 #include "model/layers/attention_absorbed.h"
 
+#include "ops/beside.h"
+
 void mt_attention_absorbed_plan(struct mt_attention_absorbed *absorbed, const struct mt_pass *pass,
                                 const struct mt_layer_params *params, struct mt_planner *work)
 {
@@ -96,6 +98,7 @@ enum mt_status mt_attention_absorbed_forward(const struct mt_pass *pass, const s
     struct mt_tensor weight; // the cache has views of its heads
     enum mt_status status = mt_linear_operand(pass, kv_b, &weight);
     if (status == MT_OK) status = absorb_queries(pass, kv_b, cache, absorbed, &queries);
+    if (status == MT_OK) status = mt_device_join(pass->device); // this pass's keys may come beside
     if (status != MT_OK) return status;
     struct mt_tensor keys = mt_pass_heads(&cache->latent, 1);
     status = mt_attention_forward(pass->device,

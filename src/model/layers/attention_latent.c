@@ -8,6 +8,12 @@
  */
 #include "model/layers/attention_latent.h"
 
+#include "ops/beside.h"
+
+// Tokens of a pass whose latent goes to the cache beside the queries. On an H200 a step of one sequence is
+// 2 % faster so, one of 8 is 2 %, and one of 64 or 256 is 1 % slower: queries then fill the device alone.
+#define BESIDE_TOKENS 16
+
 void mt_attention_latent_plan(struct mt_attention_latent *attention, const struct mt_pass *pass,
                               const struct mt_layer_params *params, bool backward, struct mt_planner *saved,
                               struct mt_planner *work)
@@ -210,12 +216,39 @@ static enum mt_status make_remembered(const struct mt_pass *pass, const struct m
     return mt_pass_rotate(pass, &one_head, 0, false, &one_head);
 }
 
+static enum mt_status remember(const struct mt_pass *pass, const struct mt_layer_params *params,
+                               const struct mt_attention_latent *a)
+{
+    enum mt_status status = make_remembered(pass, params, a);
+    return status == MT_OK ? mt_pass_remember(pass, &a->kv_latent, &a->cache->latent) : status;
+}
+
+static bool goes_beside(const struct mt_pass *pass)
+{
+    return mt_pass_is_short(pass) && pass->tokens <= BESIDE_TOKENS;
+}
+
+/* What project makes, and the cache's part of it beside the queries; attention waits for both. */
+static enum mt_status project_and_remember(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                           const struct mt_attention_latent *a, const struct mt_tensor *x)
+{
+    enum mt_status status = mt_linear_forward(pass, &params->kv_a, x, &a->kv_a_lora, false, &a->kv_latent);
+    if (status != MT_OK) return status;
+    status = mt_device_beside_begin(pass->device);
+    if (status == MT_OK) status = remember(pass, params, a);
+    enum mt_status ended = mt_device_beside_end(pass->device);
+    if (status == MT_OK) status = ended;
+    if (status != MT_OK) return status;
+    if (pass->desc->query_rank > 0)
+        return mt_linear_forward(pass, &params->q_a, x, &a->q_a_lora, false, &a->q_latent);
+    return mt_linear_forward(pass, &params->q, x, &a->q_lora, false, &a->q);
+}
+
 /* The same out, over all tokens the cache knows. */
 static enum mt_status attend_cached(const struct mt_pass *pass, const struct mt_layer_params *params,
                                     const struct mt_attention_latent *a)
 {
-    enum mt_status status = make_remembered(pass, params, a);
-    if (status == MT_OK) status = mt_pass_remember(pass, &a->kv_latent, &a->cache->latent);
+    enum mt_status status = goes_beside(pass) ? MT_OK : remember(pass, params, a);
     if (status == MT_OK && pass->prompt_tokens < pass->tokens)
         status = mt_attention_absorbed_forward(pass, &params->kv_b, a->cache, &a->absorbed, &a->q, &a->out);
     if (status != MT_OK || pass->prompt_tokens == 0) return status;
@@ -227,11 +260,15 @@ enum mt_status mt_attention_latent_forward(const struct mt_pass *pass, const str
                                            const struct mt_tensor *x, const struct mt_tensor *y)
 {
     const struct mt_attention_latent *a = attention;
-    enum mt_status status = project(pass, params, a, x);
+    enum mt_status status =
+        goes_beside(pass) ? project_and_remember(pass, params, a, x) : project(pass, params, a, x);
     if (status == MT_OK) status = finish_queries(pass, params, a);
-    if (status != MT_OK) return status;
-    status = pass->sequence != NULL ? attend_cached(pass, params, a) : attend(pass, params, a);
-    if (status != MT_OK) return status;
+    if (status == MT_OK)
+        status = pass->sequence != NULL ? attend_cached(pass, params, a) : attend(pass, params, a);
+    if (status != MT_OK) {
+        (void)mt_device_join(pass->device); // what failed may have come before attention did so
+        return status;
+    }
     return mt_linear_forward(pass, &params->o, &a->out, &a->o_lora, false, y);
 }
 

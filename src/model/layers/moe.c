@@ -13,6 +13,7 @@
 #include "model/layers/moe.h"
 
 #include "model/layers/moe_router.h"
+#include "ops/beside.h"
 
 bool mt_moe_is_trained(const struct mt_layer_params *params)
 {
@@ -169,6 +170,25 @@ static enum mt_status next_part(void *self)
     return mt_shared_experts_forward_down(work->pass, work->params, work->shared, work->y);
 }
 
+/* Shared experts that routing and routed experts need not wait for. Codes of both are made into floats in one
+ * place, and ranks have their own order. */
+static bool goes_beside(const struct mt_pass *pass, const struct mt_layer_params *params)
+{
+    const struct mt_mlp_params *shared = &params->shared;
+    return pass->desc->shared_width > 0 && mt_pass_is_short(pass) && pass->ranks == NULL &&
+           shared->gate.quantised == NULL && shared->up.quantised == NULL && shared->down.quantised == NULL &&
+           params->shared_gate.quantised == NULL;
+}
+
+static enum mt_status all_parts_beside(struct shared_work *work)
+{
+    struct mt_device *device = work->pass->device;
+    enum mt_status status = mt_device_beside_begin(device);
+    while (status == MT_OK && work->left > 0) status = next_part(work);
+    enum mt_status ended = mt_device_beside_end(device);
+    return status == MT_OK ? ended : status;
+}
+
 enum mt_status mt_moe_repeat_experts(const struct mt_pass *pass, const struct mt_layer_params *params,
                                      const struct mt_moe *moe, const struct mt_tensor *x)
 {
@@ -224,6 +244,7 @@ enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_
                                  .left = pass->desc->shared_width > 0 ? 2 : 0};
     const struct mt_meanwhile meanwhile = {.run = next_part, .self = &shared};
     enum mt_status status = mt_moe_jitter(pass, moe, x);
+    if (status == MT_OK && goes_beside(pass, params)) status = all_parts_beside(&shared);
     if (status == MT_OK) status = mt_moe_router_forward(pass, params, moe, x);
     if (status == MT_OK) status = sort_by_expert(pass, &moe->record);
     if (status == MT_OK && pass->placement->routed != NULL)
@@ -232,6 +253,8 @@ enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_
         status = pass->placement->forward(pass, params, &moe->experts, &moe->record, x, &meanwhile);
     if (status == MT_OK && pass->objective != NULL) status = show_more(pass, params, moe, x);
     while (status == MT_OK && shared.left > 0) status = next_part(&shared);
+    enum mt_status joined = mt_device_join(pass->device);
+    if (status == MT_OK) status = joined;
     return status == MT_OK ? combine(pass, moe, residual, y) : status;
 }
 

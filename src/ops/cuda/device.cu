@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "metier/version.h"
+#include "ops/cuda/common/beside.cuh"
 #include "ops/cuda/common/gpu.cuh"
 #include "ops/cuda/products/gemm.cuh"
 
@@ -131,6 +132,7 @@ static void destroy_state(struct mt_device *device)
     struct cuda_state *state = static_cast<struct cuda_state *>(device->state);
     if (state == NULL) return;
     cuda_products_end(state);
+    cuda_beside_free(state);
     (void)cudaFree(state->counters);
     if (state->stream != NULL && !state->borrowed) (void)cudaStreamDestroy(state->stream);
     mt_release(device->ctx, state, sizeof *state);
@@ -200,6 +202,9 @@ static enum mt_status init(struct mt_device *device, bool bf16)
         device->record_end = record_end;
         device->replay = replay;
         device->release_recorded = release_recorded;
+        device->beside_begin = cuda_beside_begin;
+        device->beside_end = cuda_beside_end;
+        device->join = cuda_join;
     }
     fill_table(device);
     (void)snprintf(device->description, sizeof device->description, "%s, %.50s, sm_%d%d, products in %s",

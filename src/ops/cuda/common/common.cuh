@@ -49,6 +49,10 @@ struct cuda_state {
     int next_counter;
     unsigned *meetings; // words by which blocks of a launch find each other, 0 in between (lora_hopper.cuh)
     struct cuda_lane_state lane[CUDA_LANES];
+    struct cuda_lane_state side; // for work beside other work (beside.cuh); NULLs before its first use
+    cudaEvent_t parting;         // what that waits for
+    bool beside; // it is being issued: stream and blas are the side's, `side` has the device's
+    bool joined; // the next launch waits for both
 };
 
 static inline struct cuda_state *cuda_state_of(const struct mt_device *device)
@@ -77,6 +81,18 @@ static inline enum mt_status cuda_launched(const struct mt_device *device, const
 }
 
 /*
+ * Whether the kernel that is launched now may take its places while the one before it ends. Beside other work
+ * its waiting blocks would take the places of those that need not wait; after a join there are two before it.
+ */
+static inline bool cuda_starts_early(const struct mt_device *device)
+{
+    struct cuda_state *state = cuda_state_of(device);
+    bool early = state->hopper && !state->beside && !state->joined;
+    if (!state->beside) state->joined = false;
+    return early;
+}
+
+/*
  * Launches a kernel that begins with cuda_follow. Where the device can, its blocks take their places while
  * the kernel before it ends, which hides what a launch costs: most of what a small kernel of a decoding step
  * does.
@@ -95,7 +111,7 @@ static inline enum mt_status cuda_launch(const struct mt_device *device, const c
     config.dynamicSmemBytes = shared;
     config.stream = cuda_stream(device);
     config.attrs = &early;
-    config.numAttrs = cuda_state_of(device)->hopper ? 1 : 0;
+    config.numAttrs = cuda_starts_early(device) ? 1 : 0;
     cudaError_t error = cudaLaunchKernelEx(&config, kernel, arguments...);
     if (error != cudaSuccess) (void)cudaGetLastError(); // it would be taken for the next launch's
     return cuda_status(device, error, what);

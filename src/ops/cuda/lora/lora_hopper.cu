@@ -102,6 +102,7 @@ enum mt_status cuda_lora_launch(struct mt_device *device, const struct lora_laun
     if (status != MT_OK) return status;
     cudaLaunchAttribute attributes[2];
     cudaLaunchConfig_t config = config_of(device, launch, attributes);
+    attributes[0].val.programmaticStreamSerializationAllowed = cuda_starts_early(device) ? 1 : 0;
     void *arguments[] = {const_cast<void *>(call)};
     return cuda_status(device, cudaLaunchKernelExC(&config, launch->kernel, arguments), what);
 }

@@ -129,6 +129,7 @@ static void end_handle(cublasHandle_t handle, void *workspace)
 void cuda_products_end(struct cuda_state *state)
 {
     end_handle(state->blas, state->blas_workspace);
+    end_handle(state->side.blas, state->side.blas_workspace);
     for (int i = 0; i < CUDA_LANES; i++) {
         struct cuda_lane_state *lane = &state->lane[i];
         end_handle(lane->blas, lane->blas_workspace);

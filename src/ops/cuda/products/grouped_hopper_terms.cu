@@ -389,16 +389,19 @@ static bool any_prepared(const struct ready_term *ready, int count)
     return false;
 }
 
-/* A counter of tiles, cleared: one of the device's, or the one in scratch where launches are taken down. */
+/*
+ * A counter of tiles, cleared: one of the device's, or the one in scratch where launches are taken down, and
+ * beside other work, which clears the device's while this launch may still count.
+ */
 static enum mt_status take_counter(struct mt_device *device, void *scratch, unsigned **counter)
 {
     struct cuda_state *state = cuda_state_of(device);
-    bool recording = state->recording;
-    *counter = recording ? static_cast<unsigned *>(scratch) : state->counters + state->next_counter;
-    bool clears = recording || state->next_counter == 0;
-    if (!recording) state->next_counter = (state->next_counter + 1) % CUDA_COUNTERS;
+    bool own = state->recording || state->beside;
+    *counter = own ? static_cast<unsigned *>(scratch) : state->counters + state->next_counter;
+    bool clears = own || state->next_counter == 0;
+    if (!own) state->next_counter = (state->next_counter + 1) % CUDA_COUNTERS;
     if (!clears) return MT_OK;
-    size_t bytes = (recording ? 1 : CUDA_COUNTERS) * sizeof **counter;
+    size_t bytes = (own ? 1 : CUDA_COUNTERS) * sizeof **counter;
     return cuda_status(device, cudaMemsetAsync(*counter, 0, bytes, cuda_stream(device)),
                        "clearing counters of tiles");
 }
