@@ -32,7 +32,7 @@ expect 0 "" 4 pulse 2
 expect 1 "rank 1 of 2: a number is none" 2 abort 1
 expect 1 "rank 0 of 4: a number is none" 4 abort 0
 expect 1 "Killed" 4 die 3
-METIER_RANK_TIMEOUT=$((5 * patience))
+METIER_RANK_TIMEOUT=$silence
 export METIER_RANK_TIMEOUT
 expect 1 "rank 0 of 2: rank 1 has not been heard of" 2 stop 1
 expect 1 "rank 1 of 4: rank 0 has not been heard of" 4 stop 0

@@ -11,6 +11,8 @@ export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 
 # in_time SECONDS COMMAND...: ends what hangs; machines that are slow or emulated have more time.
 patience=${METIER_TEST_PATIENCE:-1}
+# Seconds of silence after which a rank counts as lost: tests wait for them in full, so patience has an end here.
+silence=$((5 * (patience < 8 ? patience : 8)))
 in_time() {
     local seconds=$1
     shift

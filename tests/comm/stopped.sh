@@ -9,7 +9,7 @@ place=$(mktemp -d) || exit 1
 trap 'rm -rf "$place"' EXIT
 "$here/support/train-bench" "$metier" "$place" || exit 1
 METIER_RANKS_LIMIT=300 # what hangs is to end; a busy machine is not in a hurry
-seconds=$((5 * patience))
+seconds=$silence
 
 # begin WORDS...: three ranks of the program in the background, as $job; what they print is in $place/text.
 begin() {
@@ -86,7 +86,7 @@ pause all '[0-9]*'
 # One of them, where nobody minds.
 seconds=0
 begin train "$place/run.yaml" out="$place/calm" steps=300 checkpoint.every=20 --quiet
-seconds=$((5 * patience))
+seconds=$silence
 pause calm 1
 
 # What is no number of seconds.
