@@ -1,7 +1,7 @@
 /*
  * Architectures. All that is particular to one stands in its own file (mixtral.c, ...) as a struct mt_arch,
  * and in one line of the list below. Code elsewhere asks for what a config or a description says, never for
- * an architecture. docs/HOWTO-add-architecture.md shows how one is added.
+ * an architecture. docs/howto/architecture.md shows how one is added.
  */
 #ifndef MT_ARCH_ARCH_H
 #define MT_ARCH_ARCH_H

@@ -2,7 +2,7 @@
  * The command line: a table of verbs, a table of options per verb, help made from both.
  *
  * A verb reads its options, calls the library and prints. Results go to standard output, everything else to
- * standard error. Exit status: 0 done, 1 failed, 2 bad usage or bad input. docs/HOWTO-add-verb.md adds one.
+ * standard error. Exit status: 0 done, 1 failed, 2 bad usage or bad input. docs/howto/verb.md adds one.
  */
 #ifndef MT_CLI_CLI_H
 #define MT_CLI_CLI_H

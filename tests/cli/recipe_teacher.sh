@@ -2,7 +2,7 @@
 OPENAI_API_KEY=sk-very-secret-0123456789
 export OPENAI_API_KEY
 unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY all_proxy
-python3 "$here/cli/endpoint_server.py" "$place" &
+python3 "$here/cli/eval/endpoint_server.py" "$place" &
 server=$!
 trap 'kill $server 2>/dev/null; rm -rf "$place"' EXIT
 waited=0

@@ -20,7 +20,7 @@ bool endpoint_server_start(const struct workplace *place, struct endpoint_server
 {
     char script[1024];
     char path[512];
-    (void)snprintf(script, sizeof script, "%s/cli/endpoint_server.py", getenv("METIER_TESTS"));
+    (void)snprintf(script, sizeof script, "%s/cli/eval/endpoint_server.py", getenv("METIER_TESTS"));
     *server = (struct endpoint_server){.process = fork()};
     if (server->process < 0) return false;
     if (server->process == 0) {

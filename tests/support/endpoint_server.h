@@ -1,4 +1,4 @@
-/* tests/cli/endpoint_server.py as a child process, for tests that ask an endpoint. */
+/* tests/cli/eval/endpoint_server.py as a child process, for tests that ask an endpoint. */
 #ifndef TESTS_ENDPOINT_SERVER_H
 #define TESTS_ENDPOINT_SERVER_H
 

@@ -4,7 +4,7 @@ set -u
 metier=$1
 folder=$(mktemp -d) || exit 1
 here=$(dirname "$0")
-samples=$here/../../share/samples
+samples=$here/../../../share/samples
 failed=0
 server=
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$folder"' EXIT

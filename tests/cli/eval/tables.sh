@@ -2,7 +2,7 @@
 # Tables on terminals that are narrower than they are: no line is too long, and no word is lost. Usage: tables.sh METIER
 set -u
 metier=$1
-here=$(cd "$(dirname "$0")/.." && pwd)
+here=$(cd "$(dirname "$0")/../.." && pwd)
 . "$here/support/expect.sh"
 
 # within COLUMNS ARGUMENTS...: what the program prints on a terminal of that width, in $place/narrow.

@@ -1,22 +1,22 @@
 #!/bin/sh
 # metier eval with a model, from outside: every kind of task, company, adapters, programs, stops, kills; and what
-# SIGINT does to metier generate and metier chat. Usage: eval_model.sh METIER GOLDEN
+# SIGINT does to metier generate and metier chat. Usage: model.sh METIER GOLDEN
 set -u
 metier=$1
 golden=$2
-samples=$(cd "$(dirname "$0")/../../share/samples" && pwd)
+samples=$(cd "$(dirname "$0")/../../../share/samples" && pwd)
 place=$(mktemp -d) || exit 1
 process=
 trap '[ -n "$process" ] && kill -KILL $process 2>/dev/null; rm -rf "$place"' EXIT
 failed=0
 
 fail() {
-    printf 'eval_model.sh: %s\n' "$*"
+    printf 'model.sh: %s\n' "$*"
     failed=1
 }
 
 model=$place/model
-"$(dirname "$0")/../support/deepseek-model" "$metier" "$place" 192 440 ', "bos_token_id": 420, "eos_token_id": 421' ||
+"$(dirname "$0")/../../support/deepseek-model" "$metier" "$place" 192 440 ', "bos_token_id": 420, "eos_token_id": 421' ||
     fail "metier init"
 cp "$golden/tokenizers/deepseek.json" "$model/tokenizer.json" || fail "no tokenizer"
 
@@ -179,7 +179,7 @@ if "$metier" sandbox "$place/nothing.py" >/dev/null 2>&1; then
     ! "$metier" sandbox "$place/escapes.py" >"$place/text" 2>&1 || fail "a program that fails passes"
     grep -q '?\]0;title????x' "$place/text" || { cat -v "$place/text"; fail "escape sequences reach the terminal"; }
 else
-    printf 'eval_model.sh: no sandbox here: programs are not tried\n'
+    printf 'model.sh: no sandbox here: programs are not tried\n'
     refuse 'runs programs that a model wrote' humaneval --data "$samples" --model "$model" --out "$place/code"
 fi
 

@@ -1,13 +1,13 @@
 #!/bin/sh
-# metier eval from the outside: lists, questions, judging answers made elsewhere, refusals. Usage: eval.sh METIER
+# metier eval from the outside: lists, questions, judging answers made elsewhere, refusals. Usage: tasks.sh METIER
 set -u
 metier=$1
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
-samples=$(dirname "$0")/../../share/samples
+samples=$(dirname "$0")/../../../share/samples
 failed=0
 
-fail() { printf 'eval.sh: %s\n' "$*"; failed=1; }
+fail() { printf 'tasks.sh: %s\n' "$*"; failed=1; }
 
 "$metier" eval --list >"$folder/list" || fail "--list"
 for task in gsm8k math500 numina mmlu mmlu_pro bbh glue livebench gpqa humaneval mbpp; do
@@ -93,7 +93,7 @@ grep -q 'answers: is not what it was when the answers in --out were made' "$fold
 cat "$folder/kept" >"$folder/answers"
 mkdir "$folder/data"
 cp -r "$samples/." "$folder/data"
-cp "$(dirname "$0")/../../share/tasks/gsm8k.yaml" "$folder/own.yaml"
+cp "$(dirname "$0")/../../../share/tasks/gsm8k.yaml" "$folder/own.yaml"
 sed 's/"gsm8k"/"own"/' "$folder/answers" >"$folder/own-answers"
 judge_own() {
     "$metier" eval "$folder/own.yaml" --data "$folder/data" --answers "$folder/own-answers" --out "$folder/own" --quiet \
