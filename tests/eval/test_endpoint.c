@@ -1,6 +1,7 @@
 /*
  * An endpoint as answerer: log-likelihoods out of replies of all kinds, and every allocation failing in turn
- * while tests/cli/eval/endpoint_server.py answers. tests/cli/eval/endpoint.sh goes through the moods of an endpoint.
+ * while tests/cli/eval/endpoint_server.py answers. tests/cli/eval/endpoint.sh goes through the moods of an
+ * endpoint.
  */
 #include <math.h>
 #include <stdio.h>
