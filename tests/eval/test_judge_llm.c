@@ -1,6 +1,6 @@
 /*
  * A language model as judge, over the network of this machine: tests/cli/eval/endpoint_server.py answers.
- * Here every allocation fails in turn; tests/cli/judge.sh goes through the moods an endpoint can have.
+ * Here every allocation fails in turn; tests/cli/eval/judge.sh goes through the moods an endpoint can have.
  */
 #include <stdio.h>
 #include <string.h>
