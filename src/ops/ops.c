@@ -23,6 +23,7 @@ static enum mt_status grow_scratch(struct mt_device *device, enum mt_op op, size
 {
     if (bytes <= device->scratch.bytes) return MT_OK;
     mt_buffer_release(&device->scratch);
+    mt_buffer_release(&device->owned); // of a loan that is not enough: what comes takes its place
     enum mt_status status = mt_device_buffer_create(device, bytes, &device->scratch);
     if (status != MT_OK) return mt_fail_within(device->ctx, status, "scratch for %s", mt_op_name(op));
     return MT_OK;

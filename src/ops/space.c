@@ -14,11 +14,8 @@ void mt_device_lend_scratch(struct mt_device *device, struct mt_space space)
 void mt_device_end_loan(struct mt_device *device)
 {
     if (device->lent == NULL) return;
-    if (device->scratch.data == device->lent) {
-        device->scratch = device->owned;
-    } else {
-        mt_buffer_release(&device->owned); // neither was enough: the device has more now
-    }
+    // Else neither was enough, and the device has more now.
+    if (device->scratch.data == device->lent) device->scratch = device->owned;
     device->owned = (struct mt_buffer){0};
     device->lent = NULL;
 }

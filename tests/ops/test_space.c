@@ -62,8 +62,40 @@ static void test_loan(void **state)
     op_test_close(&test);
 }
 
+#define ROWS  64
+#define WIDTH 16
+#define WORDS 20000
+
+/* What was there before is not held beside what grows over a loan: limits count on it. */
+static void test_growth_over_a_loan(void **state)
+{
+    (void)state;
+    static float got[SIDE * SIDE];
+    static float hidden[ROWS * WIDTH], dhidden[ROWS * WIDTH], weight[WORDS * WIDTH];
+    static float loss[ROWS], dloss[ROWS];
+    static int32_t labels[ROWS];
+    struct mt_cross_entropy_args entropy = {.hidden = mt_tensor_2d(hidden, MT_F32, ROWS, WIDTH),
+                                            .weight = mt_tensor_2d(weight, MT_F32, WORDS, WIDTH),
+                                            .labels = mt_tensor_1d(labels, MT_I32, ROWS),
+                                            .loss = mt_tensor_1d(loss, MT_F32, ROWS),
+                                            .dloss = mt_tensor_1d(dloss, MT_F32, ROWS),
+                                            .dhidden = mt_tensor_2d(dhidden, MT_F32, ROWS, WIDTH)};
+    struct op_test test;
+    op_test_open(&test, "cpu");
+    struct mt_gemm_args product = product_into(got);
+    assert_int_equal(mt_gemm(test.device, &product), MT_OK);
+    size_t before = mt_device_scratch_bytes(test.device);
+    assert_true(before > 0 && before + 64 <= sizeof memory);
+    struct mt_space loan = {.data = memory, .bytes = before + 64};
+    assert_int_equal(mt_op_run_in(test.device, loan, MT_OP_cross_entropy, &entropy), MT_OK);
+    assert_true(mt_device_scratch_bytes(test.device) > loan.bytes);
+    assert_int_equal(test.ctx.peak_bytes, test.ctx.live_bytes);
+    op_test_close(&test);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loan)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loan),
+                                       cmocka_unit_test(test_growth_over_a_loan)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
