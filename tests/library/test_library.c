@@ -375,6 +375,7 @@ static enum mt_status train_once(struct mt_context *ctx, const void *self)
 
 /* What one of several threads does, with a context of its own. */
 struct worker {
+    const char *folder; // borrowed
     double losses[4];
     enum mt_status status;
 };
@@ -393,7 +394,7 @@ static void *work(void *self)
         .tokens = TOKENS, .sequences = 2, .ids = ids, .offsets = offsets, .labels = labels};
     mt_context_init(&ctx, NULL);
     worker->status = mt_device_create(&ctx, "cpu", 2, &device);
-    if (worker->status == MT_OK) worker->status = mt_lm_open(device, model_folder(), &options, &lm);
+    if (worker->status == MT_OK) worker->status = mt_lm_open(device, worker->folder, &options, &lm);
     if (worker->status == MT_OK) worker->status = mt_adamw_create(lm, NULL, &adamw);
     for (int i = 0; i < 4 && worker->status == MT_OK; i++) {
         struct mt_lm_loss loss = {0};
@@ -411,12 +412,16 @@ static void *work(void *self)
 static void contexts_work_side_by_side(void **state)
 {
     (void)state;
-    struct worker alone = {0};
-    struct worker workers[3] = {0};
+    const char *folder = model_folder(); // not in the threads: it writes its buffer
+    struct worker alone = {.folder = folder};
+    struct worker workers[3];
     pthread_t threads[3];
     (void)work(&alone);
     assert_int_equal(alone.status, MT_OK);
-    for (int i = 0; i < 3; i++) assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+    for (int i = 0; i < 3; i++) {
+        workers[i] = (struct worker){.folder = folder};
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+    }
     for (int i = 0; i < 3; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(workers[i].status, MT_OK);
