@@ -17,7 +17,7 @@ expect 1 "cannot open" train "$place/nothing.yaml"
 expect 2 "lora.rank" train "$config" lora.rnak=3
 # Attention alone, as people write it: refused under a method with terms, with words that work as they stand.
 expect 2 "would act through lower layers alone" train "$config" "targets=[q_proj, v_proj]" out="$place/attention" --dry-run
-words=$(grep -o '[a-z_.]*=[a-z]*' "$place/text" | grep -v '^targets=')
+words=$(grep '^metier train:' "$place/text" | grep -o '[a-z_.]*=[a-z]*')
 [ "$(printf '%s' "$words" | tr '\n' ' ')" = "method=none objective.allow_indirect=true" ]
 result $? "the refusal names $words"
 for word in $words; do expect 0 "attention        8" train "$config" "targets=[q_proj, v_proj]" "$word" --dry-run; done
