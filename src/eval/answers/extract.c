@@ -269,7 +269,8 @@ static enum mt_status apply_step(const struct compiled_step *compiled, struct mt
                                  struct mt_byte_list *out)
 {
     enum mt_extract_kind kind = compiled->step.kind;
-    bool reads = kind == MT_EXTRACT_LETTER || kind == MT_EXTRACT_WORDS || kind == MT_EXTRACT_STATED;
+    bool reads = kind == MT_EXTRACT_LETTER || kind == MT_EXTRACT_WORDS || kind == MT_EXTRACT_STATED ||
+                 kind == MT_EXTRACT_LAST_NUMBER;
     struct mt_text span = {0};
     enum mt_status status = MT_OK;
     bool found = false;

@@ -142,13 +142,32 @@ static char take_letter(struct mt_text *option)
     return letter;
 }
 
+/* Where the search for stop texts begins: behind what the model thought, and behind the question where it
+ * says that again first: "**Question:** ...". */
+static size_t answer_begin(struct mt_text text, const char *const *stop)
+{
+    static const char thought[] = "</think>";
+    size_t begin = 0;
+    for (size_t at = mt_text_find(text, 0, thought); at < text.bytes; at = mt_text_find(text, begin, thought))
+        begin = at + sizeof thought - 1;
+    size_t word = begin;
+    while (word < text.bytes && strchr(" \t\r\n*#_>", text.text[word]) != NULL) word++;
+    for (size_t i = 0; stop != NULL && stop[i] != NULL; i++) {
+        size_t length = strlen(stop[i]);
+        bool label = length > 0 && stop[i][length - 1] == ':';
+        if (label && mt_text_has(text, word, stop[i])) begin = word + length;
+    }
+    return begin;
+}
+
 /* What is found in an answer, up to the task's first stop text: a model ends there, a file may go on.
  * `wanted` are the tests of a program, else empty. */
 static enum mt_status extract(const struct mt_grader *grader, const struct mt_task_sample *sample,
                               struct mt_text text, struct mt_text wanted, struct mt_byte_list *extracted,
                               bool *found)
 {
-    text = mt_text_until(text, grader->task->stop);
+    size_t begin = answer_begin(text, grader->task->stop);
+    text.bytes = begin + mt_text_until(mt_text_from(text, begin), grader->task->stop).bytes;
     int choices = (int)sample->choice_count;
     struct mt_text right = mt_text_in(&sample->answer);
     // An option whose letter nobody knows is judged by its text.

@@ -16,9 +16,10 @@ bool mt_sentence_ends(struct mt_text text, size_t at)
 
 size_t mt_sentence_next(struct mt_text text, size_t at)
 {
-    static const char *const words[] = {" so ",     " thus ",          " therefore ",    " hence ",
-                                        " making ", " leaving ",       " giving the ",   ", but ",
-                                        " makes ",  " and the final ", " and the total "};
+    static const char *const words[] = {" so ",      " thus ",          " therefore ",     " hence ",
+                                        " making ",  " leaving ",       " giving the ",    ", but ",
+                                        " makes ",   " and the final ", " and the total ", ", that is",
+                                        " meaning ", " donc ",          " somit "};
     for (at++; at < text.bytes; at++) {
         if (mt_sentence_ends(text, at - 1)) return at;
         for (size_t i = 0; strchr(" ,", text.text[at]) != NULL && i < sizeof words / sizeof words[0]; i++) {
@@ -39,23 +40,61 @@ bool mt_sentence_follows(struct mt_text text, size_t at, const char *const *word
     return false;
 }
 
+/* Where a change of font that ends at `at` begins: "\mathbf{"; `at`: there is none. */
+static size_t font_before(struct mt_text text, size_t at)
+{
+    size_t name = at;
+    if (at == 0 || text.text[at - 1] != '{') return at;
+    for (name--; name > 0 && isalpha((unsigned char)text.text[name - 1]);) name--;
+    return name > 0 && name < at - 1 && text.text[name - 1] == '\\' ? name - 1 : at;
+}
+
+/* True behind "a total saving of". */
+static bool sums_up(struct mt_text text, size_t at)
+{
+    static const char *const of[] = {"of", NULL};
+    static const char *const total[] = {"total", NULL};
+    if (at == 0 || !mt_sentence_follows(text, at, of)) return false;
+    at -= 2;
+    while (at > 0 && text.text[at - 1] == ' ') at--;
+    while (at > 0 && isalpha((unsigned char)text.text[at - 1])) at--;
+    return mt_sentence_follows(text, at, total);
+}
+
+/* True behind "ends up with", "is left with", "started out with". */
+static bool is_left_with(struct mt_text text, size_t at)
+{
+    static const char *const with[] = {"with", NULL};
+    static const char *const before[] = {"up",     "out",   "left",     "end",     "ends",
+                                         "ended",  "start", "starts",   "started", "begin",
+                                         "begins", "began", "finishes", "remains", NULL};
+    if (!mt_sentence_follows(text, at, with)) return false;
+    while (at > 0 && text.text[at - 1] == ' ') at--;
+    return mt_sentence_follows(text, at - 4, before);
+}
+
 enum mt_sentence_weight mt_sentence_weight(struct mt_text text, size_t start, size_t *before)
 {
     static const char *const context[] = {
-        "of",       "the",   "for",     "each",  "every", "per",   "after",         "before", "from",
-        "than",     "with",  "in",      "by",    "at",    "other", "reach",         "all",    "initial",
-        "over",     "until", "between", "first", "last",  "these", "those",         "about",  "within",
-        "original", "since", "because", "where", "when",  "using", "approximately", NULL};
-    static const char *const copulas[] = {"is",     "are",   "be",   "was",   "were",  "equals", "equal",
-                                          "totals", "takes", "take", "needs", "need",  "pays",   "pay",
-                                          "gets",   "get",   "has",  "have",  "costs", "cost",   NULL};
+        "of",    "the",           "for",    "each",     "every",   "per",     "after", "before",
+        "from",  "than",          "with",   "in",       "by",      "at",      "other", "reach",
+        "all",   "initial",       "over",   "until",    "between", "first",   "last",  "these",
+        "those", "about",         "within", "original", "since",   "because", "where", "when",
+        "using", "approximately", "les",    "des",      "von",     "pro",     "par",   "por",
+        "los",   "las",           NULL};
+    static const char *const copulas[] = {
+        "is",    "are",   "be",   "was",    "were", "equals", "equal", "totals", "takes", "take",  "needs",
+        "need",  "pays",  "pay",  "gets",   "get",  "has",    "had",   "have",   "costs", "cost",  "give",
+        "gives", "makes", "make", "leaves", "ist",  "sind",   "est",   "sont",   "payer", "macht", NULL};
     static const char *const totals[] = {"total of",       "rounds to",   "rounds up to",
                                          "rounds down to", "round up to", "round down to"};
     size_t at = start;
     bool bold = false;
-    while (at > 0 && strchr(" *_$\\(", text.text[at - 1]) != NULL) {
+    for (size_t font = font_before(text, at);
+         font < at || (at > 0 && strchr(" *_$\\(", text.text[at - 1]) != NULL);
+         font = font_before(text, at)) {
         bold = bold || (at > 1 && text.text[at - 1] == '*' && text.text[at - 2] == '*');
-        at--;
+        at = font < at ? font : at - 1;
     }
     *before = at;
     bool summed = false;
@@ -63,7 +102,7 @@ enum mt_sentence_weight mt_sentence_weight(struct mt_text text, size_t start, si
         size_t length = strlen(totals[i]);
         summed |= at >= length && strncasecmp(text.text + at - length, totals[i], length) == 0;
     }
-    if (summed || bold) return MT_WEIGHS_TOTAL;
-    if (mt_sentence_follows(text, at, copulas)) return MT_WEIGHS_COPULA;
+    if (summed || bold || sums_up(text, at)) return MT_WEIGHS_TOTAL;
+    if (mt_sentence_follows(text, at, copulas) || is_left_with(text, at)) return MT_WEIGHS_COPULA;
     return mt_sentence_follows(text, at, context) ? MT_WEIGHS_CONTEXT : MT_WEIGHS_NAMED;
 }

@@ -1,4 +1,5 @@
-/* The table of forms, and choices and texts that stand in them. Numbers: statement_number.c. */
+/* The table of forms, and choices and texts that stand in them. Numbers: statement_number.c; what is read at
+ * all: statement_plain.c. */
 #include "eval/answers/statement.h"
 
 #include <assert.h>
@@ -6,107 +7,6 @@
 #include <strings.h>
 
 #include "eval/answers/extract.h"
-#include "formats/text/utf8.h"
-
-// ------------------------------------------------------------------ plain characters
-
-/* 0 to 9; -1: it is none. */
-static int superscript(uint32_t character)
-{
-    if (character == 0xB9) return 1;
-    if (character == 0xB2 || character == 0xB3) return (int)(character - 0xB0);
-    return character == 0x2070 || (character >= 0x2074 && character <= 0x2079) ? (int)(character - 0x2070)
-                                                                               : -1;
-}
-
-/* The text up to where a model that has answered goes on with a question of its own: "Problem 2:". */
-static struct mt_text first_block(struct mt_text text)
-{
-    static const char *const heads[] = {"\nProblem ", "\nQuestion ", "\nExercise "};
-    static const char *const answers[] = {"boxed", "nswer", "####", NULL};
-    size_t answered = mt_text_until(text, answers).bytes;
-    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
-        size_t length = strlen(heads[i]);
-        for (size_t at = mt_text_find(text, answered, heads[i]); at < text.bytes;
-             at = mt_text_find(text, at + 1, heads[i])) {
-            if (at + length < text.bytes && isdigit((unsigned char)text.text[at + length])) text.bytes = at;
-        }
-    }
-    return text;
-}
-
-enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plain)
-{
-    static const struct {
-        uint32_t first, last;
-        const char *plain;
-    } table[] = {
-        {0xA0, 0xA0, " "},
-        {0xBC, 0xBC, "\\frac14"},
-        {0xBD, 0xBD, "\\frac12"},
-        {0xBE, 0xBE, "\\frac34"},
-        {0xD7, 0xD7, "*"},
-        {0xF7, 0xF7, "/"},
-        {0x2000, 0x200A, " "},
-        {0x200B, 0x200D, ""},
-        {0x2010, 0x2013, "-"},
-        {0x2014, 0x2015, " - "},
-        {0x2018, 0x201B, "'"},
-        {0x201C, 0x201F, "\""},
-        {0x2026, 0x2026, "."},
-        {0x202F, 0x202F, " "},
-        {0x2044, 0x2044, "/"},
-        {0x205F, 0x205F, " "},
-        {0x2153, 0x2153, "\\frac13"},
-        {0x2154, 0x2154, "\\frac23"},
-        {0x2212, 0x2212, "-"},
-        {0x3000, 0x3000, " "},
-        {0x3001, 0x3001, ","},
-        {0x3002, 0x3002, "."},
-        {0x300C, 0x300F, "'"},
-        {0x3010, 0x3010, "["},
-        {0x3011, 0x3011, "]"},
-        {0xFE63, 0xFE63, "-"},
-        {0xFEFF, 0xFEFF, ""},
-        {0xFFE5, 0xFFE5, "$"},
-    };
-    static const char thought[] = "</think>";
-    for (size_t at = mt_text_find(text, 0, thought); at < text.bytes; at = mt_text_find(text, 0, thought)) {
-        struct mt_text rest = mt_text_from(text, at + sizeof thought - 1);
-        if (mt_text_trimmed(rest).bytes == 0) break;
-        text = rest;
-    }
-    text = first_block(text);
-    enum mt_status status = mt_byte_list_reserve(plain, text.bytes);
-    bool raised = false; // the character before is a superscript
-    for (size_t at = 0, bytes = 1; at < text.bytes && status == MT_OK; at += bytes) {
-        uint32_t character = mt_utf8_decode((const uint8_t *)text.text + at, &bytes);
-        const char *other = NULL;
-        for (size_t i = 0; character >= 0xA0 && i < sizeof table / sizeof table[0] && other == NULL; i++) {
-            if (character >= table[i].first && character <= table[i].last) other = table[i].plain;
-        }
-        char ascii = '\0';
-        if (character >= 0xFF01 && character <= 0xFF5E)
-            ascii = (char)(character - 0xFF01 + '!'); // full width
-        if (character >= 0x24B6 && character <= 0x24CF)
-            ascii = (char)(character - 0x24B6 + 'A'); // in a circle
-        int power = superscript(character);
-        if (power >= 0) {
-            ascii = (char)('0' + power);
-            if (!raised) status = mt_byte_list_append_text(plain, "^");
-        }
-        raised = power >= 0;
-        if (other != NULL) {
-            bool spaced = plain->count > 0 && plain->data[plain->count - 1] == ' ';
-            status = mt_byte_list_append_text(plain, other + (spaced && other[0] == ' ' && other[1] != '\0'));
-        } else {
-            if (status == MT_OK)
-                status = mt_byte_list_append(plain, ascii != '\0' ? &ascii : text.text + at,
-                                             ascii != '\0' ? 1 : bytes);
-        }
-    }
-    return status;
-}
 
 // ------------------------------------------------------------------ forms
 
@@ -115,40 +15,49 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
 #define CLOSING "[)\\]}*_\"'`$]*+"
 #define OPENING                                                                                              \
     "(?:[\\s*_$(\\[{}\"'`<>]++|\\\\(?:boxed|fbox|text|textbf|mathrm|mathbf|bf|rm)[ ]?+\\{|\\\\[(\\[ ]|"      \
-    "(?i:not [^\\s,.]{1,16},?[ ](?:but|rather|instead)|option|choice|letter|answer|either|both|indeed|then|" \
+    "(?i:not [^\\s,.]{1,16},?[ "                                                                             \
+    "](?:but|rather|instead)|option|choice|letter|lettre|category|answer|either|both|indeed|then|"           \
     "thus|clearly|therefore|simply|definitely|actually|probably|most|likely|still|now|just|only|hence|"      \
-    "certainly|obviously|again|donc|also|the|that|it is|it's|number|statement)[,:]?[ ]){0,12}"
+    "certainly|obviously|again|donc|also|the|la|le|that|it is|it's|number|statement)[,:]?[ ]){0,12}"
 
 /* How an answer is announced: a noun, perhaps what it answers, and a verb or a colon. Not as a condition, and
  * not as a wrong one. */
 #define NO_CONDITION                                                                                         \
     "\\b(?<!if the )(?<!whether the )(?<!why the )(?<!wrong )(?<!incorrect )(?<!possible )(?<!first )"       \
-    "(?<!initial )(?<!each )(?<!every )(?<!might think the |might say the |would think the |may think the )"
+    "(?<!initial )(?<!each )(?<!every )(?<!second )(?<!seems the )(?<!appears the )(?<!might think the "     \
+    "|might say the |would think the |may think the )"
 #define ANSWER "ans(?:wers?)?|antwort|lösung|(?:respuesta|resposta|risposta|réponse)(?: corr[a-z]+)?"
 #define CHOICE                                                                                               \
-    "choice|option|conclusion|solution|response|verdict|selection|result|pick|(?:correct|right|best) one"
+    "choice|option|letter|conclusion|solution|response|verdict|selection|result|pick|guess|(?:correct|"      \
+    "right|best) "                                                                                           \
+    "one"
 #define VERB                                                                                                 \
     "(?:(?:'s|\\b(?:is|are|would be|must be|should be|has to be|will be|seems to be|appears to be|remains|"  \
-    "becomes|therefore is|ist|est?)\\b)[:,]?+|[:=]|-+>?)"
+    "becomes|therefore is|ist|lautet|est?)\\b)[:,]?+|[:=]|-+>?)"
 #define ANNOUNCED_AS(noun)                                                                                   \
-    "(?i:" NO_CONDITION "(?:" noun                                                                           \
+    "(?i:\\bif\\b[^.\\n]{0,100}?\\banswer would(?: have)?+ be(*SKIP)(*FAIL)|" NO_CONDITION "(?:" noun        \
     ")\\b(?:[ \\t]++(?:to|for|of|here|in|among|that|which)\\b[^.:\\n]{0,80}?|,[ ][^,.:\\n]{1,40},)?"         \
     "[ \\t*_\"'`)\\],]*+(?:" VERB "|[*_: \\t]*+\\n))"
 #define ANNOUNCED ANNOUNCED_AS(ANSWER "|" CHOICE)
 #define ANNOUNCED_ZH                                                                                         \
-    "(?:答案|正确选项)"                                                                                \
+    "(?:答案|正确选项|正解)"                                                                         \
     "[\\]\\s]*+(?:应该|应|就)?+"                                                                         \
-    "(?:是|为|选|:|\\s)*+"
+    "(?:是|为|选|は|:|\\s)*+"
 #define CORRECTED                                                                                            \
-    "(?i:\\b(?:it|that|this)[ ](?:should|must|has to|ought to)[ ](?:actually |really |instead )?be)"
+    "(?i:\\b(?:chang(?:e|ing)|revis(?:e|ing)|switch(?:ing)?|correct(?:ing)?) (?:my|the|this|it)(?: "         \
+    "answer)? to|\\b(?:it|that|this)[ ](?:should|must|has to|ought to)[ ](?:actually |really |instead )?be)"
 #define CHOSEN                                                                                               \
     "(?i:(?:\\b(?<!students |people |others |many |some |mistake is |tempted |tempting )"                    \
     "(?:I|we|you|one|would|will|must|should|to|so|thus|therefore|hence|'d|'ll),?[ ](?:[a-z]+ly )?|"          \
-    "(?<![^.!?\\n])[ \\t]*+)(?:choose|pick|select|prefer)|\\b(?:go|going|went) with|\\bopt for|\\bsettle "   \
+    "(?<![^.!?\\n])[ \\t]*+)(?:choose|pick|select|prefer|recommend)|\\b(?:go|going|went) "                   \
+    "with|\\bopt for|\\bsettle "                                                                             \
     "(?:on|for)|"                                                                                            \
-    "(?:'m|am|are) (?:choosing|picking|selecting)|\\b(?:I|we|people|one)(?:'d| would| will| must) "          \
+    "(?:'m|am|are) (?:choosing|picking|selecting)|\\b(?<!some )(?<!many )(?<!other "                         \
+    ")(?:I|we|people|one)(?:'d| would| will| must) "                                                         \
     "(?:say|answer))\\b"
-#define TAGGED "(?i:<(?:final_?)?(?:answer|choice)?>|\\bfinal(?: choice| decision| verdict)?[*_ ]*+:)"
+#define TAGGED                                                                                               \
+    "(?i:<(?:final_?)?(?:answer|choice)?>|\\bans\\.|\"(?:final_?)?(?:answer|choice)\"[ ]?:|"                 \
+    "\\bfinal(?: choice| decision| verdict| result| total| count| amount| value| number)?[*_ ]*+:)"
 /* 选 or 选择, neither 选项 nor behind 不 */
 #define CHOSEN_ZH "(?<!不)(?<!不能)(?<!不应)选(?:择)?+"
 #define IS_THE_ANSWER                                                                                        \
@@ -158,25 +67,31 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
     "|right |"                                                                                               \
     "best |final |proper |appropriate |accurate |likely |suitable "                                          \
     ")*(?:(?:answer|choice|option|pick)\\b|"                                                                 \
-    "one\\b(?=\\s*+(?:[.,;!]|\\z))))"
+    "one\\b(?=\\s*+(?:[.,;!]|\\z)))|[ ]it is(?=[.,;! ]*+(?:\\n|\\z)))"
 #define IS_RIGHT                                                                                             \
     CLOSING                                                                                                  \
     "(?i:[ ](?:is|are|must be|seems|looks)[ ](?:the |clearly |therefore |thus |definitely |also |"           \
     "indeed |both )?(?:correct|right|best|true|what|most [a-z]++|only (?:one|option|choice|possible|"        \
     "plausible|viable|consistent|valid)(?! (?:in[cv]|not|wrong|false)))\\b|[ ]it is\\b|[ ]best "             \
     "[a-z]+s\\b|[ ][a-z]+s (?:[a-z]+ ){0,3}?best\\b|"                                                        \
-    "[ ](?:as )?the (?:correct|right|best|answer)\\b|[ ]is a better\\b|[ ]is(?=\\s*+(?:[.;!]|\\z)))"
+    "[ ](?:as )?the (?:correct|right|best|answer)\\b|[ ]is a better\\b|[ ]is(?=\\s*+(?:[.;!]|\\z))|"         \
+    "[ ](?:is|must be|has to be)[ ]it\\b|[ ](?:matches|fits|agrees|works|wins)(?=[.!,;]|\\n|\\z)|[ "         \
+    "](?:(?:ist|es|est|è)[ ])?(?:(?:die|la)[ ])?"                                                           \
+    "(?:richtige?|korrekt|correct[ae]|bonne)\\b|[ ]is the (?!wrong|incorrect|false|other|first|second|"      \
+    "third|last|same|worst|least)[a-z-]++ (?:one|statement|sentence)\\b)"
 /* Marked in a list of options. */
 #define TICKED                                                                                               \
     "[)\\].:]*+[^\\n✓✔✅←✗✘<]{0,60}+(?:✓|✔|✅|←|<-)|"                                      \
-    "[)\\].*_\"]*+(?:[ ]?[:?|-][\\s*_]*+(?i:true|correct|right|yes)|[ ](?i:correct|yes))\\b"                 \
-    "(?=[*_ ]*+(?:[.,;:!|\\n-]|\\z))"
+    "[)\\].*_\"]*+(?:[ ]?[:?|-][\\s*_\"]*+(?i:true|correct|right|yes)|[ ](?i:correct|yes))\\b"               \
+    "(?=[*_\" ]*+(?:[.,;:!|\\n}-]|\\z))|[)\\].:][^\\n-]{1,60}?(?:-+>?|→|⇒|=>)[ "                         \
+    "](?i:true|correct|right|yes)(?=[.! "                                                                    \
+    "]*+(?:\\n|\\z))"
 #define IS_RIGHT_ZH CLOSING "\\s*+(?:选?项)?+(?:是|为)?+(?:正确|对)"
 #define SO                                                                                                   \
     "(?i:\\b(?:(?:therefore|thus|hence|so|consequently|finally|overall|in conclusion)\\b|i\\.e\\.)[,:]?+)"
 /* Takes back what was stated before: "Wait, no, it's", "make that". */
 #define TAKEN_BACK                                                                                           \
-    "(?i:\\b(?:wait|no|actually|oops|sorry|correction|scratch that|but|rather)\\b"                           \
+    "(?i:\\b(?:wait|no|actually|oops|sorry|correction|scratch that|but|rather|disregard)\\b"                 \
     "(?:\\S*+[ ](?:\\S++[ ]){0,16}?(?:it's|it is|that's|make (?:that|it))|(?:[ "                             \
     ",.:;!-]|wait|no|actually){0,12}+))"
 #define IT_IS                                                                                                \
@@ -185,10 +100,10 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
     "to|points to|"                                                                                          \
     "leaves))(?:[ ](?:us with|only))?\\b))"
 #define SUBJECT_IS                                                                                           \
-    "(?<=[a-z])(?<!wrong answer)(?<!incorrect answer)(?<!wrong option)(?<!incorrect option)(?<!wrong "       \
+    "(?<=[a-z)])(?<!wrong answer)(?<!incorrect answer)(?<!wrong option)(?<!incorrect option)(?<!wrong "      \
     "choice)"                                                                                                \
     "[ ]is[ ]"
-#define ENDS         CLOSING "(?:[ ](?:then|here|instead))?+(?=\\s*+(?:[.,;:!?]|\\z|\\n|-[ ]|\\())"
+#define ENDS         CLOSING "(?:[ ](?:then|here|instead))?+(?=[ \\t]*+(?:[.,;:!?\\n]|\\z|-[ ]|\\(|that\\b))"
 #define ALONE_BEFORE "(?<![\\w'/\\\\°.-])(?<![Ss]tatement )(?<![Pp]remise )(?<!or )"
 /* "not B", "not a ketone (B)" */
 #define REJECTED_BEFORE                                                                                      \
@@ -198,12 +113,13 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
     ")(?<!n't )(?<!not be )(?<!'t be )(?<!不是)(?<!不是 )(?<!而非))"
 /* A mention that is denied is no choice. */
 #define NOT_DENIED                                                                                           \
-    "(?!" CLOSING                                                                                            \
+    "(?!" CLOSING "(?:[ ]\\([^)\\n]*\\))?+"                                                                  \
     "[.:]?+,?+\\s++(?i:(?:is|are|was|seems?|looks?|est|ist|es)[ ](?:[a-z]+ly |also |the only one |both )*+"  \
     "(?:not|wrong|incorrect[ae]?|fals[a-z]++|faus[a-z]++|nicht|inconsistent|invalid|out|impossible|"         \
     "unlikely|irrelevant|too|less|ruled|"                                                                    \
     "eliminated|about)|cannot|can't|isn't|does(?:n't| not)|do(?:n't| "                                       \
-    "not)|makes? no|can be (?:excl|elim|rul|rej)[a-z]+|fails?|contradicts?|violates?|would|"                 \
+    "not)|makes? no|can be "                                                                                 \
+    "(?:excl|elim|rul|rej)[a-z]+|fails?|contradicts?|violates?|would|wäre|serait|sería|"                   \
     "could|might|ignores?)\\b)(?!" CLOSING "\\s*+(?:选?项)?+(?:不|错))(?!" CLOSING                           \
     "[:?]\\s*+[*_]*+(?i:wrong|incorrect|no|false)\\b)"
 
@@ -231,7 +147,7 @@ static const struct form {
     {0, L | W, ANY, CHOSEN OPENING, ""},
     {0, L, ANY, CHOSEN_ZH OPENING, ""},
     {0, L, CAPITALS, ALONE_BEFORE, IS_THE_ANSWER},
-    {0, L, ANY, "(?i:\\b(?:answer|antwort|respuesta|réponse))[ ][(\\[*\"]*+", NOT_DENIED},
+    {0, L, ANY, "(?i:\\b(?:answer|antwort|respuesta|réponse))(?:[ ]|(?=\\())[(\\[*\"]*+", NOT_DENIED},
     {0, L, CAPITAL, ANNOUNCED "(?:(?!\\b(?i:not|wrong|incorrect)\\b|n't|\\b[B-HJ-Z]\\b)[^.\\n(]){0,80}?\\(",
      "\\)"},
     {0, L, CAPITAL,
@@ -241,6 +157,7 @@ static const struct form {
     {0, L, ANY, "\\A" OPENING, "[)\\]}*_\"'`.:$]*+\\s*+\\z"},
     {0, L | W | BEHIND, ANY, TAKEN_BACK OPENING, ENDS},
     {0, T | BEHIND, ANY, TAKEN_BACK OPENING "(?=-?\\d)", ""},
+    {0, T, ANY, "(?i:\\b(?:stay|stick|go|going) with)" OPENING "(?=-?\\d)", ""},
     {1, L, CAPITALS, ALONE_BEFORE, IS_RIGHT},
     {1, L, ANY, "(?i:\\b(?:option|choice)[ ])", IS_RIGHT},
     {1, L, CAPITAL, "(?i:\\b(?:option|choice|answer|one)), \\(?+", "\\)?+,[ ](?i:is|would be|has)\\b"},
@@ -248,18 +165,29 @@ static const struct form {
     {1, L, CAPITALS, "", IS_RIGHT_ZH},
     {1, L, CAPITAL, "(?<!\\w)", TICKED},
     {1, L, CAPITAL, "(?i:\\bonly (?:option |choice )?)[(*]*+", NOT_DENIED},
-    {1, L, CAPITALS, "(?:[:-][ ](?i:option|choice|answer)|→|[-=]>)[ ][(*]*+", ENDS},
+    {1, L, CAPITALS, "(?:(?:(?<=\\S )-|:)[ ](?i:option|choice|answer)|→|[-=]>)[ ][(*]*+", ENDS},
     {1, L, CAPITAL, "(?<=[.!?:,\\n])[ \\t]*+\\(", "\\)[.*]*+\\s*+\\z"},
     {1, L, CAPITALS,
      "(?i:(?<!or )\\b(?:probably|likely|definitely|certainly|perhaps|maybe|surely|(?:closest|best|nearest) "
      "is|gives|"
      "giving|namely))" OPENING,
      ENDS},
-    {1, L, CAPITALS, SO OPENING, ENDS},
+    {1, L, CAPITALS, SO OPENING, ENDS NOT_DENIED},
+    {1, L, CAPITAL, SO "[ ]\\(", "\\)" NOT_DENIED},
+    {1, L, CAPITAL, "(?:→|⇒|[-=]>)[ ][*]*+\\(", "\\)" NOT_DENIED},
+    {1, L, CAPITAL, "(?:✅|✔|✓|☑)[ *]*+\\(?+", "[).]"},
+    {1, L, CAPITALS, "(?<!不)是[ ]?+[(*]*+", ENDS},
+    {1, L, CAPITALS, "(?i:\\b(?:confident|sure|certain|convinced)(?: that)?(?: it's| it is| in)?)" OPENING,
+     NOT_DENIED},
+    {1, L, CAPITALS, "(?i:\\b(?:corresponds? to|points to|closest to|leaves|leaving))" OPENING,
+     CLOSING "(?=[ ]*+(?:[.,;:!?\\n(]|\\z)|[ ](?:in|from|among|on)\\b)"},
+    {2, L, CAPITAL, "(?m)^[^\\n:(]{1,40}+:[*_ ]*+\\(", "\\)[*_. ]*+$"},
+    {1, L, ANY, "(?m)^[*_ ]*+(?i:question|problem)[ ]\\d++[.:)][*_ ]*+", ENDS},
     {1, L, CAPITALS, IT_IS OPENING, ENDS},
     {1, L, CAPITALS, SUBJECT_IS OPENING, ENDS},
     {1, W, ANY,
-     "(?i:\\b(?:evaluates?|simplifies|reduces|equals?|results in|returns?|gives?|yields?|becomes)[ ](?:down "
+     "(?i:\\b(?:evaluates?|comes out|simplifies|reduces|equals?|results in|returns?|gives?|yields?|becomes)[ "
+     "](?:down "
      ")?"
      "(?:to |as )?)" OPENING,
      ""},
@@ -268,18 +196,23 @@ static const struct form {
      "|itself )?"
      "(?:is|would be)[ ](?:[a-z]+ly |considered |thus )*)" OPENING,
      ""},
+    {0, W, ANY, "(?m)^A:[ ]" OPENING, ""},
     {1, W, ANY, SO OPENING, ""},
+    {1, L | W, CAPITALS, "(?m)^(?!-[ ])[^A-Za-z0-9\\n]*+", "[^A-Za-z0-9\\n]*+\\z"},
+    {1, W, ANY, "(?:⟹|⇒|→|[-=]>)[ ]" OPENING, ""},
     {1, W, ANY, IT_IS OPENING, ENDS},
-    {2, L, CAPITALS, "(?m)^[^A-Za-z0-9\\n]*+", "[^A-Za-z0-9\\n]*+$"},
+    {1, L, CAPITAL, "\\A\\s*+\\*\\*\\(?+", "[).:][^*\\n]++\\*\\*[ ]*+\\n[ ]*+\\n"},
+    {2, L, CAPITALS, "(?m)^[^A-Za-z0-9\\n]*+(?i:(?:option|choice|answer)[ ])?+", "[^A-Za-z0-9\\n]*+$"},
     {2, W, ANY, "(?m)^[^A-Za-z0-9\\n]*+", "[^A-Za-z0-9\\n]*+$"},
     {2, L, ANY,
      "\\A[^\\w]*+(?i:(?:option|choice) )?+(?!(?i:A[).:](?s:.){0,400}?\\n[^\\w\\n]*+(?:(?:option|choice) "
      ")?+B[).:]))",
      NOT_DENIED "(?:[)\\]]|[.:](?!\\w))[)*_]*+[ \\t]++(?=\\S)"},
     {3, L, CAPITAL, "(?m)^[^\\w\\n]*+", NOT_DENIED "(?:[)\\]]|[.:](?!\\w))[)*_]*+[ \\t]++(?=\\S)"},
+    {3, L, CAPITAL, "(?m)^[^\\n:(]{1,40}+:[*_ ]*+", "[.)][*_]*+[ ]++(?=\\S)"},
     {3, L, CAPITAL, "(?<!\\w)(?<!if )(?<!If )", "\\)?+ is (?:indeed )?true(?=[.;!\\n]|\\z)"},
     {3, L, CAPITAL, "\\A[^\\w]*+", "[)*_]*+(?:,[ ]|[ ]-[ ]|[ ](?:because|since|as)[ ]|[ ][(\\[])"},
-    {3, W, ANY, "\\A[^A-Za-z0-9]*+",
+    {3, W, ANY, "(?m)^[^A-Za-z0-9\\n]*+",
      "(?=\\s*+(?:[.,;:!*-]|\\n|\\z)|[ ](?i:it|the|this|that|they|he|she|because|since|we|you|there)\\b)"},
     {4, L, ANY, REJECTED_BEFORE "(?:(?i:\\b(?:option|choice|candidate|letter))[ ]|选项[ ]?+)[(\\[*\"]*+",
      NOT_DENIED},
@@ -292,14 +225,14 @@ static const struct form {
     {4, W, ANY, "(?<![A-Za-z0-9_])", ""},
 };
 
-#define LETTER_END "(?![A-Za-z0-9^+]|_[A-Za-z0-9]|-\\w|'[a-z]|\\.[A-Za-z])"
+#define LETTER_END "(?![A-Za-z0-9^+]|_[A-Za-z0-9]|-\\w|'[a-z]|\\.(?:[a-z]|[A-Z](?![a-z])))"
 /* Behind A and I, which may be words. */
 #define NO_WORD                                                                                              \
     "(?!\\s(?!(?:because|since|as|and|or|is|are|but|with|for|due|which|given|by|in|on|at|if|not|rather|"     \
     "would|"                                                                                                 \
     "must|should|remains|over|only|here|again|it|to|was|yes|no|ist|est|richtig)\\b)[a-z])(?!\\sam\\b)"
 #define ONE   "(?:[B-HJ-Z]|[AI]" NO_WORD ")" LETTER_END
-#define LOWER "[a-z](?=[)\\].,;:!?*_\"'`}$]|\\s*+\\z|[ \\t]*+\\n|\\s(?:because|since|is)\\b)" LETTER_END
+#define LOWER "[a-z](?=[)\\].,;:!?*_\"'`}$<]|\\s*+\\z|[ \\t]*+\\n|\\s(?:because|since|is)\\b)" LETTER_END
 #define MORE                                                                                                  \
     "(?:" CLOSING "\\s*+(?:,\\s*+(?:and\\b|or\\b)?+|/|&|;|\\+|and/or\\b|and\\b|or\\b|nor\\b|和|或|与|及)" \
     "\\s*+[(\\[{*_\"'`$]*+(?i:option |choice |answer )?[(\\[*_\"]*+[A-Za-z](?!\\w)(?=" CLOSING                \
@@ -333,11 +266,11 @@ static enum mt_status append_value(struct mt_byte_list *out, enum mt_statement_k
     if (kind == MT_STATE_LETTER) return mt_byte_list_append_text(out, letters[value]);
     // What the rest of a line holds is found out later: another statement may stand in it.
     if (kind == MT_STATE_TEXT) return mt_byte_list_append_text(out, "(?=([^\\n]*+))");
-    enum mt_status status = mt_byte_list_append_text(out, "(" NEGATED);
+    enum mt_status status = mt_byte_list_append_text(out, "(?:-[ ])?+(" NEGATED);
     if (status == MT_OK) status = append_words(out, words);
     if (status == MT_OK) status = mt_byte_list_append_text(out, "(?:\\s*+(?:or|and|nor|/)\\s*+");
     if (status == MT_OK) status = append_words(out, words);
-    return status == MT_OK ? mt_byte_list_append_text(out, ")*+)") : status;
+    return status == MT_OK ? mt_byte_list_append_text(out, ")*+)(?!\\s(?:if|unless)\\b)") : status;
 }
 
 #define FORMS (sizeof forms / sizeof forms[0])
@@ -382,6 +315,7 @@ struct reading {
     int (*of)(struct mt_text value, const void *self);
     const void *self;
     int agree_from, agree_to; // the ranks whose statements must agree
+    int ranks;                // how many count
 };
 
 bool mt_statement_corrects(size_t form)
@@ -396,7 +330,8 @@ static int read_statements(struct mt_pattern *const *patterns, struct mt_text pl
 {
     int found = NOTHING;
     const char *behind = plain.text; // of statements: what stands before it is settled
-    for (int rank = 0; rank < RANKS && (found == NOTHING || (found == SEVERAL && rank < 3)); rank++) {
+    for (int rank = 0; rank < reading->ranks && (found == NOTHING || (found == SEVERAL && rank < 3));
+         rank++) {
         int said = NOTHING;
         struct mt_text last = {.text = behind}; // what says so
         for (size_t i = 0; i < FORMS; i++) {
@@ -446,7 +381,8 @@ bool mt_statement_letter(struct mt_pattern *const *patterns, struct mt_text plai
 {
     static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     if (choices <= 0 || choices > 26) choices = 26;
-    const struct reading reading = {.of = letter_of, .self = &choices, .agree_from = 3, .agree_to = 4};
+    const struct reading reading = {
+        .of = letter_of, .self = &choices, .agree_from = 3, .agree_to = 4, .ranks = RANKS};
     int found = read_statements(patterns, plain, &reading);
     if (found >= 0) *letter = (struct mt_text){.text = alphabet + found, .bytes = 1};
     return found >= 0;
@@ -490,7 +426,16 @@ static int word_of(struct mt_text value, const void *self)
 bool mt_statement_word(struct mt_pattern *const *patterns, const char *const *words, struct mt_text plain,
                        struct mt_text *word)
 {
-    const struct reading reading = {.of = word_of, .self = words, .agree_from = 2, .agree_to = 2};
+    // Who is cut off in the middle, "= False or", has concluded nothing.
+    static const char *const open_ends[] = {" and", " or", " not", "=", "("};
+    struct mt_text whole = mt_text_trimmed(plain);
+    bool cut_off = false;
+    for (size_t i = 0; i < sizeof open_ends / sizeof open_ends[0]; i++) {
+        size_t length = strlen(open_ends[i]);
+        cut_off = cut_off || (whole.bytes > length && mt_text_has(whole, whole.bytes - length, open_ends[i]));
+    }
+    const struct reading reading = {
+        .of = word_of, .self = words, .agree_from = 2, .agree_to = 2, .ranks = cut_off ? 1 : RANKS};
     int found = read_statements(patterns, plain, &reading);
     if (found >= 0) *word = mt_text_of(words[found]);
     return found >= 0;

@@ -10,7 +10,7 @@
 #include "eval/answers/pattern.h"
 #include "eval/text.h"
 
-#define MT_STATEMENT_FORMS 48 // at the most
+#define MT_STATEMENT_FORMS 64 // at the most
 
 enum mt_statement_kind {
     MT_STATE_LETTER,
@@ -47,6 +47,10 @@ bool mt_statement_word(struct mt_pattern *const *patterns, const char *const *wo
  * Appended, where there is one. */
 enum mt_status mt_statement_number(struct mt_pattern *const *patterns, struct mt_text plain,
                                    struct mt_byte_list *number);
+
+/* True for what stands behind the marks in "#### 8" and "#### $1,024 in all", but not in a heading:
+ * "#### 2. Multiply", "#### 2 Multiply", "#### Step 3". */
+bool mt_statement_marked(struct mt_text text, size_t at);
 
 /* The text up to a heading behind which the answer before it is only explained: "Explanation:". */
 struct mt_text mt_statement_unexplained(struct mt_text text);

@@ -135,6 +135,19 @@ static bool bold(struct mt_text text, struct mt_text *inner)
     return false;
 }
 
+/* True when the bracket in " (" at `at` holds a remark: behind a word or a value, and no pair or interval. */
+static bool is_remark(struct mt_text text, size_t at)
+{
+    if (at == 0 ||
+        (!isalnum((unsigned char)text.text[at - 1]) && strchr("$)}%*.", text.text[at - 1]) == NULL))
+        return false;
+    struct mt_text inside = mt_text_until(mt_text_from(text, at + 2), (const char *const[]){")", "]", NULL});
+    for (size_t i = 0; i < inside.bytes; i++) {
+        if (isalpha((unsigned char)inside.text[i])) return true;
+    }
+    return memchr(inside.text, ',', inside.bytes) == NULL;
+}
+
 /* Without what only explains: reasons, remarks, what is in brackets behind a space. */
 static struct mt_text without_remarks(struct mt_text text)
 {
@@ -144,9 +157,17 @@ static struct mt_text without_remarks(struct mt_text text)
                                           " in all",  " i.e.",    NULL};
     struct mt_text kept = mt_text_until(text, remarks);
     struct mt_text inner;
+    // "x \\in (2, 5)", "(1, 2), (3, 4)": these brackets are the answer's; "\\; " is a space.
+    while ((mt_text_has(text, kept.bytes, " (") && !is_remark(text, kept.bytes)) ||
+           (mt_text_has(text, kept.bytes, "; ") && kept.bytes > 0 && text.text[kept.bytes - 1] == '\\')) {
+        size_t from = kept.bytes + 1;
+        kept.bytes = from + mt_text_until(mt_text_from(text, from), remarks).bytes;
+    }
     // "one quarter, i.e. $1/4$": the formula explains the words.
-    bool also = kept.bytes < text.bytes && mt_text_has(text, kept.bytes, " i.e.");
-    return also && !formula(kept, 0, &inner) ? text : kept;
+    static const char same[] = " i.e.";
+    bool also = kept.bytes < text.bytes && mt_text_has(text, kept.bytes, same) && !formula(kept, 0, &inner);
+    for (size_t i = 0; i < kept.bytes && also; i++) also = !isdigit((unsigned char)kept.text[i]);
+    return also ? mt_text_from(text, kept.bytes + sizeof same - 1) : kept;
 }
 
 /* Where what is said of the subject begins: behind the last verb that has a formula or a digit behind it. */
@@ -203,9 +224,73 @@ static enum mt_status formulas(struct mt_text text, struct mt_byte_list *out)
 static struct mt_text bare(struct mt_text text)
 {
     while (text.bytes > 0 && strchr(" \t\r\n*_`\"':,", text.text[0]) != NULL) text = mt_text_from(text, 1);
-    while (text.bytes > 0 && strchr(" \t\r\n*_`\"'.:,;!", text.text[text.bytes - 1]) != NULL) text.bytes--;
+    while (text.bytes > 0 && strchr(" \t\r\n*_`\"'.:,;!", text.text[text.bytes - 1]) != NULL) {
+        if (text.bytes > 3 && mt_text_has(text, text.bytes - 3, "...") && // "0.33..." goes on
+            isdigit((unsigned char)text.text[text.bytes - 4]))
+            break;
+        text.bytes--;
+    }
     (void)(mt_text_take(&text, "final answer ") || mt_text_take(&text, "the answer "));
+    static const char *const behind[] = {" long", " tall", " wide",  " high",
+                                         " deep", " away", " apart", " old"};
+    for (size_t i = 0; i < sizeof behind / sizeof behind[0]; i++) { // "41 cm long"
+        size_t length = strlen(behind[i]);
+        bool there = text.bytes > length && mt_text_has(text, text.bytes - length, behind[i]);
+        if (there && isdigit((unsigned char)text.text[0])) text.bytes -= length;
+    }
     return text;
+}
+
+/* The inequality in a sentence, "holds for all x with 1 < x < 3"; false: there is none. */
+static bool inequality(struct mt_text text, struct mt_text *found)
+{
+    static const char *const signs[] = {" < ", " > ", " ≤ ", " ≥ ", NULL};
+    size_t start = mt_text_until(text, signs).bytes;
+    if (start == text.bytes) return false;
+    size_t end = start;
+    while (start > 0 && text.text[start - 1] != ' ') start--;
+    // Up to the first word of several letters that joins nothing.
+    while (end < text.bytes) {
+        size_t word = end;
+        while (word < text.bytes && isalpha((unsigned char)text.text[word])) word++;
+        struct mt_text letters = {.text = text.text + end, .bytes = word - end};
+        bool joint = mt_text_is(letters, "or") || mt_text_is(letters, "and");
+        if (letters.bytes > 1 && !joint && end > 0 && text.text[end - 1] == ' ') break;
+        end = word > end ? word : end + 1;
+    }
+    *found = bare((struct mt_text){.text = text.text + start, .bytes = end - start});
+    return found->bytes > 0;
+}
+
+/* Without words before a number: "arranged in 24 ways", "entered as 7". */
+static struct mt_text from_number(struct mt_text text)
+{
+    static const char *const joints[] = {"in ", "as ", "at ", "to "};
+    size_t at = 0;
+    while (at < text.bytes && (islower((unsigned char)text.text[at]) || text.text[at] == ' ')) at++;
+    bool number = false;
+    for (size_t i = 0; i < sizeof joints / sizeof joints[0]; i++)
+        number = number || (at > 3 && at < text.bytes && mt_text_has(text, at - 3, joints[i]));
+    number = number && isdigit((unsigned char)text.text[at]);
+    for (size_t i = at; i < text.bytes && number; i++)
+        number = isalnum((unsigned char)text.text[i]) || text.text[i] == ' ';
+    return number ? mt_text_from(text, at) : text;
+}
+
+/* Without words before an equation: "the lines y = 2x". */
+static struct mt_text without_subject(struct mt_text text)
+{
+    size_t equal = mt_text_find(text, 0, " = ");
+    size_t name = equal;
+    while (equal < text.bytes && name > 0 && text.text[name - 1] != ' ') name--;
+    if (equal == text.bytes || name == 0) return text;
+    size_t length = 0; // of the word that ends here
+    for (size_t i = 0; i < name; i++) {
+        bool letter = isalpha((unsigned char)text.text[i]) != 0;
+        if (!letter && (text.text[i] != ' ' || length < 2)) return text;
+        length = letter ? length + 1 : 0;
+    }
+    return mt_text_from(text, name);
 }
 
 /* Appends what a sentence says. `stated`: it is the answer as a whole, else words without a sign of one are
@@ -214,21 +299,75 @@ static enum mt_status read_sentence(struct mt_text text, bool stated, struct mt_
 {
     struct mt_text part;
     bool digit = false;
-    text = without_remarks(text);
-    if (bold(text, &part)) {
-        text = without_remarks(part);
-        stated = true;
-    }
+    bool marked_bold = bold(text, &part);
+    text = without_remarks(marked_bold ? part : text);
+    stated = stated || marked_bold;
     if (formula(text, 0, &part)) return formulas(text, out);
     text = bare(text);
     for (size_t i = 0; i < text.bytes; i++) digit |= isdigit((unsigned char)text.text[i]) != 0;
     size_t from = behind_verb(text);
-    if (from > 0) return append_joined(out, bare(mt_text_from(text, from)));
-    bool equation = mt_text_find(text, 0, " = ") < text.bytes;
-    return stated || (digit && equation) ? append_joined(out, text) : MT_OK;
+    if (inequality(text, &part)) return append_joined(out, part);
+    if (from > 0) return append_joined(out, from_number(without_subject(bare(mt_text_from(text, from)))));
+    static const char *const relations[] = {" = ", " < ", " > ", "≤", "≥", "∈", NULL};
+    bool equation = mt_text_until(text, relations).bytes < text.bytes;
+    return stated || (digit && equation) ? append_joined(out, from_number(without_subject(text))) : MT_OK;
 }
 
 // ------------------------------------------------------------------ sentences
+
+/* What follows a label, "Range: [0, 5]"; false: the sentence has none. */
+static bool labelled(struct mt_text text, struct mt_text *value)
+{
+    size_t at = 0;
+    while (at < text.bytes && (isalpha((unsigned char)text.text[at]) || strchr(" *_", text.text[at]) != NULL))
+        at++;
+    if (at < 3 || at > 30 || !mt_text_has(text, at, ":")) return false;
+    *value = bare(mt_text_from(text, at + 1));
+    if (value->bytes == 0) return false;
+    // "9 of size 1, 4 of size 2" only tells how.
+    static const char *const words[] = {"of", "and", "with", NULL};
+    return !isdigit((unsigned char)value->text[0]) || !has_any(*value, words);
+}
+
+/* The number or the day that words say at the end of a sentence, "The probability is two-thirds"; false:
+ * none. */
+static bool spelled_out(struct mt_text text, struct mt_text *value)
+{
+    static const char *const words[] = {
+        "zero",     "one",       "two",      "three",    "four",   "five",     "six",      "seven",
+        "eight",    "nine",      "ten",      "eleven",   "twelve", "thirteen", "fourteen", "fifteen",
+        "sixteen",  "seventeen", "eighteen", "nineteen", "twenty", "thirty",   "forty",    "fifty",
+        "sixty",    "seventy",   "eighty",   "ninety",   "half",   "monday",   "tuesday",  "wednesday",
+        "thursday", "friday",    "saturday", "sunday",   NULL};
+    static const char verb[] = " is ";
+    size_t behind = 0;
+    for (size_t at = mt_text_find(text, 0, verb); at < text.bytes; at = mt_text_find(text, at + 1, verb))
+        behind = at + sizeof verb - 1;
+    *value = bare(mt_text_from(text, behind));
+    (void)(mt_text_take(value, "a ") || mt_text_take(value, "on a "));
+    if (behind == 0 || value->bytes > 40 || formula(*value, 0, &(struct mt_text){0})) return false;
+    for (size_t i = 0; i < value->bytes; i++) {
+        if (!isalpha((unsigned char)value->text[i]) && strchr(" -", value->text[i]) == NULL) return false;
+    }
+    for (size_t i = 0; words[i] != NULL; i++) {
+        if (find_word(*value, 0, words[i]) == 0) return true;
+    }
+    return false;
+}
+
+/* Appends what a sentence says that is not the answer by its form. */
+static enum mt_status read_plain(struct mt_text text, struct mt_byte_list *out)
+{
+    static const char *const nothing[] = {"no real solution", "no real solutions",    "no solution",
+                                          "no solutions",     "no integer solutions", NULL};
+    static const char *const infinite[] = {"infinitely many", "infinite number", NULL};
+    struct mt_text value;
+    if (has_any(text, infinite)) return append_joined(out, mt_text_of("\\text{infinitely many}"));
+    if (has_any(text, nothing)) return append_joined(out, mt_text_of("\\emptyset"));
+    if (labelled(text, &value)) return read_sentence(value, true, out);
+    if (spelled_out(text, &value)) return append_joined(out, value);
+    return read_sentence(text, false, out);
+}
 
 /* Ends of sentences, but not inside formulas and not behind "i.e." */
 static int split(struct mt_text text, struct mt_text sentences[MOST_SENTENCES])
@@ -282,7 +421,11 @@ static enum mt_status words_alone(struct mt_text text, struct mt_byte_list *out)
 /* "twelve ways": the number, where words alone say it. */
 static enum mt_status words_to_number(struct mt_pattern *const *patterns, struct mt_byte_list *out)
 {
+    static const char *const shares[] = {"half",   "halves",  "third", "thirds", "quarter", "quarters",
+                                         "fourth", "fourths", "fifth", "fifths", "sixth",   "sixths",
+                                         "eighth", "eighths", "tenth", "tenths", NULL};
     struct mt_byte_list number = {.ctx = out->ctx};
+    if (has_any(mt_text_in(out), shares)) return MT_OK; // these are read as they stand
     for (size_t i = 0; i < out->count; i++) {
         if (isdigit(out->data[i]) || strchr("\\=", out->data[i]) != NULL) return MT_OK;
     }
@@ -301,12 +444,21 @@ enum mt_status mt_statement_math(struct mt_pattern *const *patterns, struct mt_t
     struct mt_text sentences[MOST_SENTENCES];
     struct mt_text found;
     if (mt_extract_boxed(plain, &found)) return boxes(plain, out);
+    for (size_t at = mt_text_find(plain, 0, "####"); at < plain.bytes; at = mt_text_find(plain, at, "####")) {
+        while (at < plain.bytes && plain.text[at] == '#') at++;
+        if (!mt_statement_marked(plain, at)) continue;
+        out->count = 0;
+        struct mt_text line = mt_text_until(mt_text_from(plain, at), (const char *const[]){"\n", NULL});
+        enum mt_status status = append_joined(out, bare(line));
+        if (status != MT_OK) return status;
+    }
+    if (out->count > 0) return MT_OK;
     if (mt_statement_text(patterns, plain, &found)) {
         // The rest of its line, with the brackets and signs that stand before it.
         const char *start = found.text;
         while (start > plain.text && strchr("([{$*\\", start[-1]) != NULL) start--;
         struct mt_text line =
-            mt_text_until(between(start, plain.text + plain.bytes), (const char *const[]){"\n", NULL});
+            mt_text_until(between(start, plain.text + plain.bytes), (const char *const[]){"\n", "</", NULL});
         int count = split(line, sentences);
         if (count == 0) return MT_OK;
         struct mt_text said = between(start, sentences[0].text + sentences[0].bytes);
@@ -314,8 +466,10 @@ enum mt_status mt_statement_math(struct mt_pattern *const *patterns, struct mt_t
     }
     int count = split(mt_statement_unexplained(plain), sentences);
     enum mt_status status = MT_OK;
-    while (count-- > 0 && status == MT_OK && out->count == 0)
-        status = read_sentence(sentences[count], false, out);
+    while (count-- > 0 && status == MT_OK && out->count == 0) status = read_plain(sentences[count], out);
     if (status == MT_OK && out->count == 0) status = words_alone(plain, out);
+    struct mt_text whole = bare(plain);
+    bool word = whole.bytes > 0 && whole.bytes < 30 && memchr(whole.text, ' ', whole.bytes) == NULL;
+    if (status == MT_OK && out->count == 0 && word) status = append_joined(out, whole); // "Sixteen."
     return status == MT_OK ? words_to_number(patterns, out) : status;
 }

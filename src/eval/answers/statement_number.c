@@ -87,11 +87,10 @@ static size_t factor_at(struct mt_text text, size_t at, char factor[FACTOR_BYTES
 {
     static const struct {
         const char *word, *factor;
-    } words[] = {{"hundred", "*10^{2}"},   {"thousand", "*10^{3}"},  {"million", "*10^{6}"},
-                 {"billion", "*10^{9}"},   {"trillion", "*10^{12}"}, {"k", "*10^{3}"},
-                 {"万", "*10^{4}"},        {"亿", "*10^{8}"},        {"dozen", "*12"},
-                 {"and a half", "+1/2"},   {"quarters of", "/4"},    {"thirds of", "/3"},
-                 {"and a quarter", "+1/4"}};
+    } words[] = {{"hundred", "*10^{2}"}, {"thousand", "*10^{3}"},  {"million", "*10^{6}"},
+                 {"billion", "*10^{9}"}, {"trillion", "*10^{12}"}, {"k", "*10^{3}"},
+                 {"万", "*10^{4}"},      {"亿", "*10^{8}"},        {"and a half", "+1/2"},
+                 {"quarters of", "/4"},  {"thirds of", "/3"},      {"and a quarter", "+1/4"}};
     static const char *const times[] = {"*", "x", "\\times", "\\cdot"};
     size_t word = past_spaces(text, at);
     factor[0] = '\0';
@@ -349,7 +348,7 @@ static size_t clause_end(struct mt_text text, size_t at)
 /* True for the first number of "24 or 32", and for both of "between 24 and 32". */
 static bool has_other(struct mt_text text, const struct number *number)
 {
-    static const char *const between[] = {"between", NULL};
+    static const char *const between[] = {"between", "both", NULL};
     static const char *const joints[] = {"or ", "or maybe ", "or possibly ", "or it could be "};
     struct number other;
     size_t after = past_spaces(text, number->end);
@@ -398,9 +397,7 @@ static bool stated_number(struct mt_text text, struct number *number, bool *seve
     return true;
 }
 
-/* True for what stands behind the marks in "#### 8" and "#### $1,024 in all", but not in a heading:
- * "#### 2. Multiply", "#### 2 Multiply", "#### Step 3". */
-static bool is_marked(struct mt_text text, size_t at)
+bool mt_statement_marked(struct mt_text text, size_t at)
 {
     while (at < text.bytes && strchr(" *$\\(-", text.text[at]) != NULL) at++;
     if (mt_text_has(text, at, "frac") || mt_text_has(text, at, "boxed")) return true;
@@ -465,6 +462,25 @@ static enum mt_sentence_weight weight_of(struct mt_text text, const struct numbe
     return share || is_part(text, number) ? MT_WEIGHS_CONTEXT : weight;
 }
 
+/* True for a number of a condition: "If she gave 17 away, ...", "The profit is $25 if he sells 20". */
+static bool is_supposed(struct mt_text text, const struct number *number)
+{
+    size_t start = number->start;
+    size_t least = start > MOST_SENTENCE ? start - MOST_SENTENCE : 0;
+    while (start > least && !mt_sentence_ends(text, start - 1)) start--;
+    struct mt_text before = {.text = text.text + start, .bytes = number->start - start};
+    size_t word = past_spaces(before, 0);
+    if (mt_text_has(before, word, "If ")) return mt_text_find(before, 0, ", ") == before.bytes;
+    static const char *const conditions[] = {" if ",    ", when ", " compared ", " because ",
+                                             " since ", ", as ",   NULL};
+    size_t condition = mt_text_until(before, conditions).bytes;
+    if (condition == before.bytes || mt_text_find(before, condition + 1, ", ") < before.bytes) return false;
+    for (size_t i = 0; i < condition; i++) {
+        if (isdigit((unsigned char)before.text[i])) return true;
+    }
+    return false;
+}
+
 /* The number of the last sentence that has one outside brackets that is more than context: the weightiest, of
  * two the first, of totals the last. Else the last number. */
 static bool concluded(struct mt_text text, struct number *number)
@@ -480,10 +496,12 @@ static bool concluded(struct mt_text text, struct number *number)
         if (next.digits >= sentence) best = MT_WEIGHS_CONTEXT;
         while (sentence <= next.digits) sentence = mt_sentence_next(text, sentence);
         for (; at < next.digits; at++) {
-            if (text.text[at] == '(') open++;
-            if ((text.text[at] == ')' && open > 0) || text.text[at] == '\n') open -= open > 0 ? 1 : 0;
+            bool formula = at > 0 && text.text[at - 1] == '\\'; // \( and \)
+            if (text.text[at] == '(' && !formula) open++;
+            if ((text.text[at] == ')' && !formula) || text.text[at] == '\n') open -= open > 0 ? 1 : 0;
         }
-        enum mt_sentence_weight weight = open > 0 ? MT_WEIGHS_CONTEXT : weight_of(text, &next);
+        bool aside = open > 0 || is_supposed(text, &next);
+        enum mt_sentence_weight weight = aside ? MT_WEIGHS_CONTEXT : weight_of(text, &next);
         if (weight > best || (weight == MT_WEIGHS_TOTAL && best == MT_WEIGHS_TOTAL)) {
             *number = next;
             best = weight;
@@ -495,24 +513,58 @@ static bool concluded(struct mt_text text, struct number *number)
     return found || next_value(text, 0, &next);
 }
 
-struct mt_text mt_statement_unexplained(struct mt_text text)
+/* True when something is concluded behind `at`. */
+static bool concludes(struct mt_text text, size_t at)
+{
+    static const char *const conclusions[] = {" so ", "So ", "Therefore", "Thus", "Hence", NULL};
+    struct number number;
+    size_t word = at + mt_text_until(mt_text_from(text, at), conclusions).bytes;
+    return word < text.bytes && next_value(text, word, &number);
+}
+
+/* True when what begins at `at` explains or checks what stands before it. */
+static bool explains(struct mt_text text, size_t at)
 {
     static const char *const heads[] = {"Explanation", "Verification", "Check",     "Note",
                                         "Here's",      "Breakdown",    "Reasoning", "Justification"};
-    static const char *const conclusions[] = {" so ", "So ", "Therefore", "Thus", "Hence", NULL};
+    static const char *const checks[] = {"To double check", "To double-check", "To check",
+                                         "To verify",       "Double-checking", "Let's double",
+                                         "Let's check",     "Let's verify",    "Checking"};
+    struct mt_text rest = mt_text_from(text, at);
+    if (is_letter(text, at - 1)) return false;
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
+        if (mt_text_has(rest, 0, checks[i])) return true;
+    }
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        if (!mt_text_has(rest, 0, heads[i])) continue;
+        size_t colon = mt_text_until(rest, (const char *const[]){":", ".", "\n", NULL}).bytes;
+        return mt_text_has(rest, colon, ":");
+    }
+    return false;
+}
+
+struct mt_text mt_statement_unexplained(struct mt_text text)
+{
     struct number first;
     if (!next_value(text, 0, &first)) return text;
     for (size_t at = first.end; at < text.bytes; at++) {
-        for (size_t i = 0; !is_letter(text, at - 1) && i < sizeof heads / sizeof heads[0]; i++) {
-            if (!mt_text_has(text, at, heads[i])) continue;
-            struct mt_text rest = mt_text_from(text, at);
-            size_t colon = mt_text_until(rest, (const char *const[]){":", ".", "\n", NULL}).bytes;
-            bool concluded = mt_text_until(rest, conclusions).bytes < rest.bytes;
-            if (concluded || !mt_text_has(rest, colon, ":")) return text;
-            return (struct mt_text){.text = text.text, .bytes = at};
-        }
+        if (!explains(text, at)) continue;
+        return concludes(text, at) ? text : (struct mt_text){.text = text.text, .bytes = at};
     }
     return text;
+}
+
+/* Of "45. There are 10 teams ..." the first sentence, if nothing is concluded behind it. Not of "1. There
+ * ...". */
+static struct mt_text first_if_bare(struct mt_text text)
+{
+    struct number first;
+    if (!next_number(text, 0, &first) || past_markup(text, 0) < first.start) return text;
+    size_t end = past_markup(text, first.end);
+    bool stops = mt_text_has(text, end, ". ") || mt_text_has(text, end, "\n\n");
+    bool listed = first.end == first.digits + 1 && text.text[first.digits] == '1';
+    if (!stops || listed || concludes(text, end)) return text;
+    return (struct mt_text){.text = text.text, .bytes = end};
 }
 
 /* Words that say how much where no number does. */
@@ -571,11 +623,14 @@ enum mt_status mt_statement_number(struct mt_pattern *const *patterns, struct mt
     }
     for (size_t at = mt_text_find(plain, 0, "###"); at < plain.bytes; at = mt_text_find(plain, at, "###")) {
         while (at < plain.bytes && plain.text[at] == '#') at++;
-        if (is_marked(plain, at)) take(&last, plain, plain.text + at, false);
+        if (mt_statement_marked(plain, at)) take(&last, plain, plain.text + at, false);
     }
     if (mt_extract_boxed(plain, &box)) take(&last, plain, box.text, false);
+    struct mt_text whole = mt_text_trimmed(plain);
+    bool cut_off = whole.bytes > 0 && whole.text[whole.bytes - 1] == '=';
+    if (!last.found && cut_off) return MT_OK;
     if (!last.found) {
-        last.text = mt_statement_unexplained(plain);
+        last.text = first_if_bare(mt_statement_unexplained(plain));
         last.found = concluded(last.text, &last.number);
         last.several = last.found && has_other(plain, &last.number);
     }

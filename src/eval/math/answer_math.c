@@ -82,6 +82,22 @@ static bool same_but_constants(struct mt_math_comparison *all, const struct mt_m
     return shared[0] && b != NULL && mt_math_same_answer(all, a, b);
 }
 
+/* "2n-1" and "2n-1, n \\in N": what stands for whole numbers may be said on one side only. */
+static bool same_but_parameter(struct mt_math_comparison *all, const struct mt_math_node *a,
+                               const struct mt_math_node *b)
+{
+    static const char letters[] = "nkm";
+    bool said = has_symbol(a, MT_SYMBOL_WHOLE);
+    if (said == has_symbol(b, MT_SYMBOL_WHOLE)) return false;
+    const struct mt_math_node *silent = said ? b : a;
+    for (const char *letter = letters; *letter != '\0'; letter++) {
+        if (!has_symbol(silent, *letter)) continue;
+        const struct mt_math_node *renamed = mt_math_renamed(all, said ? a : b, MT_SYMBOL_WHOLE, *letter);
+        if (renamed != NULL && mt_math_same_answer(all, renamed, silent)) return true;
+    }
+    return false;
+}
+
 /* The trees, or where there is none the letters. */
 static bool same_parts(struct mt_math_comparison *all, struct mt_text a, struct mt_text b)
 {
@@ -93,7 +109,8 @@ static bool same_parts(struct mt_math_comparison *all, struct mt_text a, struct 
     if (status != MT_OK) all->exact.numbers.status = status;
     if (mt_math_is_broken(all)) return false;
     if (left != NULL && right != NULL &&
-        (mt_math_same_answer(all, left, right) || same_but_constants(all, left, right)))
+        (mt_math_same_answer(all, left, right) || same_but_constants(all, left, right) ||
+         same_but_parameter(all, left, right)))
         return true;
     bool letters = left == NULL || right == NULL || left->kind == MT_MATH_TEXT || right->kind == MT_MATH_TEXT;
     if (letters && !mt_math_is_broken(all) && mt_math_same_letters(all, a.text, a.bytes, b.text, b.bytes))
@@ -199,6 +216,11 @@ static struct choice read_choice(struct mt_text text)
     struct choice none = {.letter = '\0', .rest = text};
     int open = 0;
     size_t at = skip_wrapping(text, 0, &open);
+    static const char *const nouns[] = {"Option ", "option ", "Choice ",   "choice ",
+                                        "Answer ", "Graph ",  "Statement "};
+    for (size_t i = 0; i < sizeof nouns / sizeof nouns[0]; i++) {
+        if (mt_text_has(text, at, nouns[i])) at = skip_wrapping(text, at + strlen(nouns[i]), &open);
+    }
     bool bracket = at < text.bytes && text.text[at] == '(';
     if (bracket) at = skip_wrapping(text, at + 1, &open);
     if (at >= text.bytes || text.text[at] < 'A' || text.text[at] > 'J') return none;

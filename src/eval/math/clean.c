@@ -53,7 +53,7 @@ static const char faces[] = "mathrm mathbf mathit mathsf mathtt mathcal mathfrak
                             "operatorname mathop mathbb";
 
 /* Commands whose braces hold nothing of the answer. */
-static const char spaces[] = "hspace vspace phantom hphantom vphantom label tag";
+static const char spaces[] = "hspace vspace phantom hphantom vphantom label tag color textcolor";
 
 /* Other texts. Longer ones first where one begins another. */
 static const struct replacement signs[] = {
@@ -128,6 +128,7 @@ static const struct replacement signs[] = {
     {"\xC2\xA0", " "},
     {"\xE2\x80\x89", " "},
     {"\xE2\x80\xAF", " "},
+    {"¢", "\\text{ cents}"},
     {"€", "\\eur "},
     {"£", "\\gbp "},
     {"<=", "\\le "},
@@ -135,6 +136,7 @@ static const struct replacement signs[] = {
     {"!=", "\\ne "},
     {"≈", "\\approx "},
     {"’", "'"},
+    {"…", "..."},
     {"“", "\""},
     {"”", "\""},
 };
@@ -302,10 +304,16 @@ enum mt_status mt_math_clean(const char *text, size_t bytes, struct mt_byte_list
 {
     enum mt_status status = MT_OK;
     size_t at = 0;
+    size_t start = out->count;
     // The backslash of "\\," goes with it, and so does one that stands at the end.
-    while (bytes > 0 && strchr(" \t\r\n.,;:\\", text[bytes - 1]) != NULL) bytes--;
+    // What goes on after digits, "0.33...", stays.
+    while (bytes > 0 && strchr(" \t\r\n.,;:\\", text[bytes - 1]) != NULL) {
+        if (bytes > 3 && memcmp(text + bytes - 3, "...", 3) == 0 && digit_at(text, bytes, bytes - 4)) break;
+        bytes--;
+    }
     while (status == MT_OK && at < bytes) status = clean_next(text, bytes, &at, out);
-    return status;
+    if (status == MT_OK) status = mt_math_repeat(out, start);
+    return status == MT_OK && out->count > start ? mt_math_qualify(out, start) : status;
 }
 
 /* Drops quotes and punctuation that stand around a whole text; of words also brackets. */
@@ -349,6 +357,12 @@ enum mt_status mt_math_fold(const char *text, size_t bytes, struct mt_byte_list 
         for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0] && skip == 0; i++) {
             size_t length = strlen(wrappers[i]);
             if (at + length <= bytes && memcmp(text + at, wrappers[i], length) == 0) skip = length;
+        }
+        // "20th" is 20.
+        static const char *const ordinals[] = {"st", "nd", "rd", "th"};
+        for (size_t i = 0; i < 4 && digits_before(text, at) > 0; i++) {
+            bool ends = at + 2 == bytes || (at + 2 < bytes && !isalpha((unsigned char)text[at + 2]));
+            if (ends && memcmp(text + at, ordinals[i], 2) == 0) skip = 2;
         }
         // "1 2" is not 12.
         if (text[at] == ' ' && digits_before(text, at) > 0 && digits_from(text, bytes, at + 1) > 0) skip = 0;

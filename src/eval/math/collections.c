@@ -158,6 +158,14 @@ static bool read_named(const struct mt_math_node *node, struct named_values *lis
 {
     *list = (struct named_values){.one_letter = true};
     if (is_equation(node)) {
+        bool symbols = node->count > 2; // x = y = 1 names both
+        for (const struct mt_math_node *name = node->first; name != node->last; name = name->next)
+            symbols = symbols && name->kind == MT_MATH_SYMBOL;
+        for (const struct mt_math_node *name = node->first; symbols && name != node->last;
+             name = name->next) {
+            if (!add_named(list, name, node->last)) return false;
+        }
+        if (symbols) return true;
         if (node->first->kind == MT_MATH_SYMBOL) return add_named(list, node->first, node->last);
         if (node->first->kind != MT_MATH_GROUP || node->last->kind != MT_MATH_GROUP ||
             node->first->count != node->last->count || node->count != 2)

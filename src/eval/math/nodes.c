@@ -121,6 +121,27 @@ static bool read_count(const char *text, size_t bytes, int64_t *value)
     return any;
 }
 
+/* "one third", "three-quarters", "half". False: other words. */
+static bool read_share(const char *text, size_t bytes, int64_t *count, int64_t *parts)
+{
+    static const struct {
+        const char *word;
+        int64_t parts;
+    } words[] = {{"half", 2},   {"halves", 2},  {"third", 3},  {"thirds", 3}, {"quarter", 4}, {"quarters", 4},
+                 {"fourth", 4}, {"fourths", 4}, {"fifth", 5},  {"fifths", 5}, {"sixth", 6},   {"sixths", 6},
+                 {"eighth", 8}, {"eighths", 8}, {"tenth", 10}, {"tenths", 10}};
+    size_t last = bytes;
+    while (last > 0 && strchr(" -", text[last - 1]) == NULL) last--;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (!is_phrase(words[i].word, text + last, bytes - last)) continue;
+        *parts = words[i].parts;
+        *count = 1;
+        bool one = (last == 0 && i == 0) || (last == 2 && (text[0] == 'a' || text[0] == 'A'));
+        return one || (last > 1 && read_count(text, last - 1, count));
+    }
+    return false;
+}
+
 struct mt_math_node *mt_node_meant(struct mt_math_parser *parser, const char *text, size_t bytes)
 {
     static const struct {
@@ -150,9 +171,10 @@ struct mt_math_node *mt_node_meant(struct mt_math_parser *parser, const char *te
         if (group != NULL && sets[i].open == '[') group->open = '[';
         return group;
     }
-    if (read_count(text, bytes, &count)) {
+    int64_t parts = 1;
+    if (read_count(text, bytes, &count) || read_share(text, bytes, &count, &parts)) {
         struct mt_math_node *number = mt_node_new(parser, MT_MATH_NUMBER);
-        if (number != NULL) number->number = mt_rational_make(&parser->numbers, count, 1);
+        if (number != NULL) number->number = mt_rational_make(&parser->numbers, count, parts);
         return number;
     }
     return mt_node_named(parser, MT_MATH_TEXT, text, bytes, NULL);

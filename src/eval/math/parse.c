@@ -29,10 +29,10 @@ static bool closes_open(const struct mt_math_parser *parser)
 
 static bool begins_factor(const struct mt_math_parser *parser)
 {
-    static const char *const not_factors[] = {"le",     "ge",    "ne",       "in",    "pm",   "mp",
-                                              "cup",    "cap",   "end",      "or",    "and",  "deg",
-                                              "approx", "over",  "choose",   "mid",   "pmod", "mod",
-                                              "rfloor", "rceil", "setminus", "equiv", "usd",  "to"};
+    static const char *const not_factors[] = {"le",     "ge",       "ne",     "in",  "pm",   "mp",  "cup",
+                                              "cap",    "end",      "or",     "and", "oder", "und", "deg",
+                                              "approx", "over",     "choose", "mid", "pmod", "mod", "rfloor",
+                                              "rceil",  "setminus", "equiv",  "usd", "to"};
     switch (parser->token.kind) {
     case MT_TOKEN_NUMBER:
     case MT_TOKEN_SYMBOL: return true;
@@ -252,6 +252,21 @@ static struct mt_math_node *condition(struct mt_math_parser *parser, struct mt_m
     return parser->failed || mt_math_take(parser, 'T') ? chosen : mt_node_fail(parser);
 }
 
+/* [[1, 2], [3, 4]] is a matrix: its brackets tell nothing of intervals. */
+static void round_rows(struct mt_math_node *group)
+{
+    if (group->open != '[') return;
+    for (const struct mt_math_node *row = group->first; row != NULL; row = row->next) {
+        if (row->kind != MT_MATH_GROUP || row->open != '[' || row->close != ']') return;
+    }
+    for (struct mt_math_node *row = group->first; row != NULL; row = row->next) {
+        row->open = '(';
+        row->close = ')';
+    }
+    group->open = '(';
+    group->close = ')';
+}
+
 /* A list between brackets; one thing in round or bare braces is that thing. */
 static struct mt_math_node *brackets(struct mt_math_parser *parser, char open)
 {
@@ -288,6 +303,7 @@ static struct mt_math_node *brackets(struct mt_math_parser *parser, char open)
     if (group == NULL) return mt_node_fail(parser);
     group->open = open == 'S' ? '{' : (open == ']' ? '(' : open);
     group->close = close == 'T' ? '}' : (close == '[' ? ')' : close);
+    round_rows(group);
     return group;
 }
 
@@ -451,7 +467,9 @@ static struct mt_math_node *factor(struct mt_math_parser *parser)
 bool mt_token_joins(const struct mt_math_token *token)
 {
     return mt_token_spells(token, "and") || mt_token_spells(token, "or") || mt_token_spells(token, ", and") ||
-           mt_token_spells(token, ", or") || mt_token_spells(token, "to") || mt_token_spells(token, "where");
+           mt_token_spells(token, ", or") || mt_token_spells(token, "to") ||
+           mt_token_spells(token, "where") || mt_token_spells(token, "oder") ||
+           mt_token_spells(token, "und") || mt_token_spells(token, "ou") || mt_token_spells(token, "et");
 }
 
 static bool is_unit_token(const struct mt_math_parser *parser)

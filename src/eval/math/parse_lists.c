@@ -52,24 +52,29 @@ static struct mt_math_node *set_of(struct mt_math_parser *parser)
     return parser->failed ? NULL : mt_node_without(parser, node, without);
 }
 
+/* A union that begins with `first`; without \cup that is all. */
+static struct mt_math_node *united_with(struct mt_math_parser *parser, struct mt_math_node *first)
+{
+    if (parser->failed || !mt_math_is_command(parser, "cup")) return first;
+    struct mt_math_node *all = mt_node_new(parser, MT_MATH_UNION);
+    mt_node_adopt(all, first);
+    while (!parser->failed && mt_math_take_command(parser, "cup")) mt_node_adopt(all, set_of(parser));
+    return all;
+}
+
 static struct mt_math_node *united(struct mt_math_parser *parser)
 {
     struct mt_math_node *node = set_of(parser);
     bool element = !parser->failed && (node->kind == MT_MATH_SYMBOL || node->kind == MT_MATH_GROUP);
-    if (element && mt_math_take_command(parser, "in")) {
-        struct mt_math_node *set = set_of(parser);
-        if (parser->failed) return NULL;
-        bool whole = set->kind == MT_MATH_SYMBOL && (set->symbol == 'Z' || set->symbol == 'N');
-        if (!whole || node->kind != MT_MATH_SYMBOL) return set; // x \in S says S
-        node = mt_node_pair(parser, MT_MATH_RELATION, node, set);
-        if (node != NULL) node->relations[0] = 'e';
-        return node;
-    }
-    if (parser->failed || !mt_math_is_command(parser, "cup")) return node;
-    struct mt_math_node *all = mt_node_new(parser, MT_MATH_UNION);
-    mt_node_adopt(all, node);
-    while (!parser->failed && mt_math_take_command(parser, "cup")) mt_node_adopt(all, set_of(parser));
-    return all;
+    if (!element || !mt_math_take_command(parser, "in")) return united_with(parser, node);
+    struct mt_math_node *first = set_of(parser);
+    struct mt_math_node *set = united_with(parser, first);
+    if (parser->failed) return NULL;
+    bool whole = set->kind == MT_MATH_SYMBOL && (set->symbol == 'Z' || set->symbol == 'N');
+    if (!whole || node->kind != MT_MATH_SYMBOL) return set; // x \in S says S
+    node = mt_node_pair(parser, MT_MATH_RELATION, node, set);
+    if (node != NULL) node->relations[0] = 'e';
+    return node;
 }
 
 /* x \equiv 10 \pmod{7} is x = 7k + 3 for whole k; without "x \equiv" it is its value. */
@@ -98,6 +103,7 @@ static struct mt_math_node *congruence(struct mt_math_parser *parser, struct mt_
     struct mt_math_node *all = mt_node_pair(parser, MT_MATH_SUM, multiples, value);
     struct mt_math_node *equation = mt_node_pair(parser, MT_MATH_RELATION, name, all);
     if (equation != NULL) equation->relations[0] = '=';
+    if (equation != NULL) equation->open = 'm';
     return equation;
 }
 
@@ -131,7 +137,8 @@ static bool take_separator(struct mt_math_parser *parser)
     bool more = true;
     while (more) {
         more = mt_math_take(parser, ',') || mt_math_take(parser, ';') ||
-               mt_math_take_command(parser, "and") || mt_math_take_command(parser, "or");
+               mt_math_take_command(parser, "and") || mt_math_take_command(parser, "or") ||
+               mt_math_take_command(parser, "und") || mt_math_take_command(parser, "oder");
         if (!more && parser->token.kind == MT_TOKEN_TEXT && mt_token_joins(&parser->token) &&
             !mt_token_spells(&parser->token, "to")) {
             mt_math_advance(parser);

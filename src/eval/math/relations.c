@@ -178,7 +178,12 @@ bool mt_math_is_name(const struct mt_math_node *node)
 static bool same_as_value(struct mt_math_comparison *all, const struct mt_math_node *equation,
                           const struct mt_math_node *other)
 {
-    bool named = mt_math_is_name(equation->first);
+    // The remainder says as much as the congruence.
+    if (equation->open == 'm' && other->kind == MT_MATH_NUMBER)
+        return mt_math_same_answer(all, equation->last->last, other);
+    // What is equal to a matrix or a tuple, but holds none, is its name: A^{-1}.
+    bool grouped = equation->last->kind == MT_MATH_GROUP && equation->first->kind != MT_MATH_GROUP;
+    bool named = grouped || mt_math_is_name(equation->first);
     bool about = false;
     for (int i = 0; i + 1 < equation->count; i++) {
         if (equation->relations[i] != '=' && equation->relations[i] != 'a') return false;

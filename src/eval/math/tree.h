@@ -65,7 +65,7 @@ struct mt_math_node {
     bool flag;                 // of EITHER: ∓
     int64_t symbol;            // a letter's code, or of MT_SYMBOL_PI on; a subscript adds thousands
     enum mt_math_call call;
-    char open, close;                  // of GROUP: ( ) [ ] { }
+    char open, close;                  // of GROUP: ( ) [ ] { }; open m: a congruence's equation
     char relations[MT_MATH_RELATIONS]; // = < > l(≤) g(≥) n(≠) a(≈) e(∈)
     const char *text;                  // of TEXT and UNIT, NUL-terminated
     struct mt_math_node *first;
@@ -83,6 +83,13 @@ enum mt_status mt_math_parse(struct mt_arena *arena, const char *text, size_t by
 
 /* Appends the text in the one spelling the lexer knows. */
 enum mt_status mt_math_clean(const char *text, size_t bytes, struct mt_byte_list *out);
+
+/* Parts of it. Decimals that go on, "0.4545...", get a line over what repeats. */
+enum mt_status mt_math_repeat(struct mt_byte_list *out, size_t start);
+
+/* What only says what letters stand for ("for some constant c") goes from behind `start`; "(n
+ * \in Z)" becomes ", n \in Z"; "all real numbers except 3" becomes a set without another. */
+enum mt_status mt_math_qualify(struct mt_byte_list *out, size_t start);
 
 /* Appends what two cleaned texts are compared by when nothing else helps: no spaces, punctuation at the ends,
  * case. */
