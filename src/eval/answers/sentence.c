@@ -52,25 +52,34 @@ static size_t font_before(struct mt_text text, size_t at)
 /* True behind "a total saving of". */
 static bool sums_up(struct mt_text text, size_t at)
 {
-    static const char *const of[] = {"of", NULL};
-    static const char *const total[] = {"total", NULL};
-    if (at == 0 || !mt_sentence_follows(text, at, of)) return false;
-    at -= 2;
-    while (at > 0 && text.text[at - 1] == ' ') at--;
-    while (at > 0 && isalpha((unsigned char)text.text[at - 1])) at--;
-    return mt_sentence_follows(text, at, total);
+    static const char *const all[] = {"total saving of", "total savings of"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        size_t length = strlen(all[i]);
+        found = found || (at >= length && mt_text_has(text, at - length, all[i]));
+    }
+    return found;
 }
 
-/* True behind "ends up with", "is left with", "started out with". */
+/* True behind "ends up with", "is left with". */
 static bool is_left_with(struct mt_text text, size_t at)
 {
     static const char *const with[] = {"with", NULL};
-    static const char *const before[] = {"up",     "out",   "left",     "end",     "ends",
-                                         "ended",  "start", "starts",   "started", "begin",
-                                         "begins", "began", "finishes", "remains", NULL};
+    static const char *const before[] = {"up", "left", "end", "ends", "ended", "finishes", NULL};
     if (!mt_sentence_follows(text, at, with)) return false;
     while (at > 0 && text.text[at - 1] == ' ') at--;
     return mt_sentence_follows(text, at - 4, before);
+}
+
+/* Where a currency sign that ends at `at` begins; `at`: there is none. */
+static size_t currency_before(struct mt_text text, size_t at)
+{
+    static const char *const signs[] = {"£", "€", "¥"};
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
+        size_t length = strlen(signs[i]);
+        if (at >= length && mt_text_has(text, at - length, signs[i])) return at - length;
+    }
+    return at;
 }
 
 enum mt_sentence_weight mt_sentence_weight(struct mt_text text, size_t start, size_t *before)
@@ -82,19 +91,19 @@ enum mt_sentence_weight mt_sentence_weight(struct mt_text text, size_t start, si
         "those", "about",         "within", "original", "since",   "because", "where", "when",
         "using", "approximately", "les",    "des",      "von",     "pro",     "par",   "por",
         "los",   "las",           NULL};
-    static const char *const copulas[] = {
-        "is",    "are",   "be",   "was",    "were", "equals", "equal", "totals", "takes", "take",  "needs",
-        "need",  "pays",  "pay",  "gets",   "get",  "has",    "had",   "have",   "costs", "cost",  "give",
-        "gives", "makes", "make", "leaves", "ist",  "sind",   "est",   "sont",   "payer", "macht", NULL};
+    static const char *const copulas[] = {"is",     "are",   "be",   "was",   "were",  "equals", "equal",
+                                          "totals", "takes", "take", "needs", "need",  "pays",   "pay",
+                                          "gets",   "get",   "has",  "had",   "have",  "costs",  "cost",
+                                          "ist",    "sind",  "est",  "sont",  "payer", "macht",  NULL};
     static const char *const totals[] = {"total of",       "rounds to",   "rounds up to",
                                          "rounds down to", "round up to", "round down to"};
     size_t at = start;
     bool bold = false;
-    for (size_t font = font_before(text, at);
-         font < at || (at > 0 && strchr(" *_$\\(", text.text[at - 1]) != NULL);
-         font = font_before(text, at)) {
+    for (;;) {
+        size_t mark = font_before(text, currency_before(text, at));
+        if (mark == at && (at == 0 || strchr(" *_$\\(", text.text[at - 1]) == NULL)) break;
         bold = bold || (at > 1 && text.text[at - 1] == '*' && text.text[at - 2] == '*');
-        at = font < at ? font : at - 1;
+        at = mark < at ? mark : at - 1;
     }
     *before = at;
     bool summed = false;

@@ -75,10 +75,10 @@
     "plausible|viable|consistent|valid)(?! (?:in[cv]|not|wrong|false)))\\b|[ ]it is\\b|[ ]best "             \
     "[a-z]+s\\b|[ ][a-z]+s (?:[a-z]+ ){0,3}?best\\b|"                                                        \
     "[ ](?:as )?the (?:correct|right|best|answer)\\b|[ ]is a better\\b|[ ]is(?=\\s*+(?:[.;!]|\\z))|"         \
-    "[ ](?:is|must be|has to be)[ ]it\\b|[ ](?:matches|fits|agrees|works|wins)(?=[.!,;]|\\n|\\z)|[ "         \
+    "[ ](?:is|must be|has to be)[ ]it\\b|[ "                                                                 \
     "](?:(?:ist|es|est|è)[ ])?(?:(?:die|la)[ ])?"                                                           \
-    "(?:richtige?|korrekt|correct[ae]|bonne)\\b|[ ]is the (?!wrong|incorrect|false|other|first|second|"      \
-    "third|last|same|worst|least)[a-z-]++ (?:one|statement|sentence)\\b)"
+    "(?:richtige?|korrekt|correct[ae]|bonne)\\b|[ ]is the "                                                  \
+    "(?:sarcastic|ironic|humorous|correct|right|matching|appropriate) (?:one|statement|sentence)\\b)"
 /* Marked in a list of options. */
 #define TICKED                                                                                               \
     "[)\\].:]*+[^\\n✓✔✅←✗✘<]{0,60}+(?:✓|✔|✅|←|<-)|"                                      \
@@ -123,10 +123,13 @@
     "could|might|ignores?)\\b)(?!" CLOSING "\\s*+(?:选?项)?+(?:不|错))(?!" CLOSING                           \
     "[:?]\\s*+[*_]*+(?i:wrong|incorrect|no|false)\\b)"
 
-#define L      (1u << MT_STATE_LETTER)
-#define W      (1u << MT_STATE_WORD)
-#define T      (1u << MT_STATE_TEXT)
-#define BEHIND (1u << 3u) // only behind another statement, which it corrects
+/* Labels behind which no choice stands: "Eliminated: B". */
+#define NO_LABEL "(?![^\\n:]{0,40}(?i:wrong|incorrect|eliminat|exclud|reject|reason|not |false))"
+
+#define L        (1u << MT_STATE_LETTER)
+#define W        (1u << MT_STATE_WORD)
+#define T        (1u << MT_STATE_TEXT)
+#define BEHIND   (1u << 3u) // only behind another statement, which it corrects
 
 /* A form: the value stands between two patterns. Letters have three kinds of values: any (in lower case, too,
  * as what follows tells it from a word), capitals that may be several, and one capital. */
@@ -157,7 +160,8 @@ static const struct form {
     {0, L, ANY, "\\A" OPENING, "[)\\]}*_\"'`.:$]*+\\s*+\\z"},
     {0, L | W | BEHIND, ANY, TAKEN_BACK OPENING, ENDS},
     {0, T | BEHIND, ANY, TAKEN_BACK OPENING "(?=-?\\d)", ""},
-    {0, T, ANY, "(?i:\\b(?:stay|stick|go|going) with)" OPENING "(?=-?\\d)", ""},
+    {0, T, ANY, "(?i:\\b(?:I|I'll|I'd|we|we'll|let's)(?: will| would)? (?:stay|stick|go) with)" OPENING,
+     "[$]?+[\\d,.]++(?=\\s*+\\z)"},
     {1, L, CAPITALS, ALONE_BEFORE, IS_RIGHT},
     {1, L, ANY, "(?i:\\b(?:option|choice)[ ])", IS_RIGHT},
     {1, L, CAPITAL, "(?i:\\b(?:option|choice|answer|one)), \\(?+", "\\)?+,[ ](?i:is|would be|has)\\b"},
@@ -173,15 +177,19 @@ static const struct form {
      "giving|namely))" OPENING,
      ENDS},
     {1, L, CAPITALS, SO OPENING, ENDS NOT_DENIED},
-    {1, L, CAPITAL, SO "[ ]\\(", "\\)" NOT_DENIED},
-    {1, L, CAPITAL, "(?:→|⇒|[-=]>)[ ][*]*+\\(", "\\)" NOT_DENIED},
-    {1, L, CAPITAL, "(?:✅|✔|✓|☑)[ *]*+\\(?+", "[).]"},
+    {1, L, CAPITALS, SO "[ ]\\(", "\\)" NOT_DENIED},
+    {1, L, CAPITALS, "(?:→|⇒|[-=]>)[ ][*]*+\\(", "\\)" NOT_DENIED},
+    {1, L, CAPITAL, "(?:✅|✔|✓|☑)[ *]*+\\(?+", "[).]" NOT_DENIED},
     {1, L, CAPITALS, "(?<!不)是[ ]?+[(*]*+", ENDS},
-    {1, L, CAPITALS, "(?i:\\b(?:confident|sure|certain|convinced)(?: that)?(?: it's| it is| in)?)" OPENING,
+    {1, L, CAPITALS,
+     "(?i:\\b(?<!not )(?<!not very )(?<!never )(?:confident|sure|certain|convinced)(?: that)?(?: it's| it "
+     "is| in)?)" OPENING,
      NOT_DENIED},
     {1, L, CAPITALS, "(?i:\\b(?:corresponds? to|points to|closest to|leaves|leaving))" OPENING,
-     CLOSING "(?=[ ]*+(?:[.,;:!?\\n(]|\\z)|[ ](?:in|from|among|on)\\b)"},
-    {2, L, CAPITAL, "(?m)^[^\\n:(]{1,40}+:[*_ ]*+\\(", "\\)[*_. ]*+$"},
+     CLOSING "(?=[ ]*+(?:[.,;:!?\\n(]|\\z)|[ ]in (?:this|the|our) (?:list|options))"},
+    {1, L, CAPITALS, ALONE_BEFORE "(?<!if )(?<!If )(?<!whether )(?<!that )(?<!nor )",
+     CLOSING "[ ](?:matches|fits|agrees|works)(?=[.!]|\\n|\\z)"},
+    {2, L, CAPITAL, "(?m)^" NO_LABEL "[^\\n:(]{1,40}+:[*_ ]*+\\(", "\\)[*_. ]*+$"},
     {1, L, ANY, "(?m)^[*_ ]*+(?i:question|problem)[ ]\\d++[.:)][*_ ]*+", ENDS},
     {1, L, CAPITALS, IT_IS OPENING, ENDS},
     {1, L, CAPITALS, SUBJECT_IS OPENING, ENDS},
@@ -196,20 +204,21 @@ static const struct form {
      "|itself )?"
      "(?:is|would be)[ ](?:[a-z]+ly |considered |thus )*)" OPENING,
      ""},
-    {0, W, ANY, "(?m)^A:[ ]" OPENING, ""},
+    {0, W, ANY, "(?m)^A:[ ](?!(?s:.{0,400}?)\\nB:)" OPENING, ""},
     {1, W, ANY, SO OPENING, ""},
     {1, L | W, CAPITALS, "(?m)^(?!-[ ])[^A-Za-z0-9\\n]*+", "[^A-Za-z0-9\\n]*+\\z"},
     {1, W, ANY, "(?:⟹|⇒|→|[-=]>)[ ]" OPENING, ""},
     {1, W, ANY, IT_IS OPENING, ENDS},
     {1, L, CAPITAL, "\\A\\s*+\\*\\*\\(?+", "[).:][^*\\n]++\\*\\*[ ]*+\\n[ ]*+\\n"},
-    {2, L, CAPITALS, "(?m)^[^A-Za-z0-9\\n]*+(?i:(?:option|choice|answer)[ ])?+", "[^A-Za-z0-9\\n]*+$"},
+    {2, L, CAPITALS, "(?m)^[^A-Za-z0-9\\n]*+", "[^A-Za-z0-9\\n]*+$"},
+    {2, L, CAPITALS, "(?m)^[^A-Za-z0-9\\n]*+(?i:(?:option|choice|answer)[ ])", "[)*_.! ]*+\\s*+\\z"},
     {2, W, ANY, "(?m)^[^A-Za-z0-9\\n]*+", "[^A-Za-z0-9\\n]*+$"},
     {2, L, ANY,
      "\\A[^\\w]*+(?i:(?:option|choice) )?+(?!(?i:A[).:](?s:.){0,400}?\\n[^\\w\\n]*+(?:(?:option|choice) "
      ")?+B[).:]))",
      NOT_DENIED "(?:[)\\]]|[.:](?!\\w))[)*_]*+[ \\t]++(?=\\S)"},
     {3, L, CAPITAL, "(?m)^[^\\w\\n]*+", NOT_DENIED "(?:[)\\]]|[.:](?!\\w))[)*_]*+[ \\t]++(?=\\S)"},
-    {3, L, CAPITAL, "(?m)^[^\\n:(]{1,40}+:[*_ ]*+", "[.)][*_]*+[ ]++(?=\\S)"},
+    {3, L, CAPITAL, "(?m)^" NO_LABEL "[^\\n:(]{1,40}+:[*_ ]*+", "[.)][*_]*+[ ]++(?=\\S)"},
     {3, L, CAPITAL, "(?<!\\w)(?<!if )(?<!If )", "\\)?+ is (?:indeed )?true(?=[.;!\\n]|\\z)"},
     {3, L, CAPITAL, "\\A[^\\w]*+", "[)*_]*+(?:,[ ]|[ ]-[ ]|[ ](?:because|since|as)[ ]|[ ][(\\[])"},
     {3, W, ANY, "(?m)^[^A-Za-z0-9\\n]*+",
@@ -270,7 +279,7 @@ static enum mt_status append_value(struct mt_byte_list *out, enum mt_statement_k
     if (status == MT_OK) status = append_words(out, words);
     if (status == MT_OK) status = mt_byte_list_append_text(out, "(?:\\s*+(?:or|and|nor|/)\\s*+");
     if (status == MT_OK) status = append_words(out, words);
-    return status == MT_OK ? mt_byte_list_append_text(out, ")*+)(?!\\s(?:if|unless)\\b)") : status;
+    return status == MT_OK ? mt_byte_list_append_text(out, ")*+)(?!\\sif\\b)") : status;
 }
 
 #define FORMS (sizeof forms / sizeof forms[0])

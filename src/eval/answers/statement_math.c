@@ -158,8 +158,10 @@ static struct mt_text without_remarks(struct mt_text text)
     struct mt_text kept = mt_text_until(text, remarks);
     struct mt_text inner;
     // "x \\in (2, 5)", "(1, 2), (3, 4)": these brackets are the answer's; "\\; " is a space.
-    while ((mt_text_has(text, kept.bytes, " (") && !is_remark(text, kept.bytes)) ||
-           (mt_text_has(text, kept.bytes, "; ") && kept.bytes > 0 && text.text[kept.bytes - 1] == '\\')) {
+    for (int more = 0; more < MOST_PARTS; more++) {
+        bool space =
+            mt_text_has(text, kept.bytes, "; ") && kept.bytes > 0 && text.text[kept.bytes - 1] == '\\';
+        if (!space && (!mt_text_has(text, kept.bytes, " (") || is_remark(text, kept.bytes))) break;
         size_t from = kept.bytes + 1;
         kept.bytes = from + mt_text_until(mt_text_from(text, from), remarks).bytes;
     }
@@ -259,7 +261,10 @@ static bool inequality(struct mt_text text, struct mt_text *found)
         end = word > end ? word : end + 1;
     }
     *found = bare((struct mt_text){.text = text.text + start, .bytes = end - start});
-    return found->bytes > 0;
+    for (; end < text.bytes; end++) { // "1 < n < 10 is 8"
+        if (isdigit((unsigned char)text.text[end])) return false;
+    }
+    return found->bytes > 0 && mt_text_find(text, 0, " = ") == text.bytes;
 }
 
 /* Without words before a number: "arranged in 24 ways", "entered as 7". */
@@ -306,7 +311,7 @@ static enum mt_status read_sentence(struct mt_text text, bool stated, struct mt_
     text = bare(text);
     for (size_t i = 0; i < text.bytes; i++) digit |= isdigit((unsigned char)text.text[i]) != 0;
     size_t from = behind_verb(text);
-    if (inequality(text, &part)) return append_joined(out, part);
+    if (inequality(text, &part) && part.text >= text.text + from) return append_joined(out, part);
     if (from > 0) return append_joined(out, from_number(without_subject(bare(mt_text_from(text, from)))));
     static const char *const relations[] = {" = ", " < ", " > ", "≤", "≥", "∈", NULL};
     bool equation = mt_text_until(text, relations).bytes < text.bytes;
@@ -323,10 +328,13 @@ static bool labelled(struct mt_text text, struct mt_text *value)
         at++;
     if (at < 3 || at > 30 || !mt_text_has(text, at, ":")) return false;
     *value = bare(mt_text_from(text, at + 1));
-    if (value->bytes == 0) return false;
-    // "9 of size 1, 4 of size 2" only tells how.
+    // "Remark: the order matters" says nothing; "9 of size 1, 4 of size 2" only tells how.
     static const char *const words[] = {"of", "and", "with", NULL};
-    return !isdigit((unsigned char)value->text[0]) || !has_any(*value, words);
+    bool says = has_any(*value, (const char *const[]){"real", NULL});
+    for (size_t i = 0; i < value->bytes; i++)
+        says =
+            says || strchr("$\\0123456789", value->text[i]) != NULL || (unsigned char)value->text[i] >= 128;
+    return says && (!isdigit((unsigned char)value->text[0]) || !has_any(*value, words));
 }
 
 /* The number or the day that words say at the end of a sentence, "The probability is two-thirds"; false:
@@ -338,7 +346,9 @@ static bool spelled_out(struct mt_text text, struct mt_text *value)
         "eight",    "nine",      "ten",      "eleven",   "twelve", "thirteen", "fourteen", "fifteen",
         "sixteen",  "seventeen", "eighteen", "nineteen", "twenty", "thirty",   "forty",    "fifty",
         "sixty",    "seventy",   "eighty",   "ninety",   "half",   "monday",   "tuesday",  "wednesday",
-        "thursday", "friday",    "saturday", "sunday",   NULL};
+        "thursday", "friday",    "saturday", "sunday",   "and",    "hundred",  "thousand", "million",
+        "third",    "thirds",    "quarter",  "quarters", "fourth", "fourths",  "fifth",    "fifths",
+        "sixth",    "sixths",    "eighth",   "eighths",  "tenth",  "tenths",   "halves",   NULL};
     static const char verb[] = " is ";
     size_t behind = 0;
     for (size_t at = mt_text_find(text, 0, verb); at < text.bytes; at = mt_text_find(text, at + 1, verb))
@@ -349,10 +359,18 @@ static bool spelled_out(struct mt_text text, struct mt_text *value)
     for (size_t i = 0; i < value->bytes; i++) {
         if (!isalpha((unsigned char)value->text[i]) && strchr(" -", value->text[i]) == NULL) return false;
     }
-    for (size_t i = 0; words[i] != NULL; i++) {
-        if (find_word(*value, 0, words[i]) == 0) return true;
+    size_t at = 0;
+    while (at < value->bytes) {
+        size_t end = at;
+        size_t k = 0;
+        while (end < value->bytes && isalpha((unsigned char)value->text[end])) end++;
+        while (words[k] != NULL &&
+               (strlen(words[k]) != end - at || strncasecmp(words[k], value->text + at, end - at) != 0))
+            k++;
+        if (words[k] == NULL) return false;
+        at = end + 1;
     }
-    return false;
+    return value->bytes > 0;
 }
 
 /* Appends what a sentence says that is not the answer by its form. */
@@ -362,8 +380,10 @@ static enum mt_status read_plain(struct mt_text text, struct mt_byte_list *out)
                                           "no solutions",     "no integer solutions", NULL};
     static const char *const infinite[] = {"infinitely many", "infinite number", NULL};
     struct mt_text value;
-    if (has_any(text, infinite)) return append_joined(out, mt_text_of("\\text{infinitely many}"));
-    if (has_any(text, nothing)) return append_joined(out, mt_text_of("\\emptyset"));
+    bool words = true; // and nothing else
+    for (size_t i = 0; i < text.bytes; i++) words = words && strchr("$=<>\\0123456789", text.text[i]) == NULL;
+    if (words && has_any(text, infinite)) return append_joined(out, mt_text_of("\\text{infinitely many}"));
+    if (words && has_any(text, nothing)) return append_joined(out, mt_text_of("\\emptyset"));
     if (labelled(text, &value)) return read_sentence(value, true, out);
     if (spelled_out(text, &value)) return append_joined(out, value);
     return read_sentence(text, false, out);
@@ -444,16 +464,16 @@ enum mt_status mt_statement_math(struct mt_pattern *const *patterns, struct mt_t
     struct mt_text sentences[MOST_SENTENCES];
     struct mt_text found;
     if (mt_extract_boxed(plain, &found)) return boxes(plain, out);
+    struct mt_text marked_line = {0}; // the last "#### 8"
     for (size_t at = mt_text_find(plain, 0, "####"); at < plain.bytes; at = mt_text_find(plain, at, "####")) {
         while (at < plain.bytes && plain.text[at] == '#') at++;
-        if (!mt_statement_marked(plain, at)) continue;
-        out->count = 0;
-        struct mt_text line = mt_text_until(mt_text_from(plain, at), (const char *const[]){"\n", NULL});
-        enum mt_status status = append_joined(out, bare(line));
-        if (status != MT_OK) return status;
+        if (mt_statement_marked(plain, at))
+            marked_line = mt_text_until(mt_text_from(plain, at), (const char *const[]){"\n", NULL});
     }
-    if (out->count > 0) return MT_OK;
-    if (mt_statement_text(patterns, plain, &found)) {
+    bool stated = mt_statement_text(patterns, plain, &found);
+    if (marked_line.text != NULL && (!stated || found.text < marked_line.text))
+        return append_joined(out, bare(marked_line));
+    if (stated) {
         // The rest of its line, with the brackets and signs that stand before it.
         const char *start = found.text;
         while (start > plain.text && strchr("([{$*\\", start[-1]) != NULL) start--;

@@ -87,10 +87,11 @@ static size_t factor_at(struct mt_text text, size_t at, char factor[FACTOR_BYTES
 {
     static const struct {
         const char *word, *factor;
-    } words[] = {{"hundred", "*10^{2}"}, {"thousand", "*10^{3}"},  {"million", "*10^{6}"},
-                 {"billion", "*10^{9}"}, {"trillion", "*10^{12}"}, {"k", "*10^{3}"},
-                 {"万", "*10^{4}"},      {"亿", "*10^{8}"},        {"and a half", "+1/2"},
-                 {"quarters of", "/4"},  {"thirds of", "/3"},      {"and a quarter", "+1/4"}};
+    } words[] = {{"hundred", "*10^{2}"},   {"thousand", "*10^{3}"},  {"million", "*10^{6}"},
+                 {"billion", "*10^{9}"},   {"trillion", "*10^{12}"}, {"k", "*10^{3}"},
+                 {"万", "*10^{4}"},        {"亿", "*10^{8}"},        {"dozen", "*12"},
+                 {"and a half", "+1/2"},   {"quarters of", "/4"},    {"thirds of", "/3"},
+                 {"and a quarter", "+1/4"}};
     static const char *const times[] = {"*", "x", "\\times", "\\cdot"};
     size_t word = past_spaces(text, at);
     factor[0] = '\0';
@@ -462,19 +463,27 @@ static enum mt_sentence_weight weight_of(struct mt_text text, const struct numbe
     return share || is_part(text, number) ? MT_WEIGHS_CONTEXT : weight;
 }
 
-/* True for a number of a condition: "If she gave 17 away, ...", "The profit is $25 if he sells 20". */
-static bool is_supposed(struct mt_text text, const struct number *number)
+/* True for a number of a condition or a reason: "If she gave 17 away, ...", "The profit is $25 if he sells
+ * 20". */
+static bool is_supposed(struct mt_text text, const struct number *number, enum mt_sentence_weight weight)
 {
-    size_t start = number->start;
-    size_t least = start > MOST_SENTENCE ? start - MOST_SENTENCE : 0;
-    while (start > least && !mt_sentence_ends(text, start - 1)) start--;
-    struct mt_text before = {.text = text.text + start, .bytes = number->start - start};
-    size_t word = past_spaces(before, 0);
-    if (mt_text_has(before, word, "If ")) return mt_text_find(before, 0, ", ") == before.bytes;
     static const char *const conditions[] = {" if ",    ", when ", " compared ", " because ",
                                              " since ", ", as ",   NULL};
+    static const char *const conclusions[] = {" so ", " thus ", " therefore ", " hence "};
+    size_t start = number->start;
+    size_t least = start > MOST_SENTENCE ? start - MOST_SENTENCE : 0;
+    if (weight == MT_WEIGHS_TOTAL) return false;
+    while (start > least && !mt_sentence_ends(text, start - 1)) start--;
+    struct mt_text before = {.text = text.text + start, .bytes = number->start - start};
+    for (size_t i = 0; i < sizeof conclusions / sizeof conclusions[0]; i++) {
+        size_t word = mt_text_find(before, 0, conclusions[i]);
+        if (word < before.bytes) before = mt_text_from(before, word + 1);
+    }
+    if (mt_text_has(before, past_spaces(before, 0), "If "))
+        return weight < MT_WEIGHS_COPULA && mt_text_find(before, 0, ", ") == before.bytes;
     size_t condition = mt_text_until(before, conditions).bytes;
     if (condition == before.bytes || mt_text_find(before, condition + 1, ", ") < before.bytes) return false;
+    if (mt_text_has(before, condition, ", as well")) return false;
     for (size_t i = 0; i < condition; i++) {
         if (isdigit((unsigned char)before.text[i])) return true;
     }
@@ -500,8 +509,8 @@ static bool concluded(struct mt_text text, struct number *number)
             if (text.text[at] == '(' && !formula) open++;
             if ((text.text[at] == ')' && !formula) || text.text[at] == '\n') open -= open > 0 ? 1 : 0;
         }
-        bool aside = open > 0 || is_supposed(text, &next);
-        enum mt_sentence_weight weight = aside ? MT_WEIGHS_CONTEXT : weight_of(text, &next);
+        enum mt_sentence_weight weight = weight_of(text, &next);
+        if (open > 0 || is_supposed(text, &next, weight)) weight = MT_WEIGHS_CONTEXT;
         if (weight > best || (weight == MT_WEIGHS_TOTAL && best == MT_WEIGHS_TOTAL)) {
             *number = next;
             best = weight;
@@ -527,9 +536,8 @@ static bool explains(struct mt_text text, size_t at)
 {
     static const char *const heads[] = {"Explanation", "Verification", "Check",     "Note",
                                         "Here's",      "Breakdown",    "Reasoning", "Justification"};
-    static const char *const checks[] = {"To double check", "To double-check", "To check",
-                                         "To verify",       "Double-checking", "Let's double",
-                                         "Let's check",     "Let's verify",    "Checking"};
+    static const char *const checks[] = {"To double check", "To double-check", "Double-checking",
+                                         "Let's double"};
     struct mt_text rest = mt_text_from(text, at);
     if (is_letter(text, at - 1)) return false;
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
@@ -562,8 +570,10 @@ static struct mt_text first_if_bare(struct mt_text text)
     if (!next_number(text, 0, &first) || past_markup(text, 0) < first.start) return text;
     size_t end = past_markup(text, first.end);
     bool stops = mt_text_has(text, end, ". ") || mt_text_has(text, end, "\n\n");
-    bool listed = first.end == first.digits + 1 && text.text[first.digits] == '1';
-    if (!stops || listed || concludes(text, end)) return text;
+    bool listed = first.end == first.digits + 1 && !mt_text_has(text, end, "\n\n"); // "2. Multiply ..."
+    static const char *const results[] = {" = ", " get ", NULL};
+    bool goes_on = mt_text_until(mt_text_from(text, end), results).bytes < text.bytes - end;
+    if (!stops || listed || goes_on || concludes(text, end)) return text;
     return (struct mt_text){.text = text.text, .bytes = end};
 }
 
@@ -635,5 +645,12 @@ enum mt_status mt_statement_number(struct mt_pattern *const *patterns, struct mt
         last.several = last.found && has_other(plain, &last.number);
     }
     if (!last.found) return append_amount(plain, out);
-    return last.several ? MT_OK : append_number(last.text, &last.number, out);
+    if (last.several) return MT_OK;
+    static const char *const by_twelve[] = {"/12", "/ 12", NULL};
+    char factor[FACTOR_BYTES];
+    (void)factor_at(last.text, last.number.factor, factor);
+    // Who divides by twelve was asked for dozens.
+    if (strcmp(factor, "*12") == 0 && mt_text_until(plain, by_twelve).bytes < plain.bytes)
+        last.text.bytes = last.number.factor;
+    return append_number(last.text, &last.number, out);
 }

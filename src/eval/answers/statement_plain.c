@@ -38,21 +38,22 @@ static bool asks(struct mt_text text, size_t at)
     size_t number = past_any(text, end, " ");
     size_t after = past_any(text, number, "0123456789");
     bool numbered = after > number;
+    if (numbered && end == word + 1) return false;                     // Q2 is a quarter
     if (after == number + 1 && text.text[number] == '1') return false; // the first is the one that was asked
     after = past_any(text, after, "* ");
     return after < text.bytes && strchr(numbered ? ":.)\n" : ":", text.text[after]) != NULL;
 }
 
-/* True when a line that begins at `at` belongs to a question that was not asked: its choices, or its answer.
- */
-static bool belongs_to_another(struct mt_text text, size_t at)
+/* True when a line that begins at `at` gives choices that nobody asked for. */
+static bool offers(struct mt_text text, size_t at)
 {
-    static const char *const labels[] = {"options:", "choices:", "answer:", "a:", NULL};
+    static const char *const labels[] = {"options:", "choices:", NULL};
     return word_end(text, past_any(text, at, " *#>"), labels) > 0;
 }
 
-/* True when a text begins with a line that is an answer and nothing else: "(D)", "B", "(D) orange", "No.",
- * "24". */
+/* True when a text begins with a line that is an answer and nothing else, with a blank one behind it: "(D)",
+ * "B",
+ * "(D) orange", "No.", "24". */
 static bool begins_with_answer(struct mt_text text, size_t *line_end)
 {
     static const char *const words[] = {"yes", "no", "true", "false", "valid", "invalid", NULL};
@@ -60,10 +61,11 @@ static bool begins_with_answer(struct mt_text text, size_t *line_end)
     size_t at = past_any(text, 0, " \n*_`\"'$");
     size_t end = mt_text_find(text, at, "\n");
     *line_end = end;
-    if (end == text.bytes || end - at > 40) return false;
-    bool bracketed = text.text[at] == '(' && end - at > 2 && isalpha((unsigned char)text.text[at + 1]) &&
-                     text.text[at + 2] == ')';
-    if (bracketed) return true;
+    if (end - at > 40 || !mt_text_has(text, end, "\n\n")) return false;
+    struct mt_text line = {.text = text.text + at, .bytes = end - at};
+    bool bracketed =
+        line.bytes > 2 && line.text[0] == '(' && isalpha((unsigned char)line.text[1]) && line.text[2] == ')';
+    if (bracketed) return mt_text_until(line, (const char *const[]){" is ", "=", NULL}).bytes == line.bytes;
     size_t word = word_end(text, at, words);
     if (word == 0) word = past_any(text, at, "-0123456789,");
     if (word == at && isupper((unsigned char)text.text[at])) word++;
@@ -98,7 +100,7 @@ static size_t first_block(struct mt_text text)
     for (size_t at = mt_text_find(text, answered, "\n"); at < text.bytes;
          at = mt_text_find(text, at + 1, "\n")) {
         if (asks(text, at + 1)) return at;
-        if (begins && belongs_to_another(text, at + 1)) return first_line;
+        if (begins && offers(text, at + 1)) return first_line;
     }
     return text.bytes;
 }
@@ -114,31 +116,32 @@ static int superscript(uint32_t character)
                                                                                : -1;
 }
 
-/* True for a text in a language that writes 1.500 for 1500. */
+/* True for a text in a language that writes 1.500 for 1500: two of its words, and no formula. */
 static bool groups_by_dots(struct mt_text text)
 {
-    static const char *const words[] = {" und ", " der ", " das ", " ist ",     "Antwort", " el ",
-                                        " los ", " las ", " una ", "Respuesta", " della ", " sono ",
-                                        " são ", " uma ", " het ", " een ",     NULL};
-    return mt_text_until(text, words).bytes < text.bytes;
+    static const char *const words[] = {" und ",  " der ", " das ", " ist ", " sind ",
+                                        " el ",   " los ", " las ", " una ", " della ",
+                                        " sono ", " são ", " uma ", " het ", " een "};
+    int found = 0;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        found += mt_text_find(text, 0, words[i]) < text.bytes ? 1 : 0;
+    return found > 1 && mt_text_find(text, 0, "\\") == text.bytes;
 }
 
 /* Leaves out the points between groups of three digits. */
 static void drop_dots(struct mt_byte_list *plain, size_t begin)
 {
     size_t kept = begin;
-    size_t lead = 0; // digits before, those of groups of three included
+    size_t lead = 0; // digits before, of this group
     for (size_t i = begin; i < plain->count; i++) {
         size_t next = 0;
-        while (i + 1 + next < plain->count && isdigit(plain->data[i + 1 + next])) next++;
+        while (plain->data[i] == '.' && next < 4 && i + 1 + next < plain->count &&
+               isdigit(plain->data[i + 1 + next]))
+            next++;
         bool zero = lead == 1 && plain->data[i - 1] == '0'; // 0.125
-        bool groups = plain->data[i] == '.' && lead >= 1 && lead <= 3 && next == 3 && !zero;
-        if (groups) {
-            lead = 0;
-            continue;
-        }
-        lead = isdigit(plain->data[i]) ? lead + 1 : 0;
-        plain->data[kept++] = plain->data[i];
+        bool groups = lead >= 1 && lead <= 3 && next == 3 && !zero;
+        if (!groups) plain->data[kept++] = plain->data[i];
+        lead = !groups && isdigit(plain->data[i]) ? lead + 1 : 0;
     }
     plain->count = kept;
 }
@@ -150,8 +153,6 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
         const char *plain;
     } table[] = {
         {0xA0, 0xA0, " "},
-        {0xA3, 0xA3, "$"},
-        {0xA5, 0xA5, "$"},
         {0xBC, 0xBC, "\\frac14"},
         {0xBD, 0xBD, "\\frac12"},
         {0xBE, 0xBE, "\\frac34"},
@@ -167,7 +168,6 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
         {0x202F, 0x202F, " "},
         {0x2044, 0x2044, "/"},
         {0x205F, 0x205F, " "},
-        {0x20AC, 0x20AC, "$"},
         {0x2153, 0x2153, "\\frac13"},
         {0x2154, 0x2154, "\\frac23"},
         {0x2212, 0x2212, "-"},

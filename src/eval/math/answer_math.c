@@ -87,13 +87,19 @@ static bool same_but_parameter(struct mt_math_comparison *all, const struct mt_m
                                const struct mt_math_node *b)
 {
     static const char letters[] = "nkm";
-    bool said = has_symbol(a, MT_SYMBOL_WHOLE);
-    if (said == has_symbol(b, MT_SYMBOL_WHOLE)) return false;
-    const struct mt_math_node *silent = said ? b : a;
-    for (const char *letter = letters; *letter != '\0'; letter++) {
-        if (!has_symbol(silent, *letter)) continue;
-        const struct mt_math_node *renamed = mt_math_renamed(all, said ? a : b, MT_SYMBOL_WHOLE, *letter);
-        if (renamed != NULL && mt_math_same_answer(all, renamed, silent)) return true;
+    static const int64_t names[] = {MT_SYMBOL_WHOLE, MT_SYMBOL_NATURAL};
+    for (size_t i = 0; i < 2; i++) {
+        bool said = has_symbol(a, names[i]);
+        bool both = has_symbol(a, names[0]) + has_symbol(a, names[1]) + has_symbol(b, names[0]) +
+                        has_symbol(b, names[1]) >
+                    1;
+        if (both || said == has_symbol(b, names[i])) continue;
+        const struct mt_math_node *silent = said ? b : a;
+        for (const char *letter = letters; *letter != '\0'; letter++) {
+            if (!has_symbol(silent, *letter) || has_symbol(said ? a : b, *letter)) continue;
+            const struct mt_math_node *renamed = mt_math_renamed(all, said ? a : b, names[i], *letter);
+            if (renamed != NULL && mt_math_same_answer(all, renamed, silent)) return true;
+        }
     }
     return false;
 }
@@ -250,6 +256,25 @@ static bool same_choices(struct mt_math_comparison *all, struct mt_text a, struc
     return one.rest.bytes > 0 && other.rest.bytes > 0 && same_parts(all, one.rest, other.rest);
 }
 
+/* The point P(1, 2) against (1, 2): without its name. */
+static struct mt_text without_point(struct mt_text text, struct mt_text other)
+{
+    size_t bracket = 1;
+    int open = 0;
+    bool comma = false;
+    if (text.bytes < 3 || !isupper((unsigned char)text.text[0]) || strchr("NU", text.text[0]) != NULL)
+        return text;
+    if (other.bytes == 0 || other.text[0] != '(') return text;
+    while (bracket < text.bytes && text.text[bracket] == ' ') bracket++;
+    if (bracket == text.bytes || text.text[bracket] != '(') return text;
+    for (size_t i = bracket; i < text.bytes; i++) {
+        open += (strchr("([{", text.text[i]) != NULL ? 1 : 0) - (strchr(")]}", text.text[i]) != NULL ? 1 : 0);
+        comma = comma || (open == 1 && text.text[i] == ',');
+        if (open == 0 && i + 1 < text.bytes) return text;
+    }
+    return open == 0 && comma ? mt_text_from(text, bracket) : text;
+}
+
 enum mt_status mt_math_compare(struct mt_context *ctx, const char *one, size_t one_bytes, const char *other,
                                size_t other_bytes, bool *equal, enum mt_math_verdict *verdict)
 {
@@ -263,8 +288,10 @@ enum mt_status mt_math_compare(struct mt_context *ctx, const char *one, size_t o
     enum mt_status status = mt_math_clean(one, one_bytes, &left);
     if (status == MT_OK) status = mt_math_clean(other, other_bytes, &right);
     if (status == MT_OK) {
-        struct mt_text a = mt_text_in(&left);
-        struct mt_text b = mt_text_in(&right);
+        struct mt_text first = mt_text_in(&left);
+        struct mt_text second = mt_text_in(&right);
+        struct mt_text a = without_point(first, second);
+        struct mt_text b = without_point(second, first);
         *equal = same_texts(&all, a, b);
         if (!*equal && !compare_times(&all, a, b, equal)) *equal = same_parts(&all, a, b);
         if (!*equal && !mt_math_is_broken(&all)) *equal = same_choices(&all, a, b);

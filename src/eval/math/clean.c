@@ -313,6 +313,10 @@ enum mt_status mt_math_clean(const char *text, size_t bytes, struct mt_byte_list
     }
     while (status == MT_OK && at < bytes) status = clean_next(text, bytes, &at, out);
     if (status == MT_OK) status = mt_math_repeat(out, start);
+    // What goes on without repeating, "1.414...", is as good as what is written.
+    while (out->count >= start + 4 && memcmp(out->data + out->count - 3, "...", 3) == 0 &&
+           isdigit(out->data[out->count - 4]))
+        out->count -= 3;
     return status == MT_OK && out->count > start ? mt_math_qualify(out, start) : status;
 }
 
@@ -360,7 +364,7 @@ enum mt_status mt_math_fold(const char *text, size_t bytes, struct mt_byte_list 
         }
         // "20th" is 20.
         static const char *const ordinals[] = {"st", "nd", "rd", "th"};
-        for (size_t i = 0; i < 4 && digits_before(text, at) > 0; i++) {
+        for (size_t i = 0; i < 4 && at > 0 && isdigit((unsigned char)text[at - 1]); i++) {
             bool ends = at + 2 == bytes || (at + 2 < bytes && !isalpha((unsigned char)text[at + 2]));
             if (ends && memcmp(text + at, ordinals[i], 2) == 0) skip = 2;
         }

@@ -232,6 +232,8 @@ bool mt_math_compare_named(struct mt_math_comparison *all, const struct mt_math_
     const struct mt_math_node *plain = first ? b : a;
     bool several = named->count > 1 || has_either(values) || mt_math_is_unordered(plain);
     if (!several || plain->kind == MT_MATH_RELATION) return false;
+    if (values->kind == MT_MATH_RELATION && values->count > 2 && plain->kind != MT_MATH_GROUP)
+        return false; // S = n = 5
     *same = named->one_letter ? same_elements(all, values, plain, true) : same_as_tuple(all, named, plain);
     return true;
 }

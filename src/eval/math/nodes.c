@@ -1,4 +1,5 @@
 /* Making nodes. */
+#define _GNU_SOURCE // memmem
 #include "eval/math/nodes.h"
 
 #include <string.h>
@@ -137,7 +138,9 @@ static bool read_share(const char *text, size_t bytes, int64_t *count, int64_t *
         *parts = words[i].parts;
         *count = 1;
         bool one = (last == 0 && i == 0) || (last == 2 && (text[0] == 'a' || text[0] == 'A'));
-        return one || (last > 1 && read_count(text, last - 1, count));
+        if (one || last < 2 || memmem(text, last, "and", 3) != NULL) return one;
+        return read_count(text, last - 1, count) &&
+               (*count == 1) == (i % 2 == 0); // two thirds, not twenty-third
     }
     return false;
 }

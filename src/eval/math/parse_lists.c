@@ -103,7 +103,6 @@ static struct mt_math_node *congruence(struct mt_math_parser *parser, struct mt_
     struct mt_math_node *all = mt_node_pair(parser, MT_MATH_SUM, multiples, value);
     struct mt_math_node *equation = mt_node_pair(parser, MT_MATH_RELATION, name, all);
     if (equation != NULL) equation->relations[0] = '=';
-    if (equation != NULL) equation->open = 'm';
     return equation;
 }
 
@@ -149,12 +148,12 @@ static bool take_separator(struct mt_math_parser *parser)
     return taken;
 }
 
-/* The variable gets the name that all whole numbers have here. */
-static void name_parameter(struct mt_math_node *node, int64_t symbol)
+/* The variable gets the name that all whole numbers, or all natural ones, have here. */
+static void name_parameter(struct mt_math_node *node, int64_t symbol, int64_t name)
 {
-    if (node->kind == MT_MATH_SYMBOL && node->symbol == symbol) node->symbol = MT_SYMBOL_WHOLE;
+    if (node->kind == MT_MATH_SYMBOL && node->symbol == symbol) node->symbol = name;
     for (struct mt_math_node *child = node->first; child != NULL; child = child->next)
-        name_parameter(child, symbol);
+        name_parameter(child, symbol, name);
 }
 
 static bool is_element(const struct mt_math_node *node)
@@ -169,12 +168,13 @@ static struct mt_math_node *without_element(struct mt_math_node *all)
     if (all->kind != MT_MATH_GROUP || all->open != '\0' || all->count < 2 || !is_element(all->last))
         return all;
     int64_t symbol = all->last->first->symbol;
+    int64_t name = all->last->last->symbol == 'N' ? MT_SYMBOL_NATURAL : MT_SYMBOL_WHOLE;
     struct mt_math_node *before = all->first;
     while (before->next != all->last) before = before->next;
     before->next = NULL;
     all->last = before;
     all->count--;
-    name_parameter(all, symbol);
+    name_parameter(all, symbol, name);
     return all->count == 1 ? all->first : all;
 }
 

@@ -33,27 +33,11 @@ static void plain_numbers(struct mt_byte_list *out, size_t start)
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         size_t length = strlen(marks[i]);
         if (at + 1 + length > out->count || memcmp(out->data + at + 1, marks[i], length) != 0) continue;
+        if (out->data[at] == 'Z' && memchr(marks[i], '*', length) != NULL) return; // all but 0
         out->data[at] = 'N';
         take_away(out, at + 1, length);
         return;
     }
-}
-
-/* The point P(1, 2) is (1, 2). */
-static void drop_point(struct mt_byte_list *out, size_t start)
-{
-    size_t bracket = start + 1;
-    int open = 0;
-    bool comma = false;
-    if (start >= out->count || !isupper(out->data[start])) return;
-    while (bracket < out->count && out->data[bracket] == ' ') bracket++;
-    if (bracket >= out->count || out->data[bracket] != '(') return;
-    for (size_t i = bracket; i < out->count; i++) {
-        open += (strchr("([{", out->data[i]) != NULL ? 1 : 0) - (strchr(")]}", out->data[i]) != NULL ? 1 : 0);
-        comma = comma || (open == 1 && out->data[i] == ',');
-        if (open == 0 && i + 1 < out->count) return;
-    }
-    if (open == 0 && comma) take_away(out, start, bracket - start);
 }
 
 /* In a row of a definition by cases, from `at` to *end, one & parts the value from where it holds: "x, &
@@ -79,15 +63,32 @@ static void part_case(struct mt_byte_list *out, size_t at, size_t *end)
     if (comma < *end) out->data[comma] = '&';
 }
 
+/* True when each row has a comma or &: a system of equations has not. */
+static bool every_row_parts(const struct mt_byte_list *out, size_t at)
+{
+    bool parted = false;
+    for (; at + 1 < out->count; at++) {
+        parted = parted || out->data[at] == ',' || out->data[at] == '&';
+        bool row = memcmp(out->data + at, "\\\\", 2) == 0;
+        bool over = out->count - at >= 5 && memcmp(out->data + at, "\\end{", 5) == 0;
+        if ((row || over) && !parted) return false;
+        if (over) return true;
+        if (row) parted = false;
+        at += row ? 1 : 0;
+    }
+    return false;
+}
+
 static void part_cases(struct mt_byte_list *out, size_t start)
 {
     static const char begin[] = "\\begin{cases}";
     size_t at = last_place(out, start, begin);
     if (at == out->count) return;
     at += sizeof begin - 1;
+    if (!every_row_parts(out, at)) return;
     for (size_t end = at; end + 1 < out->count; end++) {
         bool row = memcmp(out->data + end, "\\\\", 2) == 0;
-        bool over = memcmp(out->data + end, "\\e", 2) == 0; // \end
+        bool over = out->count - end >= 5 && memcmp(out->data + end, "\\end{", 5) == 0;
         if (!row && !over) continue;
         part_case(out, at, &end);
         if (over) return;
@@ -105,20 +106,40 @@ static void open_condition(struct mt_byte_list *out, size_t start)
     size_t in = at + 2;
     while (in < out->count && out->data[in] == ' ') in++;
     if (in + 3 > out->count || memcmp(out->data + in, "\\in", 3) != 0) return;
+    if (memchr(out->data + start, out->data[at + 1], at - start) == NULL)
+        return; // of no letter of the answer
     out->data[at] = ',';
     out->count--;
 }
 
-/* True when the text sets a bound behind `at`. */
+/* Words that say what a letter is, and no more. */
+static bool is_harmless(const char *word, size_t bytes)
+{
+    static const char *const words[] = {"for",      "some",     "any",       "all",       "every",
+                                        "text",     "real",     "reals",     "complex",   "integer",
+                                        "integers", "constant", "constants", "number",    "numbers",
+                                        "value",    "values",   "of",        "arbitrary", "natural"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strlen(words[i]) == bytes && strncasecmp(words[i], word, bytes) == 0) return true;
+    }
+    return false;
+}
+
+/* True when the text sets a bound behind `at`, or says anything but what letters are. */
 static bool is_bound(const struct mt_byte_list *out, size_t at)
 {
-    static const char *const signs_of[] = {"\\le ", "\\ge ", "\\ne "};
-    for (size_t i = at; i < out->count; i++) {
-        if (strchr("0123456789<>=", out->data[i]) != NULL) return true;
+    size_t letters = 0; // of the word that ends here
+    for (size_t i = at; i <= out->count; i++) {
+        bool over = i == out->count;
+        if (!over && strchr("0123456789<>=,", out->data[i]) != NULL) return true;
+        if (!over && isalpha(out->data[i])) {
+            letters++;
+        } else {
+            if (letters > 1 && !is_harmless((const char *)out->data + i - letters, letters)) return true;
+            letters = 0;
+        }
     }
-    bool bound = false;
-    for (size_t i = 0; i < 3; i++) bound = bound || last_place(out, at, signs_of[i]) < out->count;
-    return bound;
+    return false;
 }
 
 /* Where "\text{for some" begins whose "for some" is at `at`; the end: it stands inside of something. */
@@ -149,7 +170,8 @@ static void drop_qualification(struct mt_byte_list *out, size_t start)
     if (at + sizeof reals - 1 == out->count && at > start && isalpha(out->data[at - 1])) {
         size_t comma = at - 1;
         while (comma > start && out->data[comma - 1] == ' ') comma--;
-        if (comma > start + 1 && out->data[comma - 1] == ',') out->count = comma - 1;
+        bool used = memchr(out->data + start, out->data[at - 1], comma - start) != NULL;
+        if (used && comma > start + 1 && out->data[comma - 1] == ',') out->count = comma - 1;
     }
     while (out->count > start && strchr(" ,", out->data[out->count - 1]) != NULL) out->count--;
 }
@@ -162,7 +184,8 @@ static enum mt_status take_out(struct mt_byte_list *out, size_t start)
     static const char line[] = "(-\\infty,\\infty) \\setminus \\{";
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
         size_t at = last_place(out, start, heads[i]);
-        if (at == out->count) continue;
+        bool first = at == start || text_begin(out, start, at) == start;
+        if (at == out->count || !first) continue;
         size_t rest = at + strlen(heads[i]);
         while (rest < out->count && strchr(" }x=", out->data[rest]) != NULL) rest++;
         int open = 0; // braces of the text that the words stand in
@@ -185,7 +208,6 @@ static enum mt_status take_out(struct mt_byte_list *out, size_t start)
 
 enum mt_status mt_math_qualify(struct mt_byte_list *out, size_t start)
 {
-    drop_point(out, start);
     part_cases(out, start);
     plain_numbers(out, start);
     open_condition(out, start);

@@ -174,16 +174,22 @@ bool mt_math_is_name(const struct mt_math_node *node)
     return node->count > 0;
 }
 
+/* A^{-1} = and A^T = a matrix, A \cup B = a set: names, though not by themselves. */
+static bool names_group(const struct mt_math_node *equation)
+{
+    const struct mt_math_node *first = equation->first;
+    if (equation->last->kind != MT_MATH_GROUP) return false;
+    if (first->kind == MT_MATH_UNION)
+        return first->first->kind == MT_MATH_SYMBOL && first->last->kind == MT_MATH_SYMBOL;
+    return first->kind == MT_MATH_POWER && first->first->kind == MT_MATH_SYMBOL &&
+           first->last->kind != MT_MATH_NUMBER && equation->last->open == '(';
+}
+
 /* "x = 3" said where the other side says 3; "20 - 12 = 8" for 8; "x = 1/3 ≈ 0.33" for either. */
 static bool same_as_value(struct mt_math_comparison *all, const struct mt_math_node *equation,
                           const struct mt_math_node *other)
 {
-    // The remainder says as much as the congruence.
-    if (equation->open == 'm' && other->kind == MT_MATH_NUMBER)
-        return mt_math_same_answer(all, equation->last->last, other);
-    // What is equal to a matrix or a tuple, but holds none, is its name: A^{-1}.
-    bool grouped = equation->last->kind == MT_MATH_GROUP && equation->first->kind != MT_MATH_GROUP;
-    bool named = grouped || mt_math_is_name(equation->first);
+    bool named = mt_math_is_name(equation->first) || names_group(equation);
     bool about = false;
     for (int i = 0; i + 1 < equation->count; i++) {
         if (equation->relations[i] != '=' && equation->relations[i] != 'a') return false;

@@ -55,7 +55,13 @@ enum mt_math_call {
 };
 
 // Symbols that mean a number; letters are their code, others follow.
-enum { MT_SYMBOL_E = 'e', MT_SYMBOL_I = 'i', MT_SYMBOL_PI = 128, MT_SYMBOL_WHOLE = 900 };
+enum {
+    MT_SYMBOL_E = 'e',
+    MT_SYMBOL_I = 'i',
+    MT_SYMBOL_PI = 128,
+    MT_SYMBOL_WHOLE = 900,
+    MT_SYMBOL_NATURAL = 901
+};
 
 #define MT_MATH_RELATIONS 4 // in a chain, at most
 
@@ -65,7 +71,7 @@ struct mt_math_node {
     bool flag;                 // of EITHER: ∓
     int64_t symbol;            // a letter's code, or of MT_SYMBOL_PI on; a subscript adds thousands
     enum mt_math_call call;
-    char open, close;                  // of GROUP: ( ) [ ] { }; open m: a congruence's equation
+    char open, close;                  // of GROUP: ( ) [ ] { }
     char relations[MT_MATH_RELATIONS]; // = < > l(≤) g(≥) n(≠) a(≈) e(∈)
     const char *text;                  // of TEXT and UNIT, NUL-terminated
     struct mt_math_node *first;
