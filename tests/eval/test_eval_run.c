@@ -415,6 +415,12 @@ static void test_summary(void **state)
     assert_true(mt_eval_group(results, 3, 1, &mean));
     assert_int_equal(mean.samples, 20);
     assert_true(mean.high == 1.0 && fabs(mean.low - 0.838875) < 1e-5); // Wilson's of 20 of 20
+    for (size_t i = 1; i < 3; i++) {
+        results[i].done = 1;
+        results[i].metrics[0] = (struct mt_metric_result){.value = i == 1, .samples = 1};
+    }
+    assert_true(mt_eval_group(results, 3, 1, &mean)); // tasks of one sample: Wilson's of 1 of 2
+    assert_true(fabs(mean.low - 0.094529) < 1e-5 && fabs(mean.high - 0.905471) < 1e-5);
     assert_int_equal(mt_json_get_object(&root, "versions", &node), MT_OK);
     assert_int_equal(mt_json_get_object(&root, "configs", &node), MT_OK);
     mt_json_free(&json);

@@ -28,6 +28,7 @@ static struct mt_metric_result mean_of(const struct mt_task_result *results, siz
 {
     struct mt_metric_result mean = {0};
     double squares = 0; // of the tasks' errors, each times its samples
+    double lone = 0;    // tasks of a single sample, which has no spread of its own
     bool shares = true;
     for (size_t i = 0; i < count; i++) {
         const struct mt_task_result *one = &results[i];
@@ -35,12 +36,16 @@ static struct mt_metric_result mean_of(const struct mt_task_result *results, siz
             continue;
         double n = (double)one->done;
         mean.value += one->metrics[0].value * n;
-        squares += pow(one->metrics[0].error * n, 2);
+        if (one->done == 1)
+            lone++;
+        else
+            squares += pow(one->metrics[0].error * n, 2);
         shares = shares && mt_metric_is_mean(one->task->metrics[0]);
         mean.samples += one->done;
     }
     if (mean.samples == 0) return (struct mt_metric_result){NAN, NAN, NAN, NAN, 0};
     mean.value /= (double)mean.samples;
+    if (shares) squares += lone * mean.value * (1 - mean.value);
     mean.error = sqrt(squares) / (double)mean.samples;
     mean.low = fmax(-1.0, mean.value - MT_NORMAL_95 * mean.error);
     mean.high = fmin(1.0, mean.value + MT_NORMAL_95 * mean.error);

@@ -72,6 +72,10 @@ grep -q ' before$' "$place/text" && fail "a first run speaks of one before"
 evaluate places glue_cola
 grep -q '^of 2 samples, 1 judged now and 1 before$' "$place/text" || fail "this part and the whole are not counted"
 
+# A group's mean has its line below the tasks.
+evaluate group glue --limit 1 --no-routing
+grep -Eq '^glue +[0-9]+ +mean +[01]\.[0-9]+ +[01]\.[0-9]+ to [01]\.[0-9]+' "$place/text" || fail "no mean of the group"
+
 # Another way of asking is not mixed in.
 refuse 'holds answers of another model' gsm8k --data "$samples" --model "$model" --template chatml --out "$place/one"
 "$metier" forward "$model" --ids 1,2 --grads --train lora --targets attention,routed_experts --rank 2 --alpha 4 \
