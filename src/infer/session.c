@@ -267,6 +267,8 @@ static enum mt_status encode_messages(struct mt_session *session, const struct m
     enum mt_status status = MT_OK;
     if (mt_row_value(row, column, &list)) status = mt_conversation_read(conversation, row, &list);
     if (status == MT_OK) status = mt_conversation_read_tools(conversation, row, "tools");
+    if (status == MT_OK && conversation->tools == NULL)
+        status = mt_conversation_read_tools(conversation, row, "functions");
     if (status != MT_OK) return status;
     return mt_session_encode_conversation(session, conversation, ids);
 }

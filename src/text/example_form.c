@@ -243,22 +243,30 @@ static enum mt_status read_pair(const struct mt_example_source *source, const st
     return read_part(row, answered, MT_ROLE_ASSISTANT, conversation);
 }
 
-/* The column of `tools`, for whoever passes it on. */
+/* The column of `tools`; where what is asked is a list of messages, also older files' `functions`. */
 static enum mt_status read_tools(const struct mt_example_source *source, const struct mt_row *row,
-                                 struct mt_conversation *conversation)
+                                 const struct mt_row_field *asked, struct mt_conversation *conversation)
 {
     const struct mt_row_field *tools = find_part(source, row, PART_TOOLS);
-    return tools != NULL ? mt_conversation_read_tools(conversation, row, tools->name) : MT_OK;
+    enum mt_status status = MT_OK;
+    if (tools != NULL) status = mt_conversation_read_tools(conversation, row, tools->name);
+    if (status != MT_OK || conversation->tools != NULL || asked->kind == MT_FIELD_TEXT) return status;
+    return mt_conversation_read_tools(conversation, row, "functions");
 }
 
 /* Without a turn to train on there is nothing to learn. */
 static enum mt_status check_answers(const struct mt_row *row, const struct mt_conversation *conversation)
 {
+    bool answered = false;
     for (size_t i = 0; i < conversation->count; i++) {
         const struct mt_turn *turn = &conversation->turns[i];
-        if (turn->role == MT_ROLE_ASSISTANT && !turn->context) return MT_OK;
+        if (turn->role != MT_ROLE_ASSISTANT) continue;
+        if (!turn->context) return MT_OK;
+        answered = true;
     }
-    return mt_row_fail(row, "no message is an assistant's: there is nothing to learn");
+    return mt_row_fail(row, "%s: there is nothing to learn",
+                       answered ? "every answer is a prompt's or has the weight 0"
+                                : "no message is an assistant's");
 }
 
 enum mt_status mt_form_read(const struct mt_example_source *source, const struct mt_row *row,
@@ -280,13 +288,13 @@ enum mt_status mt_form_read(const struct mt_example_source *source, const struct
         return MT_OK;
     }
     const struct mt_row_field *system = find_part(source, row, PART_SYSTEM);
+    const struct mt_row_field *asked = find_part(source, row, forms[form].asked);
     enum mt_status status = MT_OK;
     if (system != NULL && system->kind == MT_FIELD_TEXT && system->bytes > 0)
         status = add_text(conversation, MT_ROLE_SYSTEM, system);
-    if (status == MT_OK) status = read_tools(source, row, conversation);
+    if (status == MT_OK) status = read_tools(source, row, asked, conversation);
     if (status != MT_OK) return status;
-    status = form == MT_FORM_MESSAGES
-                 ? read_part(row, find_part(source, row, PART_MESSAGES), MT_ROLE_USER, conversation)
-                 : read_pair(source, row, (enum mt_example_form)form, conversation);
+    status = form == MT_FORM_MESSAGES ? read_part(row, asked, MT_ROLE_USER, conversation)
+                                      : read_pair(source, row, (enum mt_example_form)form, conversation);
     return status == MT_OK ? check_answers(row, conversation) : status;
 }

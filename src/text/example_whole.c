@@ -404,7 +404,9 @@ enum mt_status mt_example_make_whole(struct mt_example_maker *maker, struct mt_e
         status = find_answers(maker, &rendering, &output, example);
         if (status == MT_OK) status = label_all(maker, &output, example);
         if (status == MT_OK && !has_label(example))
-            status = mt_fail(maker->ctx, MT_ERR_USAGE, "none of the answers can be found in what %s writes",
+            status = mt_fail(maker->ctx, MT_ERR_USAGE,
+                             "none of the answers can be found in what %s writes; it is given the content of "
+                             "a message as one text, never as a list of parts",
                              mt_chat_template_name(maker->options.template));
         mt_jinja_output_free(&output);
     }

@@ -31,20 +31,25 @@ awk '{ print } NR <= 30 { printf "{\"messages\": [{\"role\": \"narrator%d\", \"c
     NR > 30 && NR <= 60 { print "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\"}]}]}" }
     NR > 60 && NR <= 63 { print "{\"problem\": 1, \"solution\": 2}" }
     NR == 70 { print "nonsense" }' "$place/data.jsonl" >"$place/mixed.jsonl"
-for words in "steps=30" "steps=0 epochs=1"; do
+for words in "steps=30" "steps=0 epochs=1" "seed=7"; do
     # shellcheck disable=SC2086
     expect 0 "64 bad rows" train "$config" data.path="$place/mixed.jsonl" --dry-run $words
     said 4 "warning:"
-    grep -q "mixed.jsonl:[0-9]*: message 1 has the role 'narrator[0-9]*'; .*; 30 rows like this are skipped" "$place/text"
+    grep -q "mixed.jsonl:2: message 1 has the role 'narrator1'; .*; 30 rows like this are skipped" "$place/text"
     result $? "the role of 30 rows is not told of as one kind"
-    grep -q "image_url.*; 30 rows like this are skipped" "$place/text" &&
-        grep -q "('problem, solution').*data.sources\[\].fields.*; 3 rows like this are skipped" "$place/text" &&
-        grep -q "not valid JSON.*; this row is skipped" "$place/text"
-    result $? "a kind of bad rows is not told of with its count"
+    grep -q "mixed.jsonl:62: .*image_url.*; 30 rows like this are skipped" "$place/text" &&
+        grep -q "mixed.jsonl:122: .*('problem, solution').*data.sources\[\].fields.*; 3 rows like this are skipped" "$place/text" &&
+        grep -q "mixed.jsonl:134: not valid JSON.*; this row is skipped" "$place/text"
+    result $? "a kind of bad rows is not told of with its count and its first place"
+    [ "$(sed -n 's/.*mixed.jsonl:\([0-9]*\): .*skipped$/\1/p' "$place/text" | xargs)" = "2 62 122 134" ]
+    result $? "bad rows are not told of in the order of the file"
 done
 expect 0 "as trained" train "$config" data.path="$place/mixed.jsonl" out="$place/mixed"
 said 1 "narrator"
-expect 2 "mixed.jsonl:" train "$config" data.path="$place/mixed.jsonl" data.bad_rows=stop out="$place/stopped"
+for seed in 0 7; do
+    expect 2 "mixed.jsonl:2: " train "$config" data.path="$place/mixed.jsonl" data.bad_rows=stop out="$place/stopped" seed=$seed
+    expect 2 "mixed.jsonl:2: " train "$config" data.path="$place/mixed.jsonl" data.bad_rows=stop out="$place/stopped" seed=$seed evaluation.split=0.5
+done
 
 # A source without one good row ends the run, whatever others have.
 awk 'BEGIN { for (i = 0; i < 50; i++) print "{\"problem\": \"1\", \"solution\": \"2\"}" }' >"$place/bad.jsonl"
@@ -76,6 +81,10 @@ result $? "the same prompt in three forms has different answers"
 printf '%s\n' '{"messages": [{"role": "user", "content": [{"type": "image"}]}]}' >"$place/picture.jsonl"
 expect 2 "picture.jsonl:1: message 1 has a part of the type 'image': only text can be read" generate "$place/model" --template chatml --in "$place/picture.jsonl"
 
+# One row, in words for one.
+expect 2 "picture.jsonl: its only row cannot be used: $place/picture.jsonl:1: " train "$config" data.path="$place/picture.jsonl"
+printf '{"prompt": "1 2 3 4 5 6 7 8 9", "completion": "2"}\n' >"$place/one.jsonl"
+expect 2 "one.jsonl: its only row has no answer within data.max_length" train "$config" data.path="$place/one.jsonl" data.max_length=4
 
 # The model's own template is used unless another is named; a model without one gets `plain`, and a warning.
 cat >"$place/talk.jsonl" <<'END'

@@ -147,8 +147,9 @@ static void expect_whole(struct bench *b, const char *text)
     mt_token_scratch_free(scratch);
 }
 
-#define U(x) "{\"role\": \"user\", \"content\": \"" x "\"}"
-#define A(x) "{\"role\": \"assistant\", \"content\": \"" x "\"}"
+#define U(x)    "{\"role\": \"user\", \"content\": \"" x "\"}"
+#define A(x)    "{\"role\": \"assistant\", \"content\": \"" x "\"}"
+#define W(x, w) "{\"role\": \"assistant\", \"content\": \"" x "\", \"weight\": " w "}"
 
 static void turns(void **state)
 {
@@ -366,6 +367,19 @@ static void tools(void **state)
                "1}<|im_end|>]]\n<|im_start|>tool\n2<|im_end|>\n<|im_start|>assistant\n[[two<|im_end|>]]\n");
     }
     tear_down(&b);
+    // Before there were tools: what is inside them. A list beside messages alone is one.
+    set_up(
+        &b, state, "qwen3", calls, NULL,
+        "{\"messages\": [" U("w") ", {\"role\": \"assistant\", \"content\": null, \"function_call\": "
+                                  "{\"name\": \"f\", \"arguments\": \"{\\\"x\\\": 1}\"}}], "
+                                  "\"tools\": null, \"functions\": [{\"name\": \"f\"}, {\"function\": {}}]}\n"
+                                  "{\"prompt\": \"w\", \"completion\": \"v\", \"functions\": [1]}\n");
+    expect(
+        &b, 0,
+        "<|im_start|>tools [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}, {\"function\": {}}]"
+        "<|im_end|><|im_start|>user\nw<|im_end|>\n<|im_start|>assistant\n[[call f {\"x\": 1}<|im_end|>]]\n");
+    expect(&b, 1, "<|im_start|>user\nw<|im_end|>\n<|im_start|>assistant\n[[v<|im_end|>]]\n");
+    tear_down(&b);
     set_up(&b, state, "qwen3", joined, NULL, rows);
     expect(&b, 0,
            "<|im_start|>user\nw<|im_end|>\n<|im_start|>assistant\n[[call f {\"x\": "
@@ -388,6 +402,43 @@ static void refusals(void **state)
     tear_down(&b);
     set_up(&b, state, "qwen3", "nothing", NULL, "{\"messages\": [" U("a") ", " A("b") "]}\n");
     expect_refusal(&b, 0, "a.jsonl:1: none of the answers can be found in what ");
+    assert_non_null(strstr(b.ctx.message, " writes; it is given the content of a message as one text"));
+    tear_down(&b);
+}
+
+/* Answers of weight 0 are read, not learnt; the weights of other roles mean nothing. */
+static void weights(void **state)
+{
+    struct bench b;
+    static const char marked[] =
+        "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' }}{% if m.role == "
+        "'assistant' %}{% generation %}{{ m.content + '<|im_end|>' }}{% endgeneration "
+        "%}{% else %}{{ m.content + '<|im_end|>' }}{% endif %}{{ '\\n' }}{% endfor %}";
+    static const char *const templates[] = {chatml, marked};
+    for (size_t i = 0; i < 2; i++) {
+        set_up(
+            &b, state, "qwen3", templates[i], NULL,
+            "{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"weight\": 0}, " W("b", "0") ", " U(
+                "c") ", " W("d", "1") ", " U("e") ", " W("f", "null") ", " U("g") ", " W("h", "0.0") "]}\n");
+        expect(
+            &b, 0,
+            "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n<|im_start|>user\nc<|im_end|>"
+            "\n<|im_start|>assistant\n[[d<|im_end|>]]\n<|im_start|>user\ne<|im_end|>\n<|im_start|>assistant\n"
+            "[[f<|im_end|>]]\n<|im_start|>user\ng<|im_end|>\n<|im_start|>assistant\nh<|im_end|>\n");
+        assert_int_equal(b.example.lost_turns, 0);
+        tear_down(&b);
+    }
+}
+
+/* Parts by all the names text has. */
+static void parts(void **state)
+{
+    struct bench b;
+    set_up(&b, state, "qwen3", chatml, NULL,
+           "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"input_text\", \"text\": \"a\"}, "
+           "{\"type\": \"text\", \"text\": \" b\"}]}, {\"role\": \"assistant\", \"content\": [{\"type\": "
+           "\"output_text\", \"text\": \"c\"}]}]}\n");
+    expect(&b, 0, "<|im_start|>user\na b<|im_end|>\n<|im_start|>assistant\n[[c<|im_end|>]]\n");
     tear_down(&b);
 }
 
@@ -503,6 +554,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(special_tokens_in_data, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(tools, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(refusals, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(weights, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(parts, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(told_to_the_template, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(finding, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(out_of_memory, workplace_open, workplace_close),

@@ -350,6 +350,12 @@ static void diagnoses(void **state)
         {"{\"messages\": {\"role\": \"user\"}}", "'messages' is an object, expected a list of messages"},
         {"{\"messages\": \"a\"}", "the field 'messages' is no list of messages"},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}", "no message is an assistant's"},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"weight\": 0}]}",
+         "every answer is a prompt's or has the weight 0: there is nothing to learn"},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"weight\": 0.5}]}",
+         "the weight of message 1 is neither 0 (not trained on) nor 1"},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"weight\": \"0\"}]}",
+         "the weight of message 1 is neither 0 (not trained on) nor 1"},
         {"{\"prompt\": [{\"role\": \"user\", \"content\": \"a\"}], \"completion\": [{\"role\": \"user\", "
          "\"content\": \"a\"}]}",
          "no message is an assistant's"},
@@ -372,6 +378,10 @@ static void diagnoses(void **state)
          "message 1 is a call of a tool, but no JSON object"},
         {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\"}], \"tools\": {}}",
          "'tools' is no list of tools"},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\"}], \"functions\": [1]}",
+         "function 1 of 'functions' is a number, expected an object"},
+        {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"function_call\": \"f\"}]}",
+         "function_call of message 1 is a text, expected an object"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct bench b;

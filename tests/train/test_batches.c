@@ -429,9 +429,16 @@ static void bad_rows(void **state)
     b.options.faults = NULL;
     b.options.log = NULL;
     b.options.stop_at_bad_row = true;
+    b.options.faults = &faults;
     batches = create(&b);
     assert_int_equal(mt_batches_next(batches, &step), MT_ERR_FORMAT);
+    // A survey finds them all, whatever the order.
+    assert_int_equal(mt_batches_survey(batches, 1, &counts), MT_OK);
+    assert_int_equal(counts.bad_rows, 2);
+    assert_non_null(strstr(mt_row_faults_first(&faults)->first, "c.jsonl:2: not valid JSON"));
     mt_batches_free(batches);
+    mt_row_faults_free(&faults);
+    b.options.faults = NULL;
     b.options.stop_at_bad_row = false;
     b.sources[0].example.form = MT_FORM_TEXT;
     batches = create(&b);

@@ -22,7 +22,9 @@ static enum mt_status add_all(struct mt_context *ctx, const void *self)
     (void)self;
     for (size_t i = 0; i < sizeof told / sizeof told[0] && status == MT_OK; i++) {
         bool fresh = false;
-        status = mt_row_faults_add(&faults, told[i][0] == 'a' ? "a.jsonl" : "b.jsonl", told[i], &fresh);
+        const struct mt_row_place place = {.source = told[i][0] == 'b', .row = i};
+        status =
+            mt_row_faults_add(&faults, place.source == 0 ? "a.jsonl" : "b.jsonl", place, told[i], &fresh);
         if (status == MT_OK) assert_int_equal(fresh, i == 0 || i == 1 || i == 4);
     }
     if (status == MT_OK) {
@@ -54,28 +56,38 @@ static void telling(void **state)
     struct mt_log log;
     char text[512] = {0};
     bool fresh = false;
+    static const uint64_t rows[] = {9, 3, 5}; // in the order they are read
     mt_context_init(&ctx, NULL);
     FILE *stream = tmpfile();
     mt_log_init(&log, stream, MT_LOG_WARNING);
     struct mt_row_faults faults = {.ctx = &ctx};
     assert_null(mt_row_faults_commonest(&faults));
-    for (int i = 0; i < 30; i++)
-        assert_int_equal(mt_row_faults_add(&faults, "f", "f:4: odd 7", &fresh), MT_OK);
-    assert_int_equal(mt_row_faults_add(&faults, "f", "f:9: even", &fresh), MT_OK);
+    assert_null(mt_row_faults_first(&faults));
+    struct mt_row_place place = {.source = 1};
+    assert_int_equal(mt_row_faults_add(&faults, "g", place, "g:1: even", &fresh), MT_OK);
+    assert_int_equal(mt_row_faults_add(&faults, "g", place, "g:1: odd 0", &fresh), MT_OK);
+    place.source = 0;
+    for (int i = 0; i < 30; i++) {
+        char message[32];
+        place.row = rows[i % 3];
+        (void)snprintf(message, sizeof message, "f:%d: odd 7", (int)place.row + 1);
+        assert_int_equal(mt_row_faults_add(&faults, "f", place, message, &fresh), MT_OK);
+    }
+    assert_string_equal(mt_row_faults_first(&faults)->first, "f:4: odd 7");
     mt_row_faults_tell(&faults, &log);
     mt_row_faults_tell(&faults, &log); // nothing new
     rewind(stream);
     size_t read = fread(text, 1, sizeof text - 1, stream);
     text[read] = '\0';
-    assert_string_equal(text, "metier: warning: f:4: odd 7; 30 rows like this are skipped\n"
-                              "metier: warning: f:9: even; this row is skipped\n");
+    assert_string_equal(text, "metier: warning: f:4: odd 7; 31 rows like this are skipped\n"
+                              "metier: warning: g:1: even; this row is skipped\n");
     (void)fclose(stream);
     // More kinds than anyone reads: counted, not kept.
     for (int i = 0; i < 200; i++) {
         char message[16] = "f:1: aa";
         message[5] = (char)('a' + i / 26);
         message[6] = (char)('a' + i % 26);
-        assert_int_equal(mt_row_faults_add(&faults, "f", message, &fresh), MT_OK);
+        assert_int_equal(mt_row_faults_add(&faults, "f", place, message, &fresh), MT_OK);
     }
     assert_int_equal(faults.count, 64);
     mt_row_faults_free(&faults);

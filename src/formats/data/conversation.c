@@ -122,7 +122,9 @@ static const json_t *part_text(const json_t *part)
 {
     const json_t *type = json_object_get(part, "type");
     const json_t *text = json_is_string(part) ? part : json_object_get(part, "text");
-    bool known = type == NULL || (json_is_string(type) && strcmp(json_string_value(type), "text") == 0);
+    const char *name = json_is_string(type) ? json_string_value(type) : "";
+    bool known = type == NULL || strcmp(name, "text") == 0 || strcmp(name, "input_text") == 0 ||
+                 strcmp(name, "output_text") == 0;
     return known && json_is_string(text) ? text : NULL;
 }
 
@@ -177,6 +179,20 @@ static enum mt_status read_content(struct reading *r)
     }
     r->turn.text = json_string_value(content);
     r->turn.bytes = json_string_length(content);
+    return MT_OK;
+}
+
+/* OpenAI's: an answer of weight 0 is there to be read. Files made of tables have null where there is none. */
+static enum mt_status read_weight(struct reading *r)
+{
+    const json_t *weight = json_object_get(r->given, "weight");
+    if (r->turn.role != MT_ROLE_ASSISTANT || weight == NULL || json_is_null(weight)) return MT_OK;
+    double value = json_is_number(weight) ? json_number_value(weight) : -1.0;
+    if (value != 0.0 && value != 1.0) {
+        return mt_row_fail(r->row, "the weight of message %zu is neither 0 (not trained on) nor 1",
+                           r->number);
+    }
+    r->turn.context = value == 0.0;
     return MT_OK;
 }
 
@@ -244,6 +260,9 @@ static enum mt_status read_calls(struct reading *r)
     if (given != NULL && !json_is_array(given) && !json_is_null(given)) {
         status = mt_row_fail(r->row, "tool_calls of message %zu is %s, expected a list", r->number,
                              kind_of(given));
+    } else if (single != NULL && !json_is_object(single) && !json_is_null(single)) {
+        status = mt_row_fail(r->row, "function_call of message %zu is %s, expected an object", r->number,
+                             kind_of(single));
     } else if (!none && r->turn.role != MT_ROLE_ASSISTANT) {
         status = mt_row_fail(r->row, "message %zu calls tools, but is not an assistant's", r->number);
     }
@@ -290,6 +309,7 @@ static enum mt_status read_message(struct mt_conversation *conversation, struct 
     }
     r->made = json_copy((json_t *)r->given);
     enum mt_status status = r->made == NULL ? out_of_memory(r) : read_role(r);
+    if (status == MT_OK) status = read_weight(r);
     if (status == MT_OK) status = read_calls(r);
     if (status == MT_OK) status = read_content(r);
     if (status == MT_OK) status = name_thoughts(r);
@@ -318,6 +338,27 @@ enum mt_status mt_conversation_read(struct mt_conversation *conversation, const 
     return status;
 }
 
+/* A list of functions becomes one of tools; what is a tool already stays. */
+static enum mt_status wrap_functions(const struct mt_row *row, json_t **list)
+{
+    json_t *tools = json_array();
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < json_array_size(*list) && status == MT_OK; i++) {
+        json_t *function = json_array_get(*list, i);
+        bool is_tool = json_is_object(json_object_get(function, "function"));
+        json_t *tool = is_tool ? json_incref(function)
+                               : json_pack("{s:s, s:O}", "type", "function", "function", function);
+        if (json_array_append_new(tools, tool) != 0)
+            status = mt_fail(row->ctx, MT_ERR_MEMORY, "out of memory for the tools");
+        else if (!json_is_object(function))
+            status = mt_row_fail(row, "function %zu of 'functions' is %s, expected an object", i + 1,
+                                 kind_of(function));
+    }
+    json_decref(*list);
+    *list = tools;
+    return status;
+}
+
 enum mt_status mt_conversation_read_tools(struct mt_conversation *conversation, const struct mt_row *row,
                                           const char *column)
 {
@@ -332,12 +373,13 @@ enum mt_status mt_conversation_read_tools(struct mt_conversation *conversation, 
         return mt_row_fail(row, "'%s' is no list of tools, nor a text that holds one",
                            mt_printable(column).text);
     }
+    enum mt_status status = strcmp(column, "functions") == 0 ? wrap_functions(row, &tools) : MT_OK;
     json_decref(conversation->tools);
     conversation->tools = NULL;
-    if (json_array_size(tools) > 0) {
+    if (status == MT_OK && json_array_size(tools) > 0) {
         conversation->tools = tools;
     } else {
         json_decref(tools); // an empty list is no tools
     }
-    return MT_OK;
+    return status;
 }

@@ -3,7 +3,8 @@
  *
  *     {"role": "user", "content": "..."}                       OpenAI, transformers, TRL
  *     {"role": "user", "content": [{"type": "text", "text": "..."}, ...]}   the same in parts, which must be
- * text
+ * text (input_text and output_text are, too)
+ *     {"role": "assistant", "content": "...", "weight": 0}                  an answer that is not trained on
  *     {"role": "assistant", "tool_calls": [{"function": {"name", "arguments"}}]}, {"role": "tool", ...}
  *     {"role": "assistant", "function_call": {"name", "arguments"}}, {"role": "function", ...}   before that
  *     {"from": "human", "value": "..."}, also gpt, observation, function_call                    ShareGPT
@@ -31,7 +32,7 @@ struct mt_turn {
     const char *input; // of a user: what the instruction is about; NULL: none
     size_t input_bytes;
     bool calls;             // an assistant that calls tools
-    bool context;           // of a prompt: never trained on
+    bool context;           // of a prompt, or of weight 0: never trained on
     struct json_t *message; // all of it, role and content as above; owned. NULL: role and text are all
 };
 
@@ -54,7 +55,10 @@ enum mt_status mt_conversation_add(struct mt_conversation *conversation, const s
 enum mt_status mt_conversation_read(struct mt_conversation *conversation, const struct mt_row *row,
                                     const struct mt_json_node *list);
 
-/* Takes the tools of a row's column of that name: a list of JSON, or a text that holds one. None: nothing. */
+/*
+ * Takes the tools of a row's column of that name: a list of JSON, or a text that holds one. None: nothing.
+ * `functions`, as OpenAI's files called it before, holds what is inside a tool: each becomes one.
+ */
 enum mt_status mt_conversation_read_tools(struct mt_conversation *conversation, const struct mt_row *row,
                                           const char *column);
 

@@ -195,14 +195,18 @@ static const struct source *draw(const struct mt_batches *b, uint64_t epoch, uin
 }
 
 /* A bad row: counted, and named or fatal. */
-static enum mt_status bad_row(struct mt_batches *b, enum mt_status status)
+static enum mt_status bad_row(struct mt_batches *b, enum mt_status status, const struct source *source,
+                              uint64_t row)
 {
     bool fresh = false;
+    bool stop = b->options.stop_at_bad_row;
+    const struct mt_row_place place = {.source = source->given.order, .row = row};
     b->counts.bad_rows++;
-    if (b->options.stop_at_bad_row) return status;
+    if (stop && !b->surveying) return status;
     // Other epochs would name the same rows again, and so does what follows a survey.
-    if (b->options.faults == NULL || b->position.epoch > 0 || b->surveyed) return MT_OK;
-    status = mt_row_faults_add(b->options.faults, b->row.file, b->ctx->message, &fresh);
+    bool again = b->position.epoch > 0 || b->surveyed;
+    if (b->options.faults == NULL || (again && !stop)) return MT_OK;
+    status = mt_row_faults_add(b->options.faults, b->row.file, place, b->ctx->message, &fresh);
     // While training, a kind is told of when it is met; how many there were, at the end of the epoch.
     if (status == MT_OK && fresh && !b->surveying)
         mt_log_warning(b->options.log, "%s; rows like this are skipped", b->ctx->message);
@@ -219,7 +223,7 @@ static enum mt_status take_draw(struct mt_batches *b, uint64_t index)
     b->barren++;
     enum mt_status status = mt_dataset_read(source->given.dataset, row, &b->row);
     if (status == MT_OK) status = mt_example_make(b->maker, &source->given.example, &b->row, example);
-    if (status == MT_ERR_FORMAT) return bad_row(b, status);
+    if (status == MT_ERR_FORMAT) return bad_row(b, status, source, row);
     if (status != MT_OK) return status;
     b->counts.truncated += example->lost_tokens > 0;
     b->counts.lost_tokens += (uint64_t)example->lost_tokens;

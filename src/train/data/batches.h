@@ -31,6 +31,7 @@ struct mt_batch_source {
     // held-out split and its rest. Count 0: all from `first` on.
     uint64_t first;
     uint64_t count;
+    size_t order; // among the run's sources: whose bad rows are told of first
 };
 
 enum mt_batch_layout { MT_LAYOUT_IN_ORDER, MT_LAYOUT_BUCKETS, MT_LAYOUT_PACKED, MT_LAYOUTS };
@@ -45,7 +46,7 @@ struct mt_batch_options {
     int64_t window;   // steps (buckets) or examples (packed) looked at together; 0: 16 and 256
     uint64_t seed;
     bool in_file_order;           // no shuffling: for evaluation
-    bool stop_at_bad_row;         // else it is logged and skipped
+    bool stop_at_bad_row;         // else it is logged and skipped, as it is by a survey
     const struct mt_log *log;     // borrowed; where bad rows are told of, once for each kind. NULL: nowhere
     struct mt_row_faults *faults; // borrowed; counts them, for whoever tells of them. NULL: they are not
 };

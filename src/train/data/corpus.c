@@ -61,7 +61,8 @@ static struct mt_batch_source batch_source(const struct mt_corpus *corpus,
     const struct mt_train_source *source = source_at(settings, index);
     return (struct mt_batch_source){.dataset = corpus->datasets[index],
                                     .example = {.form = source->form, .mapping = source->fields},
-                                    .weight = source->weight};
+                                    .weight = source->weight,
+                                    .order = index};
 }
 
 static struct mt_example_options example_options(const struct mt_corpus *corpus,
@@ -156,8 +157,6 @@ static enum mt_status make_held_out(struct mt_corpus *corpus, const struct mt_tr
     if (status == MT_OK) status = mt_batches_create(corpus->ctx, &options, &corpus->held_out);
     mt_release(corpus->ctx, memory, bytes);
     if (status == MT_OK) status = mt_batches_survey(corpus->held_out, 0, &corpus->held_out_size);
-    if (status == MT_OK && corpus->held_out_size.steps == 0)
-        status = mt_fail(corpus->ctx, MT_ERR_FORMAT, "no held-out row gives an example");
     return status;
 }
 
@@ -178,11 +177,16 @@ static enum mt_status fail_source(const struct mt_corpus *corpus, const struct l
                                   const char *path, uint64_t rows)
 {
     const struct mt_row_fault *fault = mt_row_faults_commonest(&looking->faults);
+    if (fault == NULL && rows == 1)
+        return mt_fail(corpus->ctx, MT_ERR_FORMAT, "%s: its only row has no answer within data.max_length",
+                       path);
     if (fault == NULL) {
         return mt_fail(corpus->ctx, MT_ERR_FORMAT,
                        "%s: not one of its %" PRIu64 " rows has an answer within data.max_length", path,
                        rows);
     }
+    if (rows == 1)
+        return mt_fail(corpus->ctx, MT_ERR_FORMAT, "%s: its only row cannot be used: %s", path, fault->first);
     return mt_fail(corpus->ctx, MT_ERR_FORMAT,
                    "%s: not one of its %" PRIu64 " rows can be used; of %" PRIu64 " this is true: %s", path,
                    rows, fault->count, fault->first);
@@ -196,12 +200,13 @@ static enum mt_status look_at(struct mt_corpus *corpus, struct looking *looking,
     struct mt_row *row = &looking->row;
     for (uint64_t i = 0; i < rows; i++) {
         bool fresh = false;
+        const struct mt_row_place place = {.source = source->order, .row = i};
         enum mt_status status = mt_dataset_read(source->dataset, i, row);
         if (status == MT_OK)
             status = mt_example_make(looking->maker, &source->example, row, &looking->example);
         if (status == MT_OK && looking->example.answer_tokens > 0) return MT_OK;
         if (status == MT_ERR_FORMAT)
-            status = mt_row_faults_add(&looking->faults, row->file, corpus->ctx->message, &fresh);
+            status = mt_row_faults_add(&looking->faults, row->file, place, corpus->ctx->message, &fresh);
         if (status != MT_OK) return status;
     }
     return fail_source(corpus, looking, mt_dataset_path(source->dataset), rows);
@@ -376,7 +381,13 @@ enum mt_status mt_corpus_length(struct mt_corpus *corpus, const struct mt_train_
         double part = fmin(1.0, epochs - (double)epoch);
         // 0.07 of 100 steps are 7, though the product is a little above.
         length->steps += (uint64_t)ceil(part * (double)counts.steps - 1e-6);
+        if (settings->stop_at_bad_row && corpus->faults.count > 0) break;
     }
+    const struct mt_row_fault *fault = mt_row_faults_first(&corpus->faults);
+    if (settings->stop_at_bad_row && fault != NULL)
+        return mt_fail(corpus->ctx, MT_ERR_FORMAT, "%s", fault->first);
+    if (corpus->held_out != NULL && corpus->held_out_size.steps == 0)
+        return mt_fail(corpus->ctx, MT_ERR_FORMAT, "no held-out row gives an example");
     mt_row_faults_tell(&corpus->faults, corpus->log);
     length->epoch_steps = length->epoch.steps;
     if (given) length->steps = (uint64_t)settings->steps;

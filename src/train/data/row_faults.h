@@ -11,11 +11,18 @@
 #include "base/log.h"
 #include "metier/context.h"
 
+/* Where a row stands: whatever the order rows are read in, the first is the first of the first source. */
+struct mt_row_place {
+    size_t source; // of the run
+    uint64_t row;  // of the source
+};
+
 struct mt_row_fault {
-    uint64_t kind;  // checksum of the sentence without what is a row's own
-    char *first;    // "FILE:LINE: ..." of the first such row; owned
-    uint64_t count; // rows
-    uint64_t told;  // of them, how many the log knows of
+    uint64_t kind;             // checksum of the sentence without what is a row's own
+    struct mt_row_place place; // of the first such row so far
+    char *first;               // its "FILE:LINE: ..."; owned
+    uint64_t count;            // rows
+    uint64_t told;             // of them, how many the log knows of
 };
 
 struct mt_row_faults {
@@ -30,12 +37,15 @@ struct mt_row_faults {
 
 void mt_row_faults_free(struct mt_row_faults *faults);
 
-/* Counts a row of `file`, whose fault is `message`, "FILE:LINE: ...". *fresh: the first of its kind. */
-enum mt_status mt_row_faults_add(struct mt_row_faults *faults, const char *file, const char *message,
-                                 bool *fresh);
+/* Counts a row of `file`, whose fault is `message`, "FILE:LINE: ...". *fresh: no other is of its kind. */
+enum mt_status mt_row_faults_add(struct mt_row_faults *faults, const char *file, struct mt_row_place place,
+                                 const char *message, bool *fresh);
 
-/* Tells the log of every kind it does not know the count of. */
+/* Tells the log of every kind it does not know the count of, in the order of their first rows. */
 void mt_row_faults_tell(struct mt_row_faults *faults, const struct mt_log *log);
+
+/* The first bad row's; NULL: there is none. */
+const struct mt_row_fault *mt_row_faults_first(const struct mt_row_faults *faults);
 
 /* The kind most rows have; NULL: there is none. */
 const struct mt_row_fault *mt_row_faults_commonest(const struct mt_row_faults *faults);
