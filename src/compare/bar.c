@@ -2,6 +2,7 @@
 #include "compare/bar.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -101,6 +102,31 @@ void mt_compare_bar_asked(void *self, size_t task, size_t done, size_t questions
     show(bar);
 }
 
+/* Those there are: a comparison may have no other domains, a run too few steps. */
+static void put_figures(const double *figure, const char *between, char *line, size_t length)
+{
+    static const struct {
+        enum mt_compare_figure figure;
+        const char *name, *unit;
+        double factor;
+        int decimals;
+    } shown[] = {{MT_COMPARE_ACCURACY, "exact ", " %", 100.0, 1},
+                 {MT_COMPARE_ACCURACY_OTHERS, "others ", " %", 100.0, 1},
+                 {MT_COMPARE_LOSS, "L_h ", "", 1.0, 4},
+                 {MT_COMPARE_MAXVIO, "MaxVio ", "", 1.0, 3},
+                 {MT_COMPARE_OVERLAP, "overlap ", "", 1.0, 4},
+                 {MT_COMPARE_ABS_COS, "|cos| ", "", 1.0, 4},
+                 {MT_COMPARE_SECONDS, "", " s/step", 1.0, 3}};
+    for (size_t i = 0; i < sizeof shown / sizeof shown[0] && length < LINE_BYTES; i++) {
+        double value = shown[i].factor * figure[shown[i].figure];
+        if (isnan(value)) continue;
+        int added = snprintf(line + length, LINE_BYTES - length, "%s%s%.*f%s", between, shown[i].name,
+                             shown[i].decimals, value, shown[i].unit);
+        length += added > 0 ? (size_t)added : 0;
+        between = ", ";
+    }
+}
+
 static void put_tasks(const struct mt_compare_bar *bar, const struct mt_cell *cell, char *line, size_t length)
 {
     const char *between = "";
@@ -111,15 +137,7 @@ static void put_tasks(const struct mt_compare_bar *bar, const struct mt_cell *ce
         length += added > 0 ? (size_t)added : 0;
         between = ", ";
     }
-    const double *figure = cell->result.figure;
-    if (!cell->base && length < LINE_BYTES)
-        (void)snprintf(line + length, LINE_BYTES - length,
-                       "%sexact %.1f %%, others %.1f %%, L_h %.4f, MaxVio %.3f, overlap %.4f, |cos| %.4f, "
-                       "%.3f s/step",
-                       bar->comparison->tasks.count > 0 ? "; " : "", 100.0 * figure[MT_COMPARE_ACCURACY],
-                       100.0 * figure[MT_COMPARE_ACCURACY_OTHERS], figure[MT_COMPARE_LOSS],
-                       figure[MT_COMPARE_MAXVIO], figure[MT_COMPARE_OVERLAP], figure[MT_COMPARE_ABS_COS],
-                       figure[MT_COMPARE_SECONDS]);
+    if (!cell->base) put_figures(cell->result.figure, *between != '\0' ? "; " : "", line, length);
 }
 
 void mt_compare_bar_end(struct mt_compare_bar *bar, const struct mt_cell *cell)

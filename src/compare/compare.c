@@ -68,6 +68,14 @@ struct mt_cell *mt_comparison_job(const struct mt_comparison *comparison, size_t
     return &comparison->cell[number - comparison->bases];
 }
 
+bool mt_comparison_any_known(const struct mt_comparison *comparison)
+{
+    bool any = false;
+    for (size_t i = 0; i < mt_comparison_jobs(comparison); i++)
+        any = any || mt_comparison_job(comparison, i)->result.known;
+    return any;
+}
+
 /* How a benchmark is shown. */
 static enum mt_status describe_tasks(struct mt_comparison *comparison)
 {

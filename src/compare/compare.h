@@ -94,6 +94,9 @@ struct mt_cell *mt_comparison_cell(const struct mt_comparison *comparison, size_
 /* True when a job is this rank's or share's to run. */
 bool mt_comparison_owns(const struct mt_comparison *comparison, size_t number);
 
+/* True when a base or cell has figures. */
+bool mt_comparison_any_known(const struct mt_comparison *comparison);
+
 /* Bases and cells in one row, in the order they are run; [mt_comparison_jobs]. */
 size_t mt_comparison_jobs(const struct mt_comparison *comparison);
 struct mt_cell *mt_comparison_job(const struct mt_comparison *comparison, size_t number);

@@ -10,8 +10,6 @@
 #include "base/files/folder.h"
 #include "base/order.h"
 #include "compare/prepare.h"
-#include "ops/choose.h"
-#include "train/trainer.h"
 
 #define PATH_BYTES 4096
 
@@ -33,22 +31,15 @@ static enum mt_status plan_training(const struct mt_cell_job *job, const struct 
     enum mt_status status = mt_trainer_open(job->ctx, &options, &trainer);
     if (status != MT_OK) return status;
     mt_trainer_outline(trainer, &outline);
-    bool on_host = mt_device_on_host(outline.device);
-    struct mt_memory_room room = {0};
-    mt_device_room(outline.device, &room);
-    double buffers = (double)mt_device_dry_bytes(outline.device);
-    double host = (double)outline.host_bytes;
     double checkpoint = (double)(outline.model.masters + outline.moments);
     mt_model_count(outline.desc->config, &count);
     // A whole model is written as bf16; a checkpoint has all that goes on.
     double result =
         training->train == MT_TRAIN_LORA ? (double)outline.model.masters : 2.0 * (double)count.all;
-    *plan = (struct mt_cell_plan){
-        .steps = outline.length.steps,
-        .trainable = outline.params->trained_elements,
-        .device_bytes = buffers + (on_host ? (double)outline.model.mapped + host : (double)room.own),
-        .host_bytes = on_host ? 0.0 : host,
-        .disk_bytes = result + checkpoint};
+    *plan = (struct mt_cell_plan){.steps = outline.length.steps,
+                                  .trainable = outline.params->trained_elements,
+                                  .disk_bytes = result + checkpoint};
+    mt_run_memory(&outline, &plan->memory);
     mt_trainer_close(trainer);
     return MT_OK;
 }
@@ -67,8 +58,9 @@ static enum mt_status plan_methods(struct mt_comparison *comparison, const struc
         if (status == MT_OK) status = mt_cell_training(&planning->job, &cell, &arena, &training);
         if (status == MT_OK) status = plan_training(&planning->job, &training, &plan->method[i]);
         mt_arena_free(&arena);
-        if (status == MT_OK)
-            plan->disk_bytes += plan->method[i].disk_bytes * (double)(settings->seeds * settings->trained);
+        if (status != MT_OK) break;
+        plan->disk_bytes += plan->method[i].disk_bytes * (double)(settings->seeds * settings->trained);
+        if (plan->method[i].memory.all > plan->method[plan->largest].memory.all) plan->largest = i;
     }
     return status;
 }
@@ -109,8 +101,7 @@ enum mt_status mt_comparison_plan(struct mt_comparison *comparison, struct mt_co
 {
     const struct mt_compare_settings *settings = comparison->settings;
     const char *temporary = getenv("TMPDIR");
-    const char *asked = comparison->device[0] != '\0' ? comparison->device : settings->device;
-    enum mt_status status = MT_OK;
+    enum mt_status status = mt_comparison_choose_device(comparison);
     struct planning *planning = mt_arena_array(&comparison->arena, 1, sizeof *planning, &status);
     *plan = (struct mt_compare_plan){0};
     plan->method = mt_arena_array(&comparison->arena, settings->models * settings->methods,
@@ -124,8 +115,7 @@ enum mt_status mt_comparison_plan(struct mt_comparison *comparison, struct mt_co
     if (mkdtemp(planning->folder) == NULL)
         return mt_fail(comparison->ctx, MT_ERR_IO, "%s: cannot make a folder to plan in", planning->folder);
     planning->settings.out = planning->folder;
-    status = mt_device_choose(comparison->ctx, NULL, asked, MT_USE_FAST, &planning->job.device);
-    if (status == MT_OK) status = mt_comparison_write_problems(&planning->job);
+    status = mt_comparison_write_problems(&planning->job);
     if (status == MT_OK) status = plan_methods(comparison, planning, plan);
     enum mt_status removed = mt_folder_remove(comparison->ctx, planning->folder);
     if (status != MT_OK) return status;

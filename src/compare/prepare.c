@@ -142,13 +142,6 @@ enum mt_status mt_comparison_write_problems(const struct mt_cell_job *job)
 
 // ------------------------------------------------------------------ the device
 
-static bool any_known(const struct mt_comparison *comparison)
-{
-    bool any = false;
-    for (size_t i = 0; i < comparison->cells; i++) any = any || comparison->cell[i].result.known;
-    return any;
-}
-
 enum mt_status mt_comparison_read_device(struct mt_comparison *comparison)
 {
     struct mt_context *ctx = comparison->ctx;
@@ -164,37 +157,51 @@ enum mt_status mt_comparison_read_device(struct mt_comparison *comparison)
             status = mt_fail(ctx, MT_ERR_FORMAT, "%s: names no device", path);
         if (status == MT_OK) memcpy(comparison->device, text, length);
         mt_release(ctx, text, bytes);
-    } else if (status == MT_OK && any_known(comparison)) {
+    } else if (status == MT_OK && mt_comparison_any_known(comparison)) {
         memcpy(comparison->device, "cpu", sizeof "cpu"); // before it was noted
     }
     mt_path_release(ctx, path);
     return status;
 }
 
-enum mt_status mt_comparison_choose_device(struct mt_comparison *comparison, FILE *terminal)
+static enum mt_status name_device(const struct mt_comparison *comparison)
 {
-    struct mt_context *ctx = comparison->ctx;
+    const struct mt_cell_job *job = &comparison->job;
+    struct mt_device *device = NULL;
+    if (job->terminal == NULL) return MT_OK;
+    enum mt_status status = mt_device_create(job->ctx, job->device, (int)job->threads, &device);
+    if (status == MT_OK) (void)fprintf(job->terminal, "device: %s\n", mt_device_description(device));
+    mt_device_destroy(device);
+    return status;
+}
+
+enum mt_status mt_comparison_choose_device(struct mt_comparison *comparison)
+{
     const char *asked = comparison->settings->device;
     const char *name = NULL;
-    char *path = NULL;
     bool noted = comparison->device[0] != '\0';
     bool automatic = strcmp(asked, MT_DEVICE_AUTO) == 0;
     if (noted && !automatic && strcmp(asked, comparison->device) != 0)
-        return mt_fail(ctx, MT_ERR_USAGE,
+        return mt_fail(comparison->ctx, MT_ERR_USAGE,
                        "%s was begun on the device %s, and device is %s now: set it back, or choose another "
                        "out",
                        comparison->settings->out, comparison->device, asked);
     enum mt_status status =
-        mt_device_choose(ctx, NULL, noted ? comparison->device : asked, MT_USE_FAST, &name);
-    if (status == MT_OK && !noted) (void)snprintf(comparison->device, sizeof comparison->device, "%s", name);
-    if (status == MT_OK) status = mt_path_join(ctx, comparison->settings->out, "device", &path);
-    if (status == MT_OK) {
-        char line[MT_COMPARE_DEVICE_BYTES + 1];
-        int length = snprintf(line, sizeof line, "%s\n", comparison->device);
-        status = mt_file_write_all(ctx, path, line, (size_t)length);
-    }
-    mt_path_release(ctx, path);
-    if (status == MT_OK && terminal != NULL) (void)fprintf(terminal, "device: %s\n", comparison->device);
+        mt_device_choose(comparison->ctx, NULL, noted ? comparison->device : asked, MT_USE_FAST, &name);
+    if (status != MT_OK) return status;
+    if (!noted) (void)snprintf(comparison->device, sizeof comparison->device, "%s", name);
     comparison->job.device = comparison->device;
+    return name_device(comparison);
+}
+
+enum mt_status mt_comparison_note_device(const struct mt_comparison *comparison)
+{
+    struct mt_context *ctx = comparison->ctx;
+    char line[MT_COMPARE_DEVICE_BYTES + 1];
+    char *path = NULL;
+    enum mt_status status = mt_path_join(ctx, comparison->settings->out, "device", &path);
+    int length = snprintf(line, sizeof line, "%s\n", comparison->device);
+    if (status == MT_OK) status = mt_file_write_all(ctx, path, line, (size_t)length);
+    mt_path_release(ctx, path);
     return status;
 }

@@ -17,7 +17,11 @@ enum mt_status mt_comparison_write_recipe(const struct mt_cell_job *job,
 /* Reads OUT/device: what the cells that are there were computed on; "" where there is none. */
 enum mt_status mt_comparison_read_device(struct mt_comparison *comparison);
 
-/* Cells are compared with each other: all are computed on one device, by whatever command. Notes it. */
-enum mt_status mt_comparison_choose_device(struct mt_comparison *comparison, FILE *terminal);
+/* Cells are compared with each other: all are computed on one device, by whatever command. Names it on the
+ * terminal. */
+enum mt_status mt_comparison_choose_device(struct mt_comparison *comparison);
+
+/* Writes OUT/device. */
+enum mt_status mt_comparison_note_device(const struct mt_comparison *comparison);
 
 #endif

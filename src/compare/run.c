@@ -110,13 +110,14 @@ static enum mt_status open_judge(struct mt_comparison *comparison)
 }
 
 /* The first rank: what must be so before the first cell, for all. */
-static enum mt_status prepare(struct mt_comparison *comparison, FILE *terminal, bool done)
+static enum mt_status prepare(struct mt_comparison *comparison, bool done)
 {
     enum mt_status status = done ? MT_OK : check_models(comparison);
     if (status == MT_OK) status = check_inputs(comparison);
     if (status == MT_OK) status = mt_folder_make_all(comparison->ctx, comparison->settings->out);
     if (status == MT_OK) status = mt_comparison_write_problems(&comparison->job);
-    if (status == MT_OK && !done) status = mt_comparison_choose_device(comparison, terminal);
+    if (status == MT_OK && !done) status = mt_comparison_choose_device(comparison);
+    if (status == MT_OK && !done) status = mt_comparison_note_device(comparison);
     return status;
 }
 
@@ -162,7 +163,7 @@ enum mt_status mt_comparison_run(struct mt_comparison *comparison,
     *signal = 0;
     enum mt_status status = done ? MT_OK : open_judge(comparison);
     status = mt_comm_agree(comm, ctx, status);
-    if (status == MT_OK && first) status = prepare(comparison, options->terminal, done);
+    if (status == MT_OK && first) status = prepare(comparison, done);
     status = mt_comm_agree(comm, ctx, status);
     if (status != MT_OK || done) return status;
     if (!first) status = mt_comparison_read_device(comparison);

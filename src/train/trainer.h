@@ -88,6 +88,22 @@ struct mt_run_outline {
     struct mt_device *device; // with plan_only it is dry (metier/device.h), and says what it would hold
     size_t host_bytes;        // held by this process beside the device's buffers
 };
+
+/* The memory a run would take, and what there is: of a dry device, by value. */
+struct mt_run_memory {
+    const char *device;         // its name, which outlives it
+    bool on_host;               // it computes in the host's memory
+    struct mt_memory_room room; // where it computes; free is what there would be without its own
+    struct mt_model_bytes model;
+    size_t moments;
+    size_t buffers; // all of the device's: the model's, moments, and statistics
+    size_t held;    // by this process beside them
+    size_t all;     // in the memory it computes in: on the host with what is mapped and held
+    enum mt_train_recompute recompute;
+    int64_t tokens; // of a micro-batch
+};
+void mt_run_memory(const struct mt_run_outline *outline, struct mt_run_memory *memory);
+
 /* After an outline: the sentence that a run would end with at once, because it does not fit its limit. */
 enum mt_status mt_trainer_check_fit(const struct mt_trainer *trainer);
 

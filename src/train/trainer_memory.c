@@ -250,3 +250,21 @@ enum mt_status mt_trainer_fit(struct mt_trainer *trainer)
     if (memory->fit.fits && memory->bound.whole > 0) set_limit(trainer);
     return MT_OK;
 }
+
+void mt_run_memory(const struct mt_run_outline *outline, struct mt_run_memory *memory)
+{
+    *memory = (struct mt_run_memory){.device = mt_device_name(outline->device),
+                                     .on_host = mt_device_on_host(outline->device),
+                                     .model = outline->model,
+                                     .moments = outline->moments,
+                                     .buffers = mt_device_dry_bytes(outline->device),
+                                     .held = outline->host_bytes,
+                                     .recompute = outline->settings->recompute,
+                                     .tokens = outline->settings->tokens};
+    struct mt_memory_room *room = &memory->room;
+    mt_device_room(outline->device, room);
+    memory->all = memory->buffers + (memory->on_host ? memory->model.mapped + memory->held : room->own);
+    if (memory->on_host) return;
+    room->free += room->own; // ours is there already
+    if (room->free > room->total) room->free = room->total;
+}

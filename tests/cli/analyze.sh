@@ -30,7 +30,7 @@ expect 2 "--out DIR is missing" analyze --model "$model" --data "$place/words.tx
 expect 2 "expected FILE or FILE=DOMAIN" analyze --model "$model" --data "$place/words.txt=" --out "$place/o"
 expect 2 "--length is 1, expected 2" analyze --model "$model" --data "$place/words.txt" --out "$place/o" --length 1
 expect 1 "nothing.jsonl" analyze --model "$model" --data "$place/nothing.jsonl" --out "$place/o"
-expect 1 "config.json" analyze --model "$place/nothing" --data "$place/words.txt" --out "$place/o"
+expect 1 "$place/nothing: cannot open" analyze --model "$place/nothing" --data "$place/words.txt" --out "$place/o"
 
 # shellcheck disable=SC2086
 expect 0 "all together" analyze --model "$model" $data --out "$place/plain" --length 64
@@ -43,7 +43,7 @@ holds plain 'set(d["formulas"]) == set(d["overall"]["mean"]) and set(d["formulas
 holds plain 'all(abs(sum(row) - 1) < 1e-12 for layer in d["affinity"] for row in layer["share"])'
 holds plain 'len(d["pca"]) == len(d["layers"]) and d["pca"][0]["residual"] < 1e-8'
 
-# Batches are whole: what was analysed is never more than all of it, and at the end it is all.
+# Sequences are whole: what was analysed is never more than all of it, and at the end it is all.
 counts=$(sed -n 's/^analysing: \([0-9]*\)\/\([0-9]*\) (100%).*/\1 \2/p' "$place/text")
 [ -n "$counts" ] && [ "${counts% *}" -eq "${counts#* }" ] && [ "${counts% *}" -gt 1000 ]
 result $? "analysing: '$counts' of the expected tokens"
@@ -104,6 +104,7 @@ expect 2 "'q4' is no format" analyze --model "$model" --against q4 --data "$plac
 result $? "one thread and two differ"
 # shellcheck disable=SC2086
 expect 0 "written" analyze --model "$model" $data --out "$place/few" --queries 20 --tokens 300 --length 32
+holds few '300 <= d["by_domain"]["sums"]["layers"][0]["tokens"] < 332'
 holds few 'first["queries_in"] == 20 and first["overlap_in_error"] > 0 and first["points_in"] == 120'
 
 # Weights that are not finite: whatever is written is JSON.

@@ -62,7 +62,7 @@ expect 2 "" "unexpected argument 'x'" devices x
 expect 2 "" "unexpected argument '--threads'" devices -- --threads
 expect 2 "" "expected one model folder" plan
 expect 2 "" "does not divide 4 ranks" plan --ranks 4 --experts 3 "$output"
-expect 1 "" "config.json" plan "$output/nowhere"
+expect 1 "" "hf download ORG/NAME --local-dir $output/nowhere" plan "$output/nowhere"
 
 # Names of the hub where a folder is wanted: every verb says what to do instead, and leaves nothing behind.
 cd "$output" || exit 1
@@ -92,6 +92,26 @@ expect 2 "" "$fetch" compare ../compare.yaml
 for path in ./"$name" "$output/$name" models/moe runs/a/adapter moe Org-1/a/b; do
     expect 1 "" "cannot open" inspect "$path"
 done
+# A folder of one's own that is not there: the same, where nothing is known of whose it is.
+missing="models/moe: cannot open: there is no such file or folder, and metier downloads nothing; a folder of the Hugging Face hub comes with: hf download ORG/NAME --local-dir models/moe "
+sed -i 's,^model: .*,model: models/moe,' ../run.yaml ../compare.yaml
+expect 1 "" "$missing" inspect models/moe
+expect 1 "" "$missing" forward models/moe --ids 1
+expect 1 "" "$missing" generate models/moe --prompt x
+expect 1 "" "$missing" chat models/moe --template chatml
+expect 1 "" "$missing" analyze --model models/moe --data ../rows.jsonl --out analysis
+expect 1 "" "$missing" merge models/moe --adapter x --out merged
+expect 1 "" "$missing" adapter x --model models/moe
+expect 1 "" "$missing" plan models/moe
+expect 1 "" "$missing" tokenize models/moe --file ../rows.jsonl
+expect 1 "" "$missing" eval gsm8k --data .. --model models/moe
+expect 1 "" "$missing" train ../run.yaml
+expect 1 "" "$missing" train ../run.yaml --dry-run
+expect 1 "" "$missing" train ../run.yaml --record-choices choices
+expect 1 "" "$missing" compare ../compare.yaml
+expect 1 "" "$missing" compare ../compare.yaml --dry-run
+expect 1 "" "$missing" init --upcycle models/moe --out upcycled
+[ -z "$(ls)" ] || { echo "FAIL a folder that is not there leaves behind: $(ls)"; failed=$((failed + 1)); }
 mkdir lfs
 cp "$share/models/tiny-mixtral/config.json" lfs
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n' >lfs/model.safetensors

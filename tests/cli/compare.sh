@@ -58,6 +58,18 @@ expect 2 "--quiet means nothing with --tables" compare "$place/compare.yaml" --t
 expect 1 "the page draws with Chart.js" compare "$place/compare.yaml" out="$place/no-charts" --chart-js "$place/nowhere.js"
 [ ! -e "$place/no-charts" ]
 result $? "cells were trained though their page cannot be drawn"
+# Of nothing there are no tables.
+mkdir "$place/empty"
+expect 2 "no cell of $place/empty has finished; the same command without --tables trains them" compare "$place/compare.yaml" \
+    out="$place/empty" --tables
+expect 2 "no cell of $place/nowhere has finished" compare "$place/compare.yaml" out="$place/nowhere" --tables
+[ -z "$(ls "$place/empty")" ] && [ ! -e "$place/nowhere" ]
+result $? "tables of nothing were written"
+# A dry run names the device, what the largest cell needs, and what is free.
+expect 0 "device: cpu" compare "$place/compare.yaml" out="$place/nowhere" --dry-run
+head -n 1 "$place/text" | grep -q '^device: cpu, ' && grep -q '^the largest: strong from ' "$place/text" &&
+    grep -q '^memory of the host$' "$place/text" && grep -q '^  in all .* free of ' "$place/text" && [ ! -e "$place/nowhere" ]
+result $? "the plan: $(cat "$place/text")"
 expect 2 "there is no method 'pepper'" compare "$place/compare.yaml" "methods=[aux, pepper]"
 
 # shellcheck disable=SC2086
@@ -81,6 +93,12 @@ expect 2 "there is no method 'pepper'" compare "$place/compare.yaml" "methods=[a
     expect 0 "strong" compare "$place/compare.yaml" $js --quiet
     rm "$place"/whole/cells/*/inputs.json
     expect 0 "inputs.json: is not there: whether model and data are what they were" compare "$place/compare.yaml" $js --quiet
+
+    # Figures that there are none of are left out: of other domains, and of the seconds of a single step.
+    sed '/^others:/d' "$place/compare.yaml" >"$place/alone.yaml"
+    expect 0 "aux-sums-s1: exact " compare "$place/alone.yaml" out="$place/alone" "methods=[aux]" training.steps=1 $js
+    ! grep -E '^aux-sums-s1: .*(nan|others|s/step)' "$place/text"
+    result $? "a cell's line has figures that there are none of"
 
     # Killed at some moment, again and again, it ends with the same.
     for pause in 0.05 0.1 0.15 0.2 0.3 0.4; do

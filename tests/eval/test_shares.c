@@ -116,6 +116,27 @@ static void sorted_files_stay(void **state)
     assert_int_equal(ctx.live_bytes, 0);
 }
 
+/* What is damaged is named where it lies, and everything stays. */
+static void damage_stays(void **state)
+{
+    static const char damaged[] = LINE(0, "a") "what\n" LINE(1, "b");
+    const struct workplace *place = *state;
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    workplace_clear(place);
+    write_text(place, "samples_sums.jsonl", damaged);
+    assert_int_equal(mt_sample_parts_collect(&ctx, place->directory, "sums"), MT_ERR_FORMAT);
+    assert_non_null(strstr(ctx.message, "samples_sums.jsonl:2"));
+    expect_file(&ctx, place, "samples_sums.jsonl", damaged);
+    write_text(place, "samples_sums.jsonl", LINE(3, "c"));
+    write_text(place, "part_2_sums.jsonl", damaged);
+    assert_int_equal(mt_sample_parts_collect(&ctx, place->directory, "sums"), MT_ERR_FORMAT);
+    assert_non_null(strstr(ctx.message, "part_2_sums.jsonl:2"));
+    expect_file(&ctx, place, "samples_sums.jsonl", LINE(3, "c"));
+    expect_file(&ctx, place, "part_2_sums.jsonl", damaged);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
 static enum mt_status collect(struct mt_context *ctx, const void *self)
 {
     const struct workplace *place = self;
@@ -133,7 +154,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shares_are_even),  cmocka_unit_test(few_pieces),
         cmocka_unit_test(parts_become_one), cmocka_unit_test(sorted_files_stay),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(damage_stays),     cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, workplace_open, workplace_close);
 }

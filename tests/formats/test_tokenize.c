@@ -112,7 +112,7 @@ static void refusals(void **state)
     expect(place, "", 2, "is missing");
     expect(place, ".", 2, "--file FILE is missing");
     expect(place, ". --file absent", 2, "absent: there is no such file");
-    expect(place, "absent --file text", 2, "absent: there is no such file or folder");
+    expect(place, "absent --file text", 1, "absent: cannot open: there is no such file or folder");
     expect(place, "/ --file text", 2, "neither tokenizer.json nor tiktoken.model");
     expect(place, "text --file text", 2, "text: line 1");
     expect(place, "broken.json --file text", 2, "broken.json");

@@ -184,7 +184,7 @@ struct passage {
     int64_t turn; // batches so far: ranks take turns
 };
 
-/* Batches are whole, and a domain may have fewer tokens: how many there are to be, as far as is known. */
+/* Sequences are whole, and a domain may have fewer tokens: how many there are to be, as far as is known. */
 static void expect_tokens(const struct passage *passage, bool ended)
 {
     struct mt_analysis *run = passage->run;
@@ -212,6 +212,10 @@ static enum mt_status run_batch(struct passage *passage, size_t index, bool *go_
     enum mt_status status = MT_OK;
     int64_t first = passage->seen;
     mt_batches_micro(passage->batches, index, &batch);
+    // The sequence that reaches what is wanted is whole, and the last.
+    while (batch.sequences > 1 && first + batch.offsets[batch.sequences - 1] >= run->settings->tokens)
+        batch.sequences--;
+    batch.tokens = batch.offsets[batch.sequences];
     batch.labels = NULL;
     batch.loss_only = true;
     passage->seen += batch.tokens;
@@ -238,7 +242,7 @@ static enum mt_status run_batches(struct passage *passage)
             expect_tokens(passage, true);
             return MT_OK;
         }
-        for (size_t i = 0; i < step.micro_batches && go_on; i++) {
+        for (size_t i = 0; i < step.micro_batches && go_on && passage->seen < run->settings->tokens; i++) {
             status = run_batch(passage, i, &go_on);
             if (status != MT_OK) return status;
         }

@@ -34,7 +34,7 @@ struct mt_analysis_settings {
     const char *template_name;
     const char *templates; // the folder of those that come along
     int64_t threads;       // of the geometry; 0: as many as there are
-    int64_t tokens;        // of a domain at the most, but for the rest of a batch
+    int64_t tokens;        // of a domain at the most, but for the rest of a sequence
     int64_t length;        // of a sequence at the most
     int64_t sample;        // inputs kept, and expert outputs, per layer and domain
     int64_t queries;       // of overlap and silhouette; 0: all

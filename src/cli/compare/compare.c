@@ -287,6 +287,10 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
     if (status == MT_OK && talks && !arguments->dry_run)
         status = cli_check_html(arena, arguments->files.chart_js);
     if (status == MT_OK) status = mt_comparison_open(ctx, &settings, &options, &comparison);
+    if (status == MT_OK && arguments->tables && !mt_comparison_any_known(&comparison))
+        status = mt_fail(ctx, MT_ERR_USAGE,
+                         "no cell of %s has finished; the same command without --tables trains them",
+                         settings.out);
     status = mt_comm_agree(comm, ctx, status);
     bool runs = !arguments->dry_run && !arguments->tables;
     if (status == MT_OK && runs) status = mt_comparison_run(&comparison, &options, &interrupted, &signal);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/amount.h"
-#include "base/host_memory.h"
+#include "cli/shared/memory.h"
 #include "cli/shared/short_number.h"
 #include "cli/shared/table.h"
 #include "compare/plan.h"
@@ -42,20 +42,22 @@ static enum mt_status print_training(const struct mt_comparison *comparison,
                                                 {"disk a cell", true}};
     const struct mt_compare_settings *settings = comparison->settings;
     struct cli_table table;
-    bool device = false;
-    for (size_t i = 0; i < settings->models * settings->methods; i++)
-        device = device || plan->method[i].host_bytes > 0.0;
     printf("\ntraining a cell, of the first domain and seed; bytes are about\n");
     cli_table_init(&table, comparison->ctx, columns, 7);
     for (size_t i = 0; i < settings->models * settings->methods; i++) {
         const struct mt_cell_plan *cell = &plan->method[i];
-        cli_table_add(
-            &table, "%s\t%s\t%" PRIu64 "\t%" PRId64 "\t%s\t%s\t%s",
-            settings->model[i / settings->methods].name, settings->method[i % settings->methods].name,
-            cell->steps, cell->trainable, cli_short_bytes(cell->device_bytes).text,
-            device ? cli_short_bytes(cell->host_bytes).text : "-", cli_short_bytes(cell->disk_bytes).text);
+        cli_table_add(&table, "%s\t%s\t%" PRIu64 "\t%" PRId64 "\t%s\t%s\t%s",
+                      settings->model[i / settings->methods].name,
+                      settings->method[i % settings->methods].name, cell->steps, cell->trainable,
+                      cli_short_bytes((double)cell->memory.all).text,
+                      cell->memory.on_host ? "-" : cli_short_bytes((double)cell->memory.held).text,
+                      cli_short_bytes(cell->disk_bytes).text);
     }
-    return cli_table_print(&table, stdout);
+    enum mt_status status = cli_table_print(&table, stdout);
+    printf("\nthe largest: %s from %s\n", settings->method[plan->largest % settings->methods].name,
+           settings->model[plan->largest / settings->methods].name);
+    cli_print_memory(&plan->method[plan->largest].memory);
+    return status;
 }
 
 static enum mt_status print_tasks(const struct mt_comparison *comparison)
@@ -79,18 +81,12 @@ static enum mt_status print_tasks(const struct mt_comparison *comparison)
 static void print_sums(const struct mt_comparison *comparison, const struct mt_compare_plan *plan)
 {
     size_t jobs = mt_comparison_jobs(comparison);
-    size_t available = 0;
-    size_t total = 0;
-    mt_host_memory(&available, &total);
     printf("\n");
     if (comparison->tasks.count > 0)
         printf("questions: %zu with every benchmark once, %zu in all; tokens written: at most %.0f in all\n",
                plan->questions, plan->all_questions, plan->written_tokens);
     printf("disk: about %s for adapters and checkpoints of all cells, and what is answered\n",
            cli_short_bytes(plan->disk_bytes).text);
-    if (total > 0)
-        printf("memory of the host: %s free of %s\n", cli_short_bytes((double)available).text,
-               cli_short_bytes((double)total).text);
     if (isnan(plan->seconds)) {
         printf("time: not known before a cell is done\n");
         return;

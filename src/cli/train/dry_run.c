@@ -7,7 +7,7 @@
 
 #include "arch/model_count.h"
 #include "base/amount.h"
-#include "base/host_memory.h"
+#include "cli/shared/memory.h"
 #include "cli/shared/short_number.h"
 #include "cli/shared/table.h"
 #include "cli/train/train.h"
@@ -139,79 +139,6 @@ static void print_data(const struct mt_train_settings *settings, const struct mt
     if (outline->steps_done > 0)
         printf("  %-12s %s done: a start goes on from there\n", "",
                mt_counted(outline->steps_done, "step is", "steps are").text);
-}
-
-/* A line of the table of memory. */
-static void print_bytes(const char *name, double bytes, const char *remark)
-{
-    printf("  %-20s %12s%s%s\n", name, cli_short_bytes(bytes).text, remark[0] != '\0' ? "   " : "", remark);
-}
-
-/* The sum, beside what there is; where that is less, what would help. */
-static void print_sum(const char *whose, double bytes, const struct mt_memory_room *room,
-                      const struct mt_train_settings *settings)
-{
-    char remark[96] = "";
-    if (room->total > 0)
-        (void)snprintf(remark, sizeof remark, "%s free of %s", cli_short_bytes((double)room->free).text,
-                       cli_short_bytes((double)room->total).text);
-    print_bytes("in all", bytes, remark);
-    if (room->total == 0 || bytes <= (double)room->free) return;
-    printf("  warning: this is more than is free %s: ", whose);
-    if (settings->recompute != MT_TRAIN_RECOMPUTE_FULL) printf("recompute: full keeps fewer activations; ");
-    printf("a smaller batch.tokens (now %" PRId64 ") or fewer targets need less\n", settings->tokens);
-}
-
-/* What lies in the memory the device computes on; returns the bytes. */
-static double print_device_memory(const struct mt_run_outline *outline, double own)
-{
-    const struct mt_model_bytes *model = &outline->model;
-    double all = (double)mt_device_dry_bytes(outline->device);
-    double named = 0.0;
-    const struct {
-        const char *name;
-        size_t bytes;
-    } lines[] = {
-        {"weights, copied", model->copies},    {"weights, quantised", model->codes},
-        {"a layer unpacked", model->unpacked}, {"trained values", model->masters},
-        {"gradients", model->gradients},       {"moments", outline->moments},
-        {"activations", model->activations},   {"work", model->work},
-    };
-    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
-        named += (double)lines[i].bytes;
-        if (lines[i].bytes > 0) print_bytes(lines[i].name, (double)lines[i].bytes, "");
-    }
-    print_bytes("statistics", all - named, "of the objective and the log");
-    if (own > 0.0) print_bytes("the device's own", own, "its context and kernels, about");
-    return all + own;
-}
-
-/* Memory of the device and of the host, which may be one. */
-static void print_memory(const struct mt_train_settings *settings, const struct mt_run_outline *outline)
-{
-    struct mt_memory_room room;
-    const char *name = mt_device_name(outline->device);
-    double mapped = (double)outline->model.mapped;
-    double held = (double)outline->host_bytes;
-    mt_device_room(outline->device, &room);
-    if (mt_device_on_host(outline->device)) {
-        printf("\nmemory of the host\n");
-        print_bytes("weights, mapped", mapped, "from the file");
-        double computed_on = print_device_memory(outline, 0.0);
-        print_bytes("data and the rest", held, "");
-        print_sum("here", mapped + computed_on + held, &room, settings);
-        return;
-    }
-    printf("\nmemory of the device %s\n", name);
-    double all = print_device_memory(outline, (double)room.own);
-    room.free += room.own; // ours is there already
-    if (room.free > room.total) room.free = room.total;
-    print_sum("on the device", all, &room, settings);
-    room = (struct mt_memory_room){0};
-    mt_host_memory(&room.free, &room.total);
-    printf("\nmemory of the host\n");
-    print_bytes("data and the rest", held, "weights are read through, once");
-    print_sum("here", held, &room, settings);
 }
 
 /* What was tried to fit the limit, the fastest first, and what would be gained with more. */
@@ -352,9 +279,11 @@ static void print_layout(const struct mt_train_settings *settings, const struct 
 enum mt_status cli_train_print_outline(struct mt_context *ctx, const struct mt_run_outline *outline)
 {
     const struct mt_train_settings *settings = outline->settings;
+    struct mt_run_memory memory;
     printf("%s", outline->settings_text);
     print_data(settings, outline);
-    print_memory(settings, outline);
+    mt_run_memory(outline, &memory);
+    cli_print_memory(&memory);
     enum mt_status status = print_fit(ctx, settings, outline);
     if (status == MT_OK) status = print_trainable(ctx, outline);
     if (status == MT_OK) print_objective(ctx, settings, outline);

@@ -165,14 +165,6 @@ static enum mt_status take_reply(void *self, size_t index, const struct mt_byte_
     return MT_OK;
 }
 
-/* The verdicts are in the run already. */
-static enum mt_status pass_over(void *self, const struct mt_json_node *line)
-{
-    (void)self;
-    (void)line;
-    return MT_OK;
-}
-
 static enum mt_status check_task(const struct llm_judging *judging)
 {
     const struct mt_judged_task *task = judging->task;
@@ -207,7 +199,8 @@ static enum mt_status judge_open(struct llm_judging *judging, struct mt_judged_r
                                       .refused = note_failure};
     enum mt_status status = mt_folder_check(judging->ctx, judging->folder, judging->held);
     if (status == MT_OK) status = mt_judged_path(run, "judge", judging->task->name, &path);
-    if (status == MT_OK) status = mt_line_file_open(judging->ctx, path, pass_over, NULL, &judging->file);
+    // The verdicts are in the run already.
+    if (status == MT_OK) status = mt_line_file_open(judging->ctx, path, NULL, NULL, &judging->file);
     if (status == MT_OK) status = mt_http_post_all(judging->ctx, &judging->options->http, &work);
     enum mt_status closed = mt_line_file_close(&judging->file);
     return status == MT_OK ? closed : status;

@@ -24,7 +24,7 @@ static enum mt_status read_line(struct mt_context *ctx, const char *where, const
     if (status != MT_OK) return status;
     struct mt_json_node root = mt_json_root(&json);
     status = mt_json_expect_object(&root);
-    if (status == MT_OK) status = each(self, &root);
+    if (status == MT_OK && each != NULL) status = each(self, &root);
     mt_json_free(&json);
     return status;
 }

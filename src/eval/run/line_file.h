@@ -10,7 +10,8 @@
 #include "eval/text.h"
 #include "formats/text/json.h"
 
-/* One line, an object; lasts for the call. Messages of the node begin with "FILE:LINE". */
+/* One line, an object; lasts for the call. Messages of the node begin with "FILE:LINE". NULL: lines need only
+ * be objects. */
 typedef enum mt_status (*mt_line_fn)(void *self, const struct mt_json_node *line);
 
 /* The next line of a file's text, with its newline; false: there is none, or it is torn. *at moves behind it.

@@ -220,6 +220,18 @@ static enum mt_status write_file(struct collecting *c)
     return status;
 }
 
+/* A line that is damaged is named where it lies: before anything is moved. */
+static enum mt_status check_sources(const struct collecting *c)
+{
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; status == MT_OK && i < c->source_count; i++) {
+        char path[MT_SAMPLE_PATH_BYTES];
+        status = mt_sample_part_path(c->ctx, c->out, c->task, c->sources[i].part, path);
+        if (status == MT_OK) status = mt_lines_read(c->ctx, path, NULL, NULL, NULL);
+    }
+    return status;
+}
+
 static enum mt_status remove_parts(const struct collecting *c)
 {
     enum mt_status status = MT_OK;
@@ -239,7 +251,9 @@ enum mt_status mt_sample_parts_collect(struct mt_context *ctx, const char *out, 
     enum mt_status status = find_sources(&c);
     bool parts = c.source_count > 0 && c.sources[c.source_count - 1].part > 0;
     if (status == MT_OK) status = read_sources(&c);
-    if (status == MT_OK && (parts || !c.sorted)) status = write_file(&c);
+    bool moves = parts || !c.sorted;
+    if (status == MT_OK && moves) status = check_sources(&c);
+    if (status == MT_OK && moves) status = write_file(&c);
     if (status == MT_OK) status = remove_parts(&c);
     for (size_t i = 0; i < c.source_count; i++) mt_release(ctx, c.sources[i].data, c.sources[i].bytes);
     mt_release(ctx, c.sources, c.source_capacity * sizeof *c.sources);

@@ -28,7 +28,8 @@ enum mt_status mt_sample_part_path(struct mt_context *ctx, const char *out, cons
 /*
  * Brings all parts into the file and sorts it by doc_id, unless there is nothing to do. Nobody has any of
  * them open. Lines of one sample stay in their order, the same line twice becomes one, a torn last line is
- * left out. The new file is on the disk before the parts go.
+ * left out; a damaged one is refused before anything is moved. The new file is on the disk before the parts
+ * go.
  */
 enum mt_status mt_sample_parts_collect(struct mt_context *ctx, const char *out, const char *task);
 

@@ -1,6 +1,7 @@
 /* Folders that come from elsewhere. */
 #include "formats/hf/model_folder.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,10 +11,11 @@
 
 #define MOST_NAME 96 // characters of an organisation or a name, as the hub has it
 
+/* What cannot be looked at for another reason is for whoever opens it to refuse. */
 static bool exists(const char *path)
 {
     struct stat info;
-    return stat(path, &info) == 0;
+    return stat(path, &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 /* Characters of a name of the hub at the start of a text; 0: none, or too many. */
@@ -60,7 +62,14 @@ enum mt_status mt_model_folder_check(struct mt_context *ctx, const char *path)
     char organisation[MOST_NAME + 1];
     const char *name = NULL;
     size_t bytes = 0;
-    if (exists(path) || !is_hub_name(path, organisation, &name, &bytes)) return MT_OK;
+    if (exists(path)) return MT_OK;
+    if (!is_hub_name(path, organisation, &name, &bytes))
+        return mt_fail(
+            ctx, MT_ERR_IO,
+            "%s: cannot open: there is no such file or folder, and metier downloads nothing; a folder "
+            "of the Hugging Face hub comes with: hf download ORG/NAME --local-dir %s (or git clone, "
+            "with git-lfs)",
+            path, path);
     return mt_fail(ctx, MT_ERR_USAGE,
                    "%s: there is no such folder, and metier downloads nothing; to fetch it from the Hugging "
                    "Face hub: hf download %s/%.*s --local-dir models/%.*s (or git clone, with git-lfs), "

@@ -8,8 +8,8 @@
 #include "metier/context.h"
 
 /*
- * Refuses a path that is not there and reads like a name of the hub ("org/name", or its address), with the
- * command that fetches it. Anything else is for whoever opens it to refuse.
+ * Refuses a path that is not there, with the command that fetches a folder: in full where the path reads like
+ * a name of the hub ("org/name", or its address).
  */
 enum mt_status mt_model_folder_check(struct mt_context *ctx, const char *path);
 

@@ -139,8 +139,6 @@ enum mt_status mt_tokenizer_load(struct mt_context *ctx, const char *path, struc
     *tokenizer = NULL;
     enum mt_status found = mt_model_folder_check(ctx, path);
     if (found != MT_OK) return found;
-    if (kind_of(path) == FILE_ABSENT)
-        return mt_fail(ctx, MT_ERR_USAGE, "%s: there is no such file or folder", path);
     if (kind_of(path) == FILE_REGULAR) return load_file(ctx, path, tokenizer);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char *file = NULL;
