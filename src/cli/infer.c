@@ -86,8 +86,10 @@ enum mt_status cli_infer_check(const struct infer_settings *settings, const stru
     const struct cli_void rules[] = {
         {settings->temperature == 0.0, "--top-p --top-k --seed",
          "with --temperature 0, which takes the most likely token"},
+        {settings->template_name != NULL && !mt_chat_template_may_be_jinja(settings->template_name),
+         "--template-option", "with this --template, which is not in Jinja: it has no variables"},
     };
-    status = cli_refuse_void(call, rules, 1);
+    status = cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
     if (status == MT_OK && settings->directory != NULL)
         status = mt_model_folder_check(ctx, settings->directory);
     if (status == MT_OK && settings->adapter != NULL) status = mt_model_folder_check(ctx, settings->adapter);
@@ -108,6 +110,18 @@ static enum mt_status join_options(const struct cli_list *list, struct mt_arena 
         status = mt_arena_copy_text(arena, (const char *)text.data, text.count, joined);
     mt_byte_list_free(&text);
     return status;
+}
+
+/* Whether a model has a template in Jinja is seen once it is open. */
+static enum mt_status check_template_options(const struct infer_settings *settings,
+                                             struct mt_session *session)
+{
+    struct mt_context *ctx = session->ctx;
+    bool jinja = session->template != NULL && mt_chat_template_is_jinja(session->template);
+    if (jinja || settings->template_options.count == 0 || settings->options_taken) return MT_OK;
+    mt_session_close(session);
+    return mt_fail(ctx, MT_ERR_USAGE,
+                   "--template-option means nothing here: the model has no chat template in Jinja");
 }
 
 enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_settings *settings,
@@ -138,6 +152,7 @@ enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_setting
     if (status == MT_OK && options.template_name != NULL)
         status = cli_find_templates(&arena, options.template_name, &options.templates);
     if (status == MT_OK) status = mt_session_open(ctx, &options, session);
+    if (status == MT_OK) status = check_template_options(settings, session);
     if (status == MT_OK && !settings->quiet) {
         cli_name_device(session->device, settings->threads);
         if (settings->batch < 0)

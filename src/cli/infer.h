@@ -13,6 +13,7 @@ struct infer_settings {
     const char *prune;         // file of experts that are taken away; NULL: none
     const char *template_name; // NULL: not given
     struct cli_list template_options;
+    bool options_taken;        // nobody gave them: a run's record did
     bool own_template;         // not given: the model's own, if it has one; else plain texts
     const char *template_date; // NULL: today's
     const char *bos;           // how plain texts begin, by name

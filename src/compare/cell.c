@@ -122,14 +122,21 @@ struct key_text {
     char text[2 * NUMBER_BYTES];
 };
 
-/* "form" of "objective.form=cosine"; "" of other words. */
-static struct key_text objective_key(const char *word)
+/* "objective.form" of "objective.form=cosine". */
+static struct key_text key_of(const char *word)
 {
-    struct key_text key = {""};
-    size_t prefix = sizeof objective_prefix - 1;
-    if (strncmp(word, objective_prefix, prefix) != 0) return key;
-    (void)snprintf(key.text, sizeof key.text, "%.*s", (int)strcspn(word + prefix, "="), word + prefix);
+    struct key_text key;
+    (void)snprintf(key.text, sizeof key.text, "%.*s", (int)strcspn(word, "="), word);
     return key;
+}
+
+/* Whether the method decides what a word is good for. A figure that is 0 asks for nothing. */
+static bool is_of_method(const char *word)
+{
+    static const char measured[] = "log.measure_every=";
+    if (strncmp(word, measured, sizeof measured - 1) == 0)
+        return strcmp(word + sizeof measured - 1, "0") != 0;
+    return strncmp(word, objective_prefix, sizeof objective_prefix - 1) == 0;
 }
 
 static bool has_key_of(const struct mt_compare_words *words, const char *word)
@@ -140,57 +147,67 @@ static bool has_key_of(const struct mt_compare_words *words, const char *word)
     return found;
 }
 
-/* The objective that a cell's words make; false: they cannot be, and are refused where all of them are read.
- */
-static bool read_objective(const struct mt_cell_job *job, const struct mt_compare_words *words,
-                           struct mt_objective_config *config)
+/* What a cell's words say about its method. */
+struct cell_method {
+    struct mt_objective_config config;
+    bool noise;
+    bool known; // false: they cannot be, and are refused where all of them are read
+};
+
+static void read_method(const struct mt_cell_job *job, const struct mt_compare_words *words,
+                        struct cell_method *method)
 {
-    enum mt_status status = MT_OK;
-    *config = (struct mt_objective_config){0};
+    size_t prefix = sizeof objective_prefix - 1;
+    *method = (struct cell_method){.noise = true, .known = true};
     for (size_t i = 0; i < words->count; i++) {
+        if (mt_key_place_of_word("noise=false|noise=no", words->word[i]) >= 0) method->noise = false;
         if (strncmp(words->word[i], "method=", 7) == 0)
-            status = mt_objective_config_method(job->ctx, words->word[i] + 7, config);
+            method->known =
+                mt_objective_config_method(job->ctx, words->word[i] + 7, &method->config) == MT_OK;
     }
     for (size_t i = 0; i < words->count; i++) {
-        struct key_text key = objective_key(words->word[i]);
+        struct key_text key = key_of(words->word[i]);
         const char *equals = strchr(words->word[i], '=');
-        if (key.text[0] != '\0' && equals != NULL)
-            (void)mt_objective_config_set(job->ctx, config, key.text, equals + 1);
+        if (strncmp(key.text, objective_prefix, prefix) == 0 && equals != NULL)
+            (void)mt_objective_config_set(job->ctx, &method->config, key.text + prefix, equals + 1);
     }
-    return status == MT_OK;
+}
+
+/* Why a key changes nothing under a method; NULL: it does, or nobody can tell. */
+static const char *why_idle(const struct cell_method *method, const char *word)
+{
+    return method->known ? mt_train_key_idle(&method->config, method->noise, key_of(word).text) : NULL;
 }
 
 /*
- * Keys of the objective that all cells are given are for the methods that have a use for them: those that
+ * Keys of a method that all cells are given are for the methods that have a use for them: those that
  * change nothing under this one's terms are left out. What a method says itself stays, and is refused.
  */
 static void drop_idle(const struct mt_cell_job *job, const struct mt_cell *cell,
                       struct mt_compare_words *words)
 {
     const struct mt_compare_words *own = &job->settings->method[cell->method].words;
-    struct mt_objective_config config;
+    struct cell_method method;
     size_t kept = 0;
-    bool known = read_objective(job, words, &config);
+    read_method(job, words, &method);
     for (size_t i = 0; i < words->count; i++) {
-        struct key_text key = objective_key(words->word[i]);
-        bool idle = known && mt_objective_key_idle(&config, key.text) != NULL;
+        bool idle = why_idle(&method, words->word[i]) != NULL;
         if (!idle || has_key_of(own, words->word[i])) words->word[kept++] = words->word[i];
     }
     words->count = kept;
 }
 
-/* Why a key of the objective that all cells are given changes nothing in this one; NULL: it does. */
+/* Why a key of a method that all cells are given changes nothing in this one; NULL: it does. */
 static enum mt_status find_use(const struct mt_cell_job *job, const struct mt_cell *cell, const char *word,
                                const char **why)
 {
     struct mt_compare_words words = {0};
-    struct mt_objective_config config;
+    struct cell_method method;
     struct mt_arena arena;
     mt_arena_init(&arena, job->ctx, ARENA_BLOCK_BYTES);
     enum mt_status status = collect_words(job, cell, &arena, &words);
-    *why = NULL;
-    if (status == MT_OK && read_objective(job, &words, &config))
-        *why = mt_objective_key_idle(&config, objective_key(word).text);
+    if (status == MT_OK) read_method(job, &words, &method);
+    *why = status == MT_OK ? why_idle(&method, word) : NULL;
     if (has_key_of(&job->settings->method[cell->method].words, word)) *why = "it has its own";
     mt_arena_free(&arena);
     return status;
@@ -203,7 +220,7 @@ enum mt_status mt_cell_check_shared(const struct mt_cell_job *job, const struct 
         const char *word = settings->training.word[i];
         const char *first = NULL; // why the first method has no use for it
         const char *why = "";
-        if (objective_key(word).text[0] == '\0') continue;
+        if (!is_of_method(word)) continue;
         // A word methods=... over the file is meant: what the file says for others is then void.
         if (settings->methods_over && !has_key_of(&settings->training_over, word)) continue;
         for (size_t c = 0; c < count && why != NULL; c++) {

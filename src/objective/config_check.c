@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "metier/objective.h"
+#include "objective/objective.h"
 
 static bool is_strength(double value)
 {
@@ -129,26 +129,44 @@ static bool is_one_of(const char *key, const char *const *keys)
     return false;
 }
 
+bool mt_objective_key_is_noise(const char *key)
+{
+    static const char *const keys[] = {"jitter",    "drop_threshold", "capacity", "capacity_min",
+                                       "erc_noise", "seed",           NULL};
+    return is_one_of(key, keys);
+}
+
+bool mt_objective_draws(const struct mt_objective_config *config, const struct mt_router_config *router)
+{
+    bool noisy_rows = mt_term_is_on(config, MT_TERM_ERC) && config->erc_noise > 0.0;
+    return config->drop_threshold > 0.0 || config->jitter > 0.0 || noisy_rows ||
+           router->kind == MT_ROUTER_SPARSEMIXER;
+}
+
 const char *mt_objective_key_idle(const struct mt_objective_config *config, const char *key)
 {
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         const struct mt_term_info *info = mt_term_info((enum mt_term)term);
         if (!mt_term_is_on(config, (enum mt_term)term) && is_one_of(key, info->keys)) return info->off;
     }
-    bool target = config->brake == MT_BRAKE_TARGET;
+    bool varies = mt_term_is_on(config, MT_TERM_V);
+    bool scaled = varies || mt_term_is_on(config, MT_TERM_O);
+    bool target = varies && config->brake == MT_BRAKE_TARGET;
     const struct {
         const char *key;
         bool idle;
         const char *why;
     } rules[] = {
         {"brake_target", !target, "brake is not target"},
-        {"running_decay", config->scale != MT_SCALE_RUNNING && !target,
-         "neither scale is running nor brake target"},
+        {"scale", !scaled, "L_o and L_v are off: beta and gamma are 0"},
+        {"running_decay", !(scaled && config->scale == MT_SCALE_RUNNING) && !target,
+         "no term has scale=running or brake=target"},
         {"bias_rate", config->bias_rule == MT_BIAS_NONE, "bias_rule is none"},
         {"bias_rate", config->bias_rule == MT_BIAS_QUANTILE, "bias_rule is quantile, which has no rate"},
         {"bias_momentum", config->bias_rule != MT_BIAS_SMEBU, "bias_rule is not smebu"},
         {"bias_clamp", config->bias_rule != MT_BIAS_SMEBU, "bias_rule is not smebu"},
         {"capacity_min", config->capacity_factor == 0.0, "capacity is 0"},
+        {"allow_indirect", !mt_objective_has_terms(config), "no term is on"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (rules[i].idle && strcmp(rules[i].key, key) == 0) return rules[i].why;

@@ -227,6 +227,14 @@ struct mt_objective {
     struct mt_buffer device_memory; // owned, or a loan
 };
 
+// ------------------------------------------------------------------ config_check.c
+
+/* True for keys of what is left out where a model is evaluated: jitter, drops, their seed. */
+bool mt_objective_key_is_noise(const char *key);
+
+/* True where a method on such a router draws random numbers. */
+bool mt_objective_draws(const struct mt_objective_config *config, const struct mt_router_config *router);
+
 // ------------------------------------------------------------------ memory.c
 
 /* The next bytes of a block, aligned for any use; NULL while counting. */

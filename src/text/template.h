@@ -75,6 +75,9 @@ enum mt_status mt_chat_template_open(struct mt_context *ctx, const struct mt_tem
 enum mt_status mt_chat_template_file(struct mt_context *ctx, const char *folder, const char *name,
                                      char **path);
 
+/* False for a name that stands for a file of keys, or for nothing; the model's own is seen when opened. */
+bool mt_chat_template_may_be_jinja(const char *name);
+
 /* True for `plain` where the model's own was wanted and there is none. */
 bool mt_chat_template_stands_in(const struct mt_chat_template *template);
 

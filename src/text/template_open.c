@@ -191,6 +191,11 @@ static bool ends_in(const char *text, const char *ending)
 
 // ------------------------------------------------------------------ names
 
+bool mt_chat_template_may_be_jinja(const char *name)
+{
+    return strcmp(name, "model") == 0 || ends_in(name, ".jinja");
+}
+
 static int compare_names(const void *a, const void *b)
 {
     return strcmp(a, b);

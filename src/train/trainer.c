@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/files/file.h"
+#include "objective/objective.h"
 #include "ops/choose.h"
 #include "train/chosen_experts.h"
 #include "train/state/inputs.h"
@@ -217,6 +218,21 @@ static enum mt_status choose_device(struct mt_trainer *trainer)
     return mt_device_choose(trainer->ctx, trainer->comm, settings->device, MT_USE_FAST, &settings->device);
 }
 
+/* Keys of the objective and of templates that another model would have a use for. */
+static void warn_of_keys_of_models(const struct mt_trainer *trainer)
+{
+    const struct mt_train_settings *settings = trainer->settings;
+    const struct mt_log *log = trainer->options.log;
+    if (settings->noise && settings->objective.seed != settings->seed &&
+        !mt_objective_draws(&settings->objective, &trainer->desc.router))
+        mt_log_warning(log, "objective.seed changes nothing: neither method nor router draws at random");
+    if (mt_chat_template_is_jinja(trainer->corpus.template)) return;
+    if (settings->template_options != NULL)
+        mt_log_warning(log, "data.template_options changes nothing: the model has no template in Jinja");
+    if (strcmp(settings->template_date, MT_TEMPLATE_DATE) != 0)
+        mt_log_warning(log, "data.template_date changes nothing: the model has no template in Jinja");
+}
+
 /* Keys that another device or more ranks would have a use for: a file may be for many machines. */
 static void warn_of_idle_keys(const struct mt_trainer *trainer)
 {
@@ -228,6 +244,7 @@ static void warn_of_idle_keys(const struct mt_trainer *trainer)
                        (long long)settings->threads, settings->device);
     if (settings->statistics == MT_STATISTICS_LOCAL && mt_comm_size(trainer->comm) == 1)
         mt_log_warning(log, "parallel.statistics is local, which changes nothing: there is one rank");
+    warn_of_keys_of_models(trainer);
 }
 
 static enum mt_status open_device(struct mt_trainer *trainer)

@@ -51,9 +51,18 @@ sed 's/^methods:.*/methods: [aux, none]/' "$place/shared.yaml" >"$place/idle.yam
 expect 2 "idle.yaml: objective.form under training means nothing" compare "$place/idle.yaml" out="$place/idle"
 expect 2 "(strong: it has its own)" compare "$place/shared.yaml" out="$place/idle" \
     "methods=[{name: strong, method: paper, objective.beta: 0.1}]" training.objective.beta=0.2
+# The seed of what a method draws, for the one that draws; noise for none.
+expect 0 "" compare "$place/compare.yaml" out="$place/drawing" training.steps=1 training.objective.seed=9 "methods=[none, gshard]"
+expect 2 "objective.seed under training means nothing: no method has a use for it (none: the method draws nothing" \
+    compare "$place/compare.yaml" out="$place/idle" training.objective.seed=9 "methods=[none]"
+expect 2 "objective.jitter under training means nothing: no method has a use for it (aux: noise is false" \
+    compare "$place/compare.yaml" out="$place/idle" training.objective.jitter=0.1 training.noise=false "methods=[aux]"
+expect 2 "analysis.agreement means nothing" compare "$place/compare.yaml" out="$place/idle" analysis.agreement=true
+expect 2 "problems.test means nothing: every domain has a test file" compare "$place/compare.yaml" out="$place/idle" problems.test=5
 [ ! -e "$place/idle" ]
 result $? "a comparison that was refused left a folder"
 expect 2 "--latex means nothing with --keys" compare --keys --latex x.tex
+expect 2 "unexpected argument 'x.yaml' with --keys" compare --keys x.yaml
 expect 2 "--quiet means nothing with --tables" compare "$place/compare.yaml" --tables --quiet
 expect 1 "the page draws with Chart.js" compare "$place/compare.yaml" out="$place/no-charts" --chart-js "$place/nowhere.js"
 [ ! -e "$place/no-charts" ]

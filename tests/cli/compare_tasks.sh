@@ -156,7 +156,7 @@ result $? "a dry run left a folder"
     sed '/^model:/d' "$place/compare.yaml" >"$place/several.yaml"
     expect 0 "tiny-mixtral" compare "$place/several.yaml" out="$place/models" $js --quiet "methods=[aux]" "tasks=[glue_cola]" \
         "models=[{name: one, path: $share/models/tiny-deepseek-v2}, $share/models/tiny-mixtral]" \
-        "domains=[{name: sums, train: $place/sums.jsonl}]" problems.train=1
+        "domains=[{name: sums, train: $place/sums.jsonl}]"
     [ -f "$place/models/cells/one-aux-sums-s1/cell.json" ] && [ -f "$place/models/cells/tiny-mixtral-base/cell.json" ]
     result $? "cells of two models"
     [ "$(wc -l <"$place/models/data/test-sums.jsonl")" -eq 10 ] && [ "$(wc -l <"$place/models/data/train-sums.jsonl")" -eq 90 ] &&

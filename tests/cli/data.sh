@@ -112,6 +112,8 @@ printf '%s' "{% for m in messages %}{{ m.content }}{% endfor" >"$place/broken.ji
 expect 2 "broken.jinja, line 1" train "$config" data.template="$place/broken.jinja" --dry-run
 expect 2 "must read as name=value" train "$config" model="$place/own" data.template_options=loud --dry-run
 expect 2 "is no date" train "$config" model="$place/own" data.template_date=today --dry-run
+expect 2 "data.template_options means nothing here: data.template is not in Jinja" train "$config" data.template=chatml data.template_options=a=b --dry-run
+expect 0 "data.template_options changes nothing: the model has no template in Jinja" train "$config" data.template_options=a=b --dry-run
 
 # Trained on, and carried on: the same bytes after a stop, the template in what a full run writes.
 expect 0 "as trained" train "$config" model="$place/own" data.path="$place/talk.jsonl" data.max_length=64 out="$place/talked" steps=6
@@ -137,6 +139,7 @@ expect 0 '"prompt_tokens": ' generate "$place/own" --adapter "$place/short/adapt
 [ "$(sed -n 's/.*"prompt_tokens": \([0-9]*\).*/\1/p' "$place/text")" -lt "$talked" ]
 result $? "the template an adapter was trained with is not used with it"
 expect 0 "<|im_start|>, <|im_end|>, for which the tokenizer has no token" generate "$place/own" --prompt x --template chatml --max-new 2
+expect 0 '"prompt_tokens": ' generate "$place/own" --in "$place/plain.jsonl" --template-option loud=true --max-new 2
 expect 2 "--bos is for plain texts (--template none)" generate "$place/own" --prompt x --bos yes
 printf 'hi\n' | "$metier" chat "$place/own" --max-new 3 >"$place/text" 2>&1
 result $? "chat without --template"

@@ -65,6 +65,7 @@ forward 2 "--lora-b-std means nothing without --train lora" "$model" --ids 1,2 -
 forward 2 "--seed means nothing without --train lora or --training" "$model" --ids 1,2 --seed 4
 forward 2 "--adapter-layout means nothing without --save-adapter" "$model" --ids 1,2 --adapter-layout fused
 forward 2 "form=cosine means nothing here: L_o is off" "$model" --ids 1,2 --grads --method aux form=cosine
+forward 2 "jitter=0.3 means nothing here: without --training" "$model" --ids 1,2 --grads --method aux jitter=0.3
 forward 2 "expected auto, f32 or bf16" "$model" --ids 1,2 --activations f16
 forward 2 "is not built in" "$model" --ids 1,2 --device abacus
 forward 2 "unexpected argument 'extra'" "$model" --ids 1,2 extra

@@ -29,6 +29,8 @@ expect 0 "live: the router is trainable in 2" train "$config" targets=all-linear
 expect 2 "is frozen in every layer" train "$config" targets=router,routed_experts freeze=router --dry-run
 expect 2 "freeze: 'router' names nothing that would learn" train "$config" targets=routed_experts freeze=router --dry-run
 expect 2 "--timeline means nothing with --dry-run" train "$config" --dry-run --timeline "$place/t.json"
+expect 2 "unexpected argument 'x.yaml' with --keys" train --keys x.yaml
+expect 0 "objective.seed changes nothing: neither method nor router draws at random" train "$config" objective.seed=9 --dry-run
 expect 2 "epochs=2: epochs means nothing here: steps says how long" train "$config" epochs=2 --dry-run
 expect 0 "steps" train "$config" epochs=2 steps=0 --dry-run
 expect 2 "there is no chat template 'nothing'; there are model (the model's own), alpaca, authors, chatml, deepseek, deepseek-v2, deepseek-v3" train "$config" data.template=nothing --dry-run

@@ -23,6 +23,9 @@ static const char whole[] =
     "problems.test: 50\n"
     "grid: {method: paper, beta: [0, 1e-3], gamma: [1e-2]}\n";
 
+// Four lines: a file of which a part is held out.
+#define FILES "model: m\nout: o\nmethods: [aux]\ndomains: [{name: law, train: a}]\n"
+
 static enum mt_status parse(struct mt_context *ctx, struct mt_arena *arena, const char *text,
                             const char *const *words, size_t count, struct mt_compare_settings *settings)
 {
@@ -113,12 +116,30 @@ static void models_and_tasks_are_read(void **state)
     assert_int_equal(ctx.live_bytes, 0);
 }
 
+struct refusal {
+    const char *text;
+    const char *message; // a part of it
+};
+
+static void expect_refusals(const struct refusal *cases, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        static struct mt_compare_settings settings;
+        struct mt_context ctx;
+        struct mt_arena arena;
+        mt_context_init(&ctx, NULL);
+        mt_arena_init(&arena, &ctx, 4096);
+        assert_int_not_equal(parse(&ctx, &arena, cases[i].text, NULL, 0, &settings), MT_OK);
+        if (strstr(ctx.message, cases[i].message) == NULL)
+            fail_msg("\"%s\" does not say \"%s\"", ctx.message, cases[i].message);
+        mt_arena_free(&arena);
+    }
+}
+
 static void mistakes_are_named(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text, *message;
-    } cases[] = {
+    static const struct refusal cases[] = {
         {"modle: m\n", "t:1: there is no key 'modle'; did you mean 'model'?"},
         {"model: m\nlora.rank: 3\n",
          "t:2: there is no key 'lora.rank'; keys of metier train belong under training"},
@@ -153,7 +174,7 @@ static void mistakes_are_named(void **state)
          "a method has seed, which it does not decide: its own key seeds"},
         {"methods: [{name: aux, device: cpu}]\n", "a method has device"},
         {"model: m\nout: o\nmethods: [aux]\ndomains: [{name: law, train: a, test: b}]\nproblems.train: 5\n",
-         "t:5: problems.train means nothing: no domain is built in"},
+         "t:5: problems.train means nothing: no domain is trained on built-in problems or a recipe"},
         {"model: m\nout: o\nmethods: [aux]\ndomains: [{name: law, train: a, test: b}]\nproblems: {seed: 5}\n",
          "problems.seed means nothing"},
         {"problems.test: 0\n", "t:1: problems.test is 0, expected WHOLE NUMBER >= 1"},
@@ -180,15 +201,61 @@ static void mistakes_are_named(void **state)
         {"evaluation.limit: -3\n", "t:1: evaluation.limit is -3, expected WHOLE NUMBER >= 0"},
         {"[1, 2]\n", "expected lines of key: value"},
     };
+    expect_refusals(cases, sizeof cases / sizeof cases[0]);
+}
+
+/* Keys that would change nothing beside the others. */
+static void keys_that_mean_nothing(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {FILES "others: [math]\nproblems.train: 5\n", "t:6: problems.train means nothing"},
+        {FILES "problems.seed: 5\n",
+         "t:5: problems.seed means nothing: no domain is built in or has a recipe"},
+        {FILES "problems.difficulty: 5\n", "t:5: problems.difficulty means nothing: no domain is built in"},
+        {"model: m\nout: o\nmethods: [aux]\ndomains: [{name: law, recipe: gsm8k}]\nproblems.difficulty: 5\n",
+         "problems.difficulty means nothing: no domain is built in"},
+        {"model: m\nout: o\nmethods: [aux]\ndomains: [{name: law, train: a, test: b}]\nproblems.test: 5\n",
+         "problems.test means nothing: every domain has a test file"},
+        {FILES "analysis.agreement: true\n",
+         "t:5: analysis.agreement means nothing: no method trains LoRA on quantised weights"},
+        {FILES "analysis.agreement: true\ntraining: {train: full, quantize.format: nf4}\n",
+         "analysis.agreement means nothing"},
+        {FILES "analysis.agreement: true\ntraining: {quantize.format: none}\n",
+         "analysis.agreement means nothing"},
+    };
+    expect_refusals(cases, sizeof cases / sizeof cases[0]);
+}
+
+static void keys_that_somebody_uses(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *word;
+    } cases[] = {
+        {FILES "problems.test: 5\n", NULL}, // held out at most
+        {FILES "others: [math]\nproblems: {test: 5, seed: 2, difficulty: 2}\n", NULL},
+        {"model: m\nout: o\nmethods: [aux]\ndomains: [{name: law, train: a, test: b}]\nprune: [4]\n"
+         "problems.test: 5\n", // rows on which uses of experts are counted
+         NULL},
+        {"model: m\nout: o\nmethods: [aux]\ndomains: [{name: law, recipe: gsm8k, test: b}]\n"
+         "problems: {train: 5, seed: 2}\n",
+         NULL},
+        {"model: m\nout: o\nmethods: [aux]\ndomains: [math]\nproblems: {train: 5, difficulty: 2}\n",
+         "domains=[{name: law, train: a}]"},
+        {FILES "analysis.agreement: true\ntraining: {quantize: {format: nf4}}\n", NULL},
+        {FILES "analysis.agreement: true\ntraining: {quantize.format: none}\n", "methods=[paper]"},
+        {FILES "analysis.agreement: true\n", "methods=[aux, {name: q, method: aux, quantize.format: fp8}]"},
+    };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         static struct mt_compare_settings settings;
         struct mt_context ctx;
         struct mt_arena arena;
         mt_context_init(&ctx, NULL);
         mt_arena_init(&arena, &ctx, 4096);
-        assert_int_not_equal(parse(&ctx, &arena, cases[i].text, NULL, 0, &settings), MT_OK);
-        if (strstr(ctx.message, cases[i].message) == NULL)
-            fail_msg("\"%s\" does not say \"%s\"", ctx.message, cases[i].message);
+        size_t words = cases[i].word != NULL ? 1 : 0;
+        if (parse(&ctx, &arena, cases[i].text, &cases[i].word, words, &settings) != MT_OK)
+            fail_msg("%s: %s", cases[i].text, ctx.message);
         mt_arena_free(&arena);
     }
 }
@@ -249,9 +316,10 @@ static void memory_may_run_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything_is_read), cmocka_unit_test(models_and_tasks_are_read),
-        cmocka_unit_test(mistakes_are_named), cmocka_unit_test(words_that_decide_nothing),
-        cmocka_unit_test(shipped_configs),    cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(everything_is_read),      cmocka_unit_test(models_and_tasks_are_read),
+        cmocka_unit_test(mistakes_are_named),      cmocka_unit_test(keys_that_mean_nothing),
+        cmocka_unit_test(keys_that_somebody_uses), cmocka_unit_test(words_that_decide_nothing),
+        cmocka_unit_test(shipped_configs),         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

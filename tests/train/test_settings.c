@@ -430,6 +430,32 @@ static void method_is_kept(void **state)
     end(&fixture);
 }
 
+/* Keys that change nothing, which were not always refused, are nothing in the record of a run. */
+static void idle_keys_of_a_record(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *saved, *now;
+    } cases[] = {
+        {LEAST "method: aux\nobjective.scale: running\n", LEAST "method: aux\n"},
+        {LEAST "method: none\nobjective.seed: 9\nseed: 3\n", LEAST "method: none\nseed: 3\n"},
+        {LEAST "noise: false\nobjective.jitter: 0.3\n", LEAST "noise: false\n"},
+        {LEAST "data: {template: chatml, template_options: a=b, template_date: 2025-01-01}\n",
+         LEAST "data.template: chatml\n"},
+        {LEAST "evaluation.sources: [{path: e.jsonl, weight: 2}]\nlog.measure_every: 5\n", LEAST},
+    };
+    struct fixture fixture;
+    begin(&fixture);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        read_text(&fixture, cases[i].now, NULL, 0);
+        if (mt_train_settings_continue(&fixture.ctx, cases[i].saved, &fixture.arena, &fixture.settings) !=
+            MT_OK)
+            fail_msg("%s", fixture.ctx.message);
+        assert_true(fixture.settings.task_only == (i != 0));
+    }
+    end(&fixture);
+}
+
 static void keys_are_listed(void **state)
 {
     (void)state;
@@ -515,7 +541,7 @@ int main(void)
         cmocka_unit_test(text_is_pretty),    cmocka_unit_test(going_on),
         cmocka_unit_test(choices_are_kept),  cmocka_unit_test(method_is_kept),
         cmocka_unit_test(keys_are_listed),   cmocka_unit_test(shipped_configs),
-        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(out_of_memory),     cmocka_unit_test(idle_keys_of_a_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -261,6 +261,31 @@ static void keys_that_mean_nothing(void **state)
          "off: lambda_orth is 0"},
         {"method: paper\nobjective.brake_target: 3\n",
          "t:5: objective.brake_target means nothing here: brake is not target"},
+        {"method: aux\nobjective.scale: running\n",
+         "t:5: objective.scale means nothing here: L_o and L_v are off: beta and gamma are 0"},
+        {"method: metier\nobjective: {gamma: 0, running_decay: 0.5}\n",
+         "t:5: objective.running_decay means nothing here: no term has scale=running or brake=target"},
+        {"method: loss-free\nobjective.allow_indirect: true\n",
+         "t:5: objective.allow_indirect means nothing here: no term is on"},
+        {"method: none\nobjective.seed: 9\n",
+         "t:5: objective.seed means nothing here: the method draws nothing at random"},
+        {"noise: false\nobjective.jitter: 0.3\n",
+         "t:5: objective.jitter means nothing here: noise is false: nothing is drawn or dropped (method is "
+         "none by default)"},
+        {"noise: false\nmethod: gshard\nobjective.drop_threshold: 0.4\n",
+         "t:6: objective.drop_threshold means nothing here: noise is false: nothing is drawn or dropped"},
+        {"noise: false\nmethod: gshard\nobjective.capacity: 2\n",
+         "t:6: objective.capacity means nothing here: noise is false: nothing is drawn or dropped"},
+        {"noise: false\nmethod: erc\nobjective.seed: 3\n",
+         "t:6: objective.seed means nothing here: noise is false: nothing is drawn or dropped"},
+        {"data: {template: chatml, template_options: a=b}\n",
+         "t:4: data.template_options means nothing here: data.template is not in Jinja: it has no variables"},
+        {"data.template: own.tmpl\ndata.template_date: 2025-01-01\n",
+         "t:5: data.template_date means nothing here: data.template is not in Jinja: it has no variables"},
+        {"method: loss-free\nlog.measure_every: 5\n",
+         "t:5: log.measure_every means nothing here: no term is on: there are no gradients of terms"},
+        {"evaluation.sources: [{path: e.jsonl, weight: 2}]\n",
+         "t:4: weight means nothing in evaluation.sources: every row is looked at once"},
     };
     EXPECT(cases, true);
 }
@@ -278,6 +303,10 @@ static void words_make_void(void **state)
         {LEAST "method: paper\nobjective.tau_gate: 0.1\n", "objective.beta=0"},
         {LEAST "parallel: {experts: 2, room: 2, transfer: staged}\n", "parallel.experts=1"},
         {LEAST "lora.dropout: 0.3\n", "noise=false"},
+        {LEAST "method: gshard\nobjective: {jitter: 0.3, seed: 4}\n", "noise=false"},
+        {LEAST "method: gshard\nobjective.seed: 4\nlog.measure_every: 3\n", "method=none"},
+        {LEAST "data: {template: own.jinja, template_options: a=b, template_date: 2025-01-01}\n",
+         "data.template=chatml"},
         {LEAST "quantize: {format: nf4, double: false, parts: [attention], cache: true}\n",
          "quantize.format=none"},
     };
@@ -296,6 +325,29 @@ static void words_make_void(void **state)
             status = mt_train_settings_read(&ctx, "t", text, strlen(text), NULL, 0, &arena, &again);
         if (status != MT_OK) fail_msg("%s: %s", cases[i].word, ctx.message);
         mt_arena_free(&arena);
+    }
+}
+
+/* What is so anyway may be said; other templates and methods have a use for the keys. */
+static void keys_that_mean_something(void **state)
+{
+    (void)state;
+    static const char *const cases[] = {
+        "method: none\nseed: 7\nobjective.seed: 7\n",
+        "method: aux\nobjective.seed: 7\n", // for SparseMixer's draws
+        "method: gshard\nnoise: false\nobjective.drop_threshold: 0.2\n",
+        "method: paper-wo-lo\nobjective.scale: running\nobjective.running_decay: 0.5\n",
+        "data: {template_options: a=b, template_date: 2025-01-01}\n",
+        "data: {template: own.jinja, template_options: a=b}\n",
+        "log.measure_every: 0\n",
+        "evaluation.sources: [{path: e.jsonl, weight: 1}]\n",
+    };
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[1024];
+        (void)snprintf(text, sizeof text, LEAST "%s", cases[i]);
+        if (read_text(&ctx, text, NULL, 0) != MT_OK) fail_msg("%s: %s", cases[i], ctx.message);
     }
 }
 
@@ -350,6 +402,7 @@ int main(void)
         cmocka_unit_test(sources_and_required),
         cmocka_unit_test(keys_that_mean_nothing),
         cmocka_unit_test(words_make_void),
+        cmocka_unit_test(keys_that_mean_something),
         cmocka_unit_test(words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -338,6 +338,9 @@ static enum mt_status run_verb(struct cli_call *call)
         {arguments.tables, "--share --quiet", "with --tables: nothing is trained"},
     };
     status = cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
+    if (status == MT_OK && arguments.keys && call->positional_count > 0)
+        status =
+            mt_fail(call->ctx, MT_ERR_USAGE, "unexpected argument '%s' with --keys", call->positional[0]);
     if (status != MT_OK) return status;
     if (arguments.keys) return cli_print_keys(&mt_compare_keys, 20);
     if (call->positional_count == 0)

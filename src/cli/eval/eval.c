@@ -166,17 +166,20 @@ static enum mt_status find_tasks(struct mt_context *ctx, const struct eval_argum
 
 static enum mt_status check_void(const struct eval_arguments *arguments, const struct cli_call *given)
 {
+    static const char of_tasks[] = "--tasks --data --model --endpoint --answers --questions --limit --shots "
+                                   "--samples --pass-k --max-new --max-tokens --skip-missing "
+                                   "--without-sandbox --quiet";
     static const char of_a_model[] = "--adapter --quantize --prune --template --template-option --bos "
                                      "--temperature "
                                      "--top-p --seed --slots --context --memory --device --threads "
                                      "--no-routing";
     bool asks = arguments->endpoint.url != NULL;
     const struct cli_void rules[] = {
-        {arguments->list,
-         "--tasks --data --model --endpoint --answers --questions --out --merge-review --limit",
-         "with --list"},
-        {arguments->merge_review != NULL,
-         "--tasks --data --model --endpoint --answers --questions --limit --shots", "with --merge-review"},
+        {arguments->keys, "--list --out --merge-review", "with --keys"},
+        {arguments->keys, of_tasks, "with --keys"},
+        {arguments->list, "--out --merge-review", "with --list"},
+        {arguments->list, of_tasks, "with --list"},
+        {arguments->merge_review != NULL, of_tasks, "with --merge-review"},
         {arguments->questions != NULL, "--out --without-sandbox --quiet --samples --pass-k",
          "with --questions: nothing is answered"},
         {arguments->answers != NULL, "--max-new --max-tokens", "with --answers: they are there already"},
@@ -187,7 +190,16 @@ static enum mt_status check_void(const struct eval_arguments *arguments, const s
         {!asks, "--key-env --timeout --retries --backoff --insecure-http", "without --endpoint"},
         {arguments->infer.directory == NULL && !asks, of_a_model, "without --model"},
     };
+    if ((arguments->keys || arguments->list || arguments->merge_review != NULL) &&
+        given->positional_count > 0)
+        return mt_fail(given->ctx, MT_ERR_USAGE, "unexpected argument '%s'", given->positional[0]);
     return cli_refuse_void(given, rules, sizeof rules / sizeof rules[0]);
+}
+
+static enum mt_status print_keys(const struct eval_arguments *arguments, const struct cli_call *given)
+{
+    enum mt_status status = check_void(arguments, given);
+    return status == MT_OK ? cli_print_keys(&mt_task_keys, 17) : status;
 }
 
 /* The endpoint writes conversations out itself; only whether prompts are such can be said. */
@@ -267,16 +279,25 @@ struct evaluating {
     struct mt_arena *arena;
 };
 
-/* Options of drawing, where every answer is the most likely one. */
-static enum mt_status check_drawing(const struct evaluating *e, const struct mt_task_list *list)
+/* Options of writing, drawing and programs, where nothing is written, every answer is the most likely one, or
+ * nothing is run. Questions that go elsewhere may be answered in writing. */
+static enum mt_status check_writing(const struct evaluating *e, const struct mt_task_list *list)
 {
     double temperature = e->arguments->infer.temperature;
     bool draws = temperature > 0.0;
-    for (size_t i = 0; i < list->count; i++)
+    bool writes = e->arguments->questions != NULL;
+    bool runs = false;
+    for (size_t i = 0; i < list->count; i++) {
         draws = draws || (temperature < 0.0 && list->tasks[i].samples > 1);
+        writes = writes || list->tasks[i].kind == MT_TASK_GENERATE;
+        runs = runs || list->tasks[i].compare == MT_COMPARE_CODE;
+    }
     const struct cli_void rules[] = {
+        {!writes, "--max-new --max-tokens --temperature --top-p --seed",
+         "with these tasks: their choices are scored, not written"},
+        {!runs, "--without-sandbox", "with these tasks: none runs programs"},
         {!draws, "--top-p --seed", "without --temperature: always the most likely token is taken"}};
-    return cli_refuse_void(e->given, rules, 1);
+    return cli_refuse_void(e->given, rules, sizeof rules / sizeof rules[0]);
 }
 
 /* What needs no model, and one rank only. */
@@ -292,9 +313,11 @@ static enum mt_status prepare(const struct evaluating *e, const char *folder, bo
     struct eval_arguments *arguments = e->arguments;
     enum mt_status status = find_tasks(e->ctx, arguments, e->given, folder, e->arena, list);
     if (status == MT_OK) status = check(arguments, e->given);
-    if (status == MT_OK) status = check_drawing(e, list);
+    if (status == MT_OK) status = check_writing(e, list);
     if (status == MT_OK) status = cli_eval_take_template(e->arena, arguments, talks);
     const char *template = arguments->infer.template_name;
+    const struct cli_void untold = {template == NULL, "--template-option", "without --template"};
+    if (status == MT_OK) status = cli_refuse_void(e->given, &untold, 1);
     if (status == MT_OK && template != NULL && strcmp(template, "none") != 0 &&
         arguments->endpoint.url == NULL)
         status = cli_find_templates(e->arena, template, &arguments->templates);
@@ -408,7 +431,7 @@ static enum mt_status run_verb(struct cli_call *call)
     struct mt_arena arena;
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
-    if (arguments.keys) return cli_print_keys(&mt_task_keys, 17);
+    if (arguments.keys) return print_keys(&arguments, call);
     if (arguments.endpoint.url != NULL) {
         arguments.endpoint_model = infer->directory;
         infer->directory = NULL;

@@ -65,8 +65,10 @@ enum mt_status cli_eval_take_template(struct mt_arena *arena, struct eval_argume
     }
     arguments->template_taken = true;
     const char *options = setting(root, "template_options");
-    if (options != NULL && infer->template_options.count == 0)
+    if (options != NULL && infer->template_options.count == 0) {
         infer->template_options = (struct cli_list){.item = {options}, .count = 1};
+        infer->options_taken = true;
+    }
     const char *date = setting(root, "template_date");
     if (date != NULL) infer->template_date = date;
     if (talks && !arguments->quiet)

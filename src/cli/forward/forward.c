@@ -83,7 +83,9 @@ static enum mt_status read_method(struct mt_context *ctx, const struct forward_s
         status = mt_objective_config_set(ctx, method, key, equals + 1);
     }
     if (status == MT_OK) status = mt_objective_config_check(ctx, method);
-    return status == MT_OK ? cli_refuse_idle_keys(ctx, method, settings->keys, settings->key_count) : status;
+    const char *noiseless = settings->training ? NULL : "without --training nothing is drawn or dropped";
+    if (status != MT_OK) return status;
+    return cli_refuse_idle_keys(ctx, method, noiseless, settings->keys, settings->key_count);
 }
 
 static bool trains_lora(const struct forward_settings *settings)

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
+#include "objective/objective.h"
 
 #define SPARSEMIXER_STEP 0.01  // router_jitter_noise of Phi-3.5-MoE
 #define EPSILON_DEFAULT  1e-20 // DeepSeek's
@@ -108,12 +109,13 @@ static enum mt_status pick_weights(struct mt_context *ctx, const struct settings
 }
 
 enum mt_status cli_refuse_idle_keys(struct mt_context *ctx, const struct mt_objective_config *config,
-                                    const char *const *words, int count)
+                                    const char *noiseless, const char *const *words, int count)
 {
     for (int i = 0; i < count; i++) {
         char key[KEY_BYTES];
         (void)snprintf(key, sizeof key, "%.*s", (int)strcspn(words[i], "="), words[i]);
         const char *why = mt_objective_key_idle(config, key);
+        if (noiseless != NULL && mt_objective_key_is_noise(key)) why = noiseless;
         if (why != NULL) return mt_fail(ctx, MT_ERR_USAGE, "%s means nothing here: %s", words[i], why);
     }
     return MT_OK;
@@ -146,7 +148,7 @@ static enum mt_status pick_method(struct mt_context *ctx, const struct settings 
     }
     if (status == MT_OK) status = mt_objective_config_check(ctx, config);
     if (status != MT_OK) return status;
-    return cli_refuse_idle_keys(ctx, config, arguments->positional, arguments->positional_count);
+    return cli_refuse_idle_keys(ctx, config, NULL, arguments->positional, arguments->positional_count);
 }
 
 static enum mt_status check_needed(struct mt_context *ctx, const struct settings *settings)

@@ -82,8 +82,9 @@ enum mt_status cli_objective_print_json(struct mt_context *ctx, const struct obj
 enum mt_status cli_objective_print_methods(struct mt_context *ctx, bool json);
 enum mt_status cli_objective_print_keys(struct mt_context *ctx, bool json);
 
-/* Refuses the first of some key=value words whose key changes nothing under the configuration they made. */
+/* Refuses the first of some key=value words whose key changes nothing under the configuration they made.
+ * noiseless: why nothing is drawn or dropped; NULL: it is. */
 enum mt_status cli_refuse_idle_keys(struct mt_context *ctx, const struct mt_objective_config *config,
-                                    const char *const *words, int count);
+                                    const char *noiseless, const char *const *words, int count);
 
 #endif

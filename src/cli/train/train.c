@@ -232,6 +232,9 @@ static enum mt_status run_verb(struct cli_call *call)
     const struct cli_void rules[] = {
         {arguments.keys, "--dry-run --quiet --threads --device --timeline --record-choices", "with --keys"}};
     status = cli_refuse_void(call, rules, 1);
+    if (status == MT_OK && arguments.keys && call->positional_count > 0)
+        status =
+            mt_fail(call->ctx, MT_ERR_USAGE, "unexpected argument '%s' with --keys", call->positional[0]);
     if (status == MT_OK && arguments.keys) return cli_train_print_keys(call->ctx);
     mt_arena_init(&arena, call->ctx, ARENA_BLOCK_BYTES);
     struct training training = {.ctx = call->ctx, .arguments = &arguments, .arena = &arena};

@@ -84,20 +84,75 @@ static enum mt_status check(const struct mt_keys_reader *reader)
     return MT_OK;
 }
 
-/* Keys of built-in problems mean nothing where every domain has files of its own. */
+/* A word over the file. */
+static bool is_over(const struct mt_keys_reader *reader, const char *key)
+{
+    const struct mt_key_entry *entry = mt_keys_given(reader, key);
+    return entry != NULL && entry->word != NULL;
+}
+
+/* Keys of problems that no domain has a use for. A word domains=... over the file is meant: what the file
+ * says about problems is then void. */
 static enum mt_status check_problems(const struct mt_keys_reader *reader)
 {
     const struct mt_compare_settings *settings = reader->target;
+    bool over = is_over(reader, "domains") || is_over(reader, "others");
+    bool made = false, recipes = false, trained = false, held_out = settings->prune.count > 0;
     for (size_t d = 0; d < settings->domains; d++) {
-        if (settings->domain[d].test == NULL || settings->domain[d].recipe != NULL) return MT_OK;
+        const struct mt_compare_domain *domain = &settings->domain[d];
+        bool built_in = domain->train == NULL && domain->recipe == NULL && domain->test == NULL;
+        made = made || built_in;
+        trained = trained || (built_in && domain->trained);
+        recipes = recipes || domain->recipe != NULL;
+        held_out = held_out || domain->test == NULL;
     }
-    for (const struct mt_key_entry *entry = reader->entries; entry != NULL; entry = entry->next) {
-        if (strncmp(entry->name, "problems.", strlen("problems.")) != 0) continue;
-        return mt_key_fail(reader, entry, NULL,
-                           "%s means nothing: no domain is built in, all have files; leave it out",
-                           entry->name);
+    const struct {
+        const char *key;
+        bool used;
+        const char *why;
+    } rules[] = {
+        {"problems.train", trained || recipes, "no domain is trained on built-in problems or a recipe"},
+        {"problems.test", held_out, "every domain has a test file"},
+        {"problems.seed", made || recipes, "no domain is built in or has a recipe"},
+        {"problems.difficulty", made, "no domain is built in"},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        const struct mt_key_entry *entry = mt_keys_given(reader, rules[i].key);
+        if (rules[i].used || entry == NULL || (over && entry->word == NULL)) continue;
+        return mt_key_fail(reader, entry, NULL, "%s means nothing: %s; leave it out", rules[i].key,
+                           rules[i].why);
     }
     return MT_OK;
+}
+
+/* The value of a key of metier train that a method's cells have; "": nobody said. */
+static const char *training_value(const struct mt_compare_settings *settings, size_t method, const char *key)
+{
+    const struct mt_compare_words *given[] = {&settings->method[method].words, &settings->training};
+    size_t length = strlen(key);
+    for (size_t g = 0; g < 2; g++) {
+        for (size_t i = 0; i < given[g]->count; i++) {
+            const char *word = given[g]->word[i];
+            if (strncmp(word, key, length) == 0 && word[length] == '=') return word + length + 1;
+        }
+    }
+    return "";
+}
+
+static enum mt_status check_agreement(const struct mt_keys_reader *reader)
+{
+    const struct mt_compare_settings *settings = reader->target;
+    bool quantised = false;
+    for (size_t i = 0; i < settings->methods; i++) {
+        const char *format = training_value(settings, i, "quantize.format");
+        bool lora = strcmp(training_value(settings, i, "train"), "full") != 0;
+        quantised = quantised || (lora && format[0] != '\0' && strcmp(format, "none") != 0);
+    }
+    bool meant = settings->methods_over && !is_over(reader, "analysis.agreement");
+    if (!settings->agreement || quantised || meant) return MT_OK;
+    return mt_key_fail(reader, mt_keys_given(reader, "analysis.agreement"), NULL,
+                       "analysis.agreement means nothing: no method trains LoRA on quantised weights "
+                       "(quantize.format); leave it out");
 }
 
 bool mt_compare_asks(const struct mt_compare_domain *domain, const struct mt_compare_entry *entry)
@@ -186,13 +241,13 @@ static enum mt_status read_settings(struct mt_keys_reader *reader, const char *t
         if (is_training(words[i])) status = add_training(reader, words[i]);
     }
     if (status != MT_OK) return status;
-    const struct mt_key_entry *methods = mt_keys_given(reader, "methods");
-    settings->methods_over = methods != NULL && methods->word != NULL;
+    settings->methods_over = is_over(reader, "methods");
     if (settings->seeds == 0) settings->seed[settings->seeds++] = 1;
     status = expand_grid(reader);
     if (status == MT_OK) status = check(reader);
     if (status == MT_OK) status = check_asking(reader);
     if (status == MT_OK) status = check_evaluation(reader);
+    if (status == MT_OK) status = check_agreement(reader);
     return status == MT_OK ? check_problems(reader) : status;
 }
 

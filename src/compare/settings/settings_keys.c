@@ -310,7 +310,7 @@ static const struct mt_key_row rows[] = {
     {"problems.train", MT_KEY_WHOLE, AT(train_problems), "WHOLE NUMBER >= 1", "6000",
      .meaning = "built-in problems of a domain, or rows of a recipe, to train on", .most = 1e7},
     {"problems.test", MT_KEY_WHOLE, AT(test_problems), "WHOLE NUMBER >= 1", "300",
-     .meaning = "built-in problems of a domain to measure with", .most = 1e6},
+     .meaning = "built-in problems of a domain to measure with, or held-out rows at most", .most = 1e6},
     {"problems.seed", MT_KEY_WHOLE, AT(problem_seed), "WHOLE NUMBER >= 0", "1",
      .meaning = "of the built-in problems"},
     {"problems.difficulty", MT_KEY_WHOLE, AT(difficulty), "1 to 5", "3",

@@ -109,6 +109,7 @@ struct mt_keys_reader {
     const char *file;       // as messages name it; NULL: they name no place
     const struct mt_keys *keys;
     void *target;
+    bool recorded;                // by us: keys that change nothing are void, not refused
     struct mt_key_entry *entries; // in the order given, words last
 };
 

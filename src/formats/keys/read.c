@@ -317,8 +317,12 @@ static enum mt_status store_all(const struct mt_keys_reader *reader)
 struct mt_keys_reader mt_keys_reader_within(const struct mt_keys_reader *reader, const struct mt_keys *keys,
                                             void *target)
 {
-    return (struct mt_keys_reader){
-        .ctx = reader->ctx, .arena = reader->arena, .file = reader->file, .keys = keys, .target = target};
+    return (struct mt_keys_reader){.ctx = reader->ctx,
+                                   .arena = reader->arena,
+                                   .file = reader->file,
+                                   .keys = keys,
+                                   .target = target,
+                                   .recorded = reader->recorded};
 }
 
 enum mt_status mt_keys_read_map(struct mt_keys_reader *reader, const struct mt_yaml_node *map,

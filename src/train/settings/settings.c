@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "formats/text/printable.h"
+#include "objective/objective.h"
 #include "objective/options.h"
 #include "ops/limit.h"
+#include "text/template.h"
 
 #define AUTO_TOKENS      4096
 #define OBJECTIVE_PREFIX "objective."
@@ -33,6 +35,7 @@ static bool is_nf4(const struct mt_train_settings *settings)
 static bool find_void_rule(const struct mt_train_settings *settings, const char *name,
                            struct void_rule *found)
 {
+    const char *unmeasured = mt_train_key_idle(&settings->objective, settings->noise, "log.measure_every");
     const struct void_rule rules[] = {
         {settings->steps > 0, "epochs", "steps",
          "steps says how long the run is; set steps to 0 to go by epochs"},
@@ -43,6 +46,9 @@ static bool find_void_rule(const struct mt_train_settings *settings, const char 
          "quantize.format is none: weights stay as they are"},
         {settings->quantise_format != 0 && !is_nf4(settings), "quantize.double", "quantize.format",
          "only nf4's scales are quantised"},
+        {!mt_chat_template_may_be_jinja(settings->template_name), "data.template_options|data.template_date",
+         "data.template", "data.template is not in Jinja: it has no variables"},
+        {unmeasured != NULL, "log.measure_every", "method", unmeasured},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (!rules[i].now || mt_key_place_of_word(rules[i].names, name) < 0) continue;
@@ -72,6 +78,7 @@ static enum mt_status reset(const struct mt_keys_reader *reader,
         status = mt_key_store_standard(reader, &key);
         if (strcmp(key.name, "targets") == 0) settings->targets = NULL;
         if (strcmp(key.name, "quantize.parts") == 0) settings->quantise_parts = no_words;
+        if (strcmp(key.name, "data.template_options") == 0) settings->template_options = NULL;
     }
     return status;
 }
@@ -214,7 +221,7 @@ static enum mt_status is_off(const struct mt_keys_reader *reader, const struct m
     enum mt_status status = mt_key_append(&key, reader->target, &text);
     if (status == MT_OK) status = mt_byte_list_append(&text, "", 1);
     const char *value = status == MT_OK ? (const char *)text.data : "";
-    *off = strcmp(value, key.standard) == 0 || strcmp(value, "0") == 0;
+    *off = mt_key_place_of_word("0|null", value) >= 0 || strcmp(value, key.standard) == 0;
     mt_byte_list_free(&text);
     return status;
 }
@@ -223,6 +230,7 @@ static enum mt_status is_off(const struct mt_keys_reader *reader, const struct m
 static enum mt_status check_void(const struct mt_keys_reader *reader)
 {
     const struct mt_train_settings *settings = reader->target;
+    if (reader->recorded) return MT_OK;
     for (const struct mt_key_entry *entry = reader->entries; entry != NULL; entry = entry->next) {
         struct void_rule rule;
         bool off = false;
@@ -256,12 +264,31 @@ static const struct mt_key_entry *first_key(const struct mt_keys_reader *reader)
     return entry != NULL ? entry : mt_keys_given(reader, "method");
 }
 
+/* Nothing but the task's loss acts, so that a run has no objective at all. */
+static bool is_task_only(const struct mt_objective_config *config)
+{
+    return !mt_selection_is_on(config) && config->jitter == 0.0 && !config->dense_router &&
+           !mt_objective_has_terms(config);
+}
+
+const char *mt_train_key_idle(const struct mt_objective_config *config, bool noise, const char *name)
+{
+    size_t prefix = strlen(OBJECTIVE_PREFIX);
+    if (strcmp(name, "log.measure_every") == 0 && !mt_objective_has_terms(config))
+        return "no term is on: there are no gradients of terms";
+    if (strncmp(name, OBJECTIVE_PREFIX, prefix) != 0) return NULL;
+    const char *key = name + prefix;
+    if (!noise && mt_objective_key_is_noise(key)) return "noise is false: nothing is drawn or dropped";
+    if (strcmp(key, "seed") == 0 && is_task_only(config)) return "the method draws nothing at random";
+    return mt_objective_key_idle(config, key);
+}
+
 /* A method or strength given as a word over a file is meant: keys of the file that it makes idle are void. */
 static bool is_meant(const struct mt_keys_reader *reader, const struct mt_key_entry *idle)
 {
     static const char causes[] = "method|objective.alpha|objective.beta|objective.gamma|objective.bias_rule|"
-                                 "objective.capacity";
-    bool meant = false;
+                                 "objective.capacity|noise";
+    bool meant = reader->recorded;
     for (const struct mt_key_entry *entry = reader->entries; entry != NULL; entry = entry->next)
         meant = meant || (entry->word != NULL && mt_key_place_of_word(causes, entry->name) >= 0);
     return meant && idle->word == NULL;
@@ -270,15 +297,17 @@ static bool is_meant(const struct mt_keys_reader *reader, const struct mt_key_en
 /* Refuses a key that changes nothing, unless it says what the method says anyway. */
 static enum mt_status check_idle(const struct mt_keys_reader *reader, const struct mt_key_entry *entry)
 {
-    struct mt_objective_config *config = &((struct mt_train_settings *)reader->target)->objective;
+    struct mt_train_settings *settings = reader->target;
+    struct mt_objective_config *config = &settings->objective;
     struct mt_objective_config plain;
     char methods[MT_KEY_NAME_BYTES];
     char given[MT_KEY_NAME_BYTES];
     int index = (int)(entry->row - mt_objective_rows);
-    const char *why = mt_objective_key_idle(config, entry->row->name);
+    const char *why = mt_train_key_idle(config, settings->noise, entry->name);
     if (why == NULL) return MT_OK;
     enum mt_status status = mt_objective_config_method(reader->ctx, config->method, &plain);
     if (status != MT_OK) return status;
+    plain.seed = settings->seed;
     mt_objective_key_value(&plain, index, methods, sizeof methods);
     mt_objective_key_value(config, index, given, sizeof given);
     if (strcmp(methods, given) == 0) return MT_OK;
@@ -295,8 +324,6 @@ static enum mt_status check_objective(const struct mt_keys_reader *reader)
     const struct mt_objective_config *config = &settings->objective;
     settings->method_given = mt_keys_given(reader, "method") != NULL;
     if (mt_keys_given(reader, OBJECTIVE_PREFIX "seed") == NULL) settings->objective.seed = settings->seed;
-    settings->task_only = !mt_selection_is_on(config) && config->jitter == 0.0 && !config->dense_router &&
-                          !mt_objective_has_terms(config);
     if (mt_objective_config_check(reader->ctx, config) != MT_OK)
         return mt_key_fail_within(reader, first_key(reader));
     enum mt_status status = MT_OK;
@@ -305,6 +332,7 @@ static enum mt_status check_objective(const struct mt_keys_reader *reader)
         if (strncmp(entry->name, OBJECTIVE_PREFIX, strlen(OBJECTIVE_PREFIX)) == 0)
             status = check_idle(reader, entry);
     }
+    settings->task_only = is_task_only(config);
     return status;
 }
 
@@ -337,16 +365,36 @@ enum mt_status mt_train_quantise(struct mt_context *ctx, const struct mt_train_s
     return status;
 }
 
+static enum mt_status read_settings(struct mt_keys_reader *reader, const char *text, size_t bytes,
+                                    const char *const *words, size_t word_count)
+{
+    struct mt_train_settings *settings = reader->target;
+    *settings = (struct mt_train_settings){0};
+    enum mt_status status =
+        mt_objective_config_method(reader->ctx, MT_TRAIN_DEFAULT_METHOD, &settings->objective);
+    if (status == MT_OK) status = mt_keys_read(reader, text, bytes, words, word_count);
+    return status == MT_OK ? finish(reader) : status;
+}
+
 enum mt_status mt_train_settings_read(struct mt_context *ctx, const char *path, const char *text,
                                       size_t bytes, const char *const *words, size_t word_count,
                                       struct mt_arena *arena, struct mt_train_settings *settings)
 {
     struct mt_keys_reader reader = {
         .ctx = ctx, .arena = arena, .file = path, .keys = &mt_train_keys, .target = settings};
-    *settings = (struct mt_train_settings){0};
-    enum mt_status status = mt_objective_config_method(ctx, MT_TRAIN_DEFAULT_METHOD, &settings->objective);
-    if (status == MT_OK) status = mt_keys_read(&reader, text, bytes, words, word_count);
-    return status == MT_OK ? finish(&reader) : status;
+    return read_settings(&reader, text, bytes, words, word_count);
+}
+
+enum mt_status mt_train_settings_read_saved(struct mt_context *ctx, const char *saved, struct mt_arena *arena,
+                                            struct mt_train_settings *settings)
+{
+    struct mt_keys_reader reader = {.ctx = ctx,
+                                    .arena = arena,
+                                    .file = "the saved settings",
+                                    .keys = &mt_train_keys,
+                                    .target = settings,
+                                    .recorded = true};
+    return read_settings(&reader, saved, strlen(saved), NULL, 0);
 }
 
 /* Keys that would be refused beside others. */

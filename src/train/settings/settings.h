@@ -128,6 +128,11 @@ enum mt_status mt_train_settings_read(struct mt_context *ctx, const char *path, 
                                       size_t bytes, const char *const *words, size_t word_count,
                                       struct mt_arena *arena, struct mt_train_settings *settings);
 
+/* The same of a run's own record: keys that change nothing, which older versions took, are as if not there.
+ */
+enum mt_status mt_train_settings_read_saved(struct mt_context *ctx, const char *saved, struct mt_arena *arena,
+                                            struct mt_train_settings *settings);
+
 /* What of the model is quantised. */
 enum mt_status mt_train_quantise(struct mt_context *ctx, const struct mt_train_settings *settings,
                                  struct mt_quantise_options *options);
@@ -149,6 +154,12 @@ int64_t mt_train_auto_tokens(const struct mt_train_settings *settings);
  */
 enum mt_status mt_train_settings_continue(struct mt_context *ctx, const char *saved, struct mt_arena *arena,
                                           struct mt_train_settings *settings);
+
+/*
+ * Why a key that hangs on the method ("objective.jitter", "log.measure_every") changes nothing under it, in
+ * words that end a sentence; NULL: it does, or it is another key.
+ */
+const char *mt_train_key_idle(const struct mt_objective_config *config, bool noise, const char *name);
 
 /* Every key of a run, those of its sources and of the objective among them. */
 extern const struct mt_keys mt_train_keys;

@@ -122,8 +122,7 @@ enum mt_status mt_train_settings_continue(struct mt_context *ctx, const char *sa
     struct mt_train_settings before;
     struct mt_arena aside;
     mt_arena_init(&aside, ctx, 16384);
-    enum mt_status status =
-        mt_train_settings_read(ctx, "the saved settings", saved, strlen(saved), NULL, 0, &aside, &before);
+    enum mt_status status = mt_train_settings_read_saved(ctx, saved, &aside, &before);
     if (status == MT_OK) keep_choice(&before, settings);
     if (status == MT_OK) status = keep_method(ctx, &before, settings);
     if (status == MT_OK) status = compare_all(ctx, &before, settings);

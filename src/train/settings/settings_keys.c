@@ -85,6 +85,11 @@ static enum mt_status check_source(const struct mt_keys_reader *reader, const st
     return mt_key_fail_within(reader, fields != NULL ? fields : entry);
 }
 
+static bool is_held_out(const char *name)
+{
+    return strcmp(name, "evaluation.sources") == 0;
+}
+
 /* A path, or a map of a source's keys. */
 static enum mt_status read_source(const struct mt_keys_reader *reader, const struct mt_key_entry *list,
                                   const struct mt_yaml_node *node, struct mt_train_source *source)
@@ -99,12 +104,10 @@ static enum mt_status read_source(const struct mt_keys_reader *reader, const str
     bool map = node->kind == MT_YAML_MAP;
     enum mt_status status = mt_keys_read_map(&members, map ? node : &no_keys, list->word);
     if (status == MT_OK && !map) status = mt_key_store(&members, &path, source);
+    if (status == MT_OK && source->weight != 1.0 && is_held_out(list->name) && !reader->recorded)
+        return mt_key_fail(reader, mt_keys_given(&members, "weight"), NULL,
+                           "weight means nothing in evaluation.sources: every row is looked at once");
     return status == MT_OK ? check_source(&members, &path, source) : status;
-}
-
-static bool is_held_out(const char *name)
-{
-    return strcmp(name, "evaluation.sources") == 0;
 }
 
 /* data.path is a list of one. */

@@ -138,4 +138,14 @@ void "--max-new means nothing with --answers" gsm8k --data "$samples" --answers 
 void "--out means nothing with --questions" gsm8k --data "$samples" --questions - --out "$folder/x"
 void "--data means nothing with --list" --list --data "$samples"
 void "--seed means nothing without --temperature" gsm8k --data "$samples" --model "$folder" --seed 3
+void "--max-new means nothing with these tasks: their choices are scored, not written" mmlu_astronomy --data "$samples" \
+    --model "$folder" --max-new 2
+void "--temperature means nothing with these tasks" mmlu_astronomy glue_cola --data "$samples" --model "$folder" --temperature 1
+void "--without-sandbox means nothing with these tasks" gsm8k --data "$samples" --model "$folder" --without-sandbox
+void "--template-option means nothing without --template" gsm8k --data "$samples" --model "$folder" --template-option a=b
+void "--template-option means nothing with this --template, which is not in Jinja" gsm8k --data "$samples" --model "$folder" \
+    --template chatml --template-option a=b
+void "--shots means nothing with --list" --list --shots 2
+void "--limit means nothing with --keys" --keys --limit 2
+void "unexpected argument 'gsm8k'" gsm8k --list
 exit $failed
