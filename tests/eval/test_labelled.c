@@ -153,13 +153,51 @@ static void test_bbh(void **state)
                                  .rows = 150});
 }
 
+/* Where an answer ends: chat models say the question again and leave the marks of their templates, base
+ * models go on with the next question. */
+static void test_ends(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "Sure!\n\n**Question:** How many apples?\n\n**Answer:** 8 apples.",
+        "Let me restate the Question: how many apples? There are 5+3 = 8. The answer is 8.",
+        "**Question:** How many apples?\n\n**Solution:** 5+3=8 apples.",
+        "The answer is 8.\n\nQuestion: Tom has 3.\nAnswer: 3",
+        "5+3 = 8\nQuestion: Tom has 3.\nAnswer: 3",
+        "The answer is 8. Question: Tom has 3. The answer is 3.",
+        "The answer is 8.<|eot_id|>The answer is 3.",
+        "The answer is 8.<end_of_turn>\nThe answer is 3.",
+        "The answer is 8.<｜end▁of▁sentence｜>The answer is 3.",
+        "The answer is 8.\n<|user|>\nTom has 3\n<|assistant|>\nThe answer is 3.",
+        "The answer is 8.[INST] Tom [/INST] The answer is 3.",
+        "The answer is 8.<|end|>The answer is 3.",
+        "<|im_start|>assistant\nThe answer is 8.<|im_end|>The answer is 3.",
+        "<|start_header_id|>assistant<|end_header_id|>\n\nThe answer is 8.<|eot_id|>The answer is 3.",
+    };
+    struct judges judges;
+    open_judges(&judges, (const char *const[]){"gsm8k", NULL});
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct mt_task_sample sample;
+        struct mt_byte_list found = {.ctx = &judges.ctx};
+        struct mt_outcome outcome;
+        mt_sample_init(&judges.ctx, &sample);
+        assert_int_equal(mt_byte_list_append_text(&sample.answer, "8"), MT_OK);
+        assert_int_equal(mt_grade(&judges.graders[0], &sample, mt_text_of(texts[i]), &found, &outcome),
+                         MT_OK);
+        if (outcome.score != 1.0)
+            print_message("read '%.*s' in:\n%s\n", (int)found.count, (const char *)found.data, texts[i]);
+        assert_true(outcome.score == 1.0);
+        mt_byte_list_free(&found);
+        mt_sample_free(&sample);
+    }
+    close_judges(&judges);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_math),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_letters),
-        cmocka_unit_test(test_bbh),
+        cmocka_unit_test(test_math), cmocka_unit_test(test_numbers), cmocka_unit_test(test_letters),
+        cmocka_unit_test(test_bbh),  cmocka_unit_test(test_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,6 +43,11 @@ static void test_every_file(void **state)
         if (status != MT_OK) print_message("%s\n", ctx.message);
         assert_int_equal(status, MT_OK);
         assert_true(list.count > 0);
+        for (size_t i = 0; i < list.count; i++) { // who writes must end somewhere
+            bool stops = list.tasks[i].kind != MT_TASK_GENERATE || list.tasks[i].stop[0] != NULL;
+            if (!stops) print_message("%s has no stop texts\n", name);
+            assert_true(stops);
+        }
         files++;
     }
     (void)closedir(directory);

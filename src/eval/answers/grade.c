@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "eval/answers/statement.h"
 #include "eval/livebench/livebench.h"
 #include "eval/math/answer_math.h"
 
@@ -142,6 +143,15 @@ static char take_letter(struct mt_text *option)
     return letter;
 }
 
+/* True for a stop text that is a label, "\nQuestion:"; without the line's end before it. */
+static bool label_of(const char **stop)
+{
+    size_t length = strlen(*stop);
+    bool label = length > 0 && (*stop)[length - 1] == ':';
+    if (label && (*stop)[0] == '\n') ++*stop;
+    return label;
+}
+
 /* Where the search for stop texts begins: behind what the model thought, and behind the question where it
  * says that again first: "**Question:** ...". */
 static size_t answer_begin(struct mt_text text, const char *const *stop)
@@ -153,11 +163,60 @@ static size_t answer_begin(struct mt_text text, const char *const *stop)
     size_t word = begin;
     while (word < text.bytes && strchr(" \t\r\n*#_>", text.text[word]) != NULL) word++;
     for (size_t i = 0; stop != NULL && stop[i] != NULL; i++) {
-        size_t length = strlen(stop[i]);
-        bool label = length > 0 && stop[i][length - 1] == ':';
-        if (label && mt_text_has(text, word, stop[i])) begin = word + length;
+        const char *label = stop[i];
+        if (label_of(&label) && mt_text_has(text, word, label)) begin = word + strlen(label);
     }
     return begin;
+}
+
+/* Where a turn ends in the templates of chat models. What only begins it may stand before it. */
+static size_t turn_end(struct mt_text text)
+{
+    static const char *const begins[] = {"<|im_start|>", "<|start_header_id|>", "<start_of_turn>"};
+    static const char *const marks[] = {"<|im_start|>",
+                                        "<|start_header_id|>",
+                                        "<start_of_turn>",
+                                        "<|user|>",
+                                        "<｜User｜>",
+                                        "[INST]",
+                                        "</s>",
+                                        "<eos>",
+                                        "<|endoftext|>",
+                                        "<|end_of_text|>",
+                                        "<|end|>",
+                                        "<|im_end|>",
+                                        "<|eot_id|>",
+                                        "<|eom_id|>",
+                                        "<|end_of_turn|>",
+                                        "<|return|>",
+                                        "<end_of_turn>",
+                                        "<|END_OF_TURN_TOKEN|>",
+                                        "<｜end▁of▁sentence｜>",
+                                        NULL};
+    size_t begin = 0;
+    while (begin < text.bytes && isspace((unsigned char)text.text[begin])) begin++;
+    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++) {
+        if (mt_text_has(text, begin, begins[i])) begin += strlen(begins[i]);
+    }
+    return begin + mt_text_until(mt_text_from(text, begin), marks).bytes;
+}
+
+/* Where an answer ends: at the first of the stop texts. A label, "Question:", within a line or in markup says
+ * the question again, as long as no answer is announced. */
+static size_t stop_at(struct mt_text text, size_t begin, const char *const *stop)
+{
+    size_t announced = begin + mt_statement_announced(mt_text_from(text, begin));
+    size_t end = text.bytes;
+    for (size_t i = 0; stop != NULL && stop[i] != NULL; i++) {
+        const char *word = stop[i];
+        bool label = label_of(&word);
+        size_t at = mt_text_find(text, begin, word);
+        while (at < end && label && at > begin && text.text[at - 1] != '\n' &&
+               (at < announced || isalnum((unsigned char)text.text[at - 1])))
+            at = mt_text_find(text, at + 1, word);
+        if (at < end) end = at;
+    }
+    return end;
 }
 
 /* What is found in an answer, up to the task's first stop text: a model ends there, a file may go on.
@@ -167,7 +226,8 @@ static enum mt_status extract(const struct mt_grader *grader, const struct mt_ta
                               bool *found)
 {
     size_t begin = answer_begin(text, grader->task->stop);
-    text.bytes = begin + mt_text_until(mt_text_from(text, begin), grader->task->stop).bytes;
+    text.bytes = stop_at(text, begin, grader->task->stop);
+    text.bytes = begin + turn_end(mt_text_from(text, begin));
     int choices = (int)sample->choice_count;
     struct mt_text right = mt_text_in(&sample->answer);
     // An option whose letter nobody knows is judged by its text.

@@ -16,10 +16,10 @@ bool mt_sentence_ends(struct mt_text text, size_t at)
 
 size_t mt_sentence_next(struct mt_text text, size_t at)
 {
-    static const char *const words[] = {" so ",      " thus ",          " therefore ",     " hence ",
-                                        " making ",  " leaving ",       " giving the ",    ", but ",
-                                        " makes ",   " and the final ", " and the total ", ", that is",
-                                        " meaning ", " donc ",          " somit "};
+    static const char *const words[] = {
+        " so ",         " thus ", " therefore ", " hence ",         " making ",        " leaving ",
+        " giving the ", ", but ", " makes ",     " and the final ", " and the total ", ", that is",
+        " meaning ",    " donc ", " somit ",     ", worth ",        ", earning "};
     for (at++; at < text.bytes; at++) {
         if (mt_sentence_ends(text, at - 1)) return at;
         for (size_t i = 0; strchr(" ,", text.text[at]) != NULL && i < sizeof words / sizeof words[0]; i++) {
@@ -49,14 +49,17 @@ static size_t font_before(struct mt_text text, size_t at)
     return name > 0 && name < at - 1 && text.text[name - 1] == '\\' ? name - 1 : at;
 }
 
-/* True behind "a total saving of". */
+/* True behind "total", "rounds to", "a total saving of", "a difference of". */
 static bool sums_up(struct mt_text text, size_t at)
 {
-    static const char *const all[] = {"total saving of", "total savings of"};
+    static const char *const all[] = {
+        "total",          "total of",    "total saving of", "total savings of", "rounds to", "rounds up to",
+        "rounds down to", "round up to", "round down to",   "difference of",    "profit of", "remainder of",
+        "comes to",       "amounts to",  "adds up to",      "comes out to",     "totaling",  "totalling"};
     bool found = false;
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+    for (size_t i = 0; i < sizeof all / sizeof all[0] && !found; i++) {
         size_t length = strlen(all[i]);
-        found = found || (at >= length && mt_text_has(text, at - length, all[i]));
+        found = at >= length && strncasecmp(text.text + at - length, all[i], length) == 0;
     }
     return found;
 }
@@ -82,36 +85,81 @@ static size_t currency_before(struct mt_text text, size_t at)
     return at;
 }
 
-enum mt_sentence_weight mt_sentence_weight(struct mt_text text, size_t start, size_t *before)
+/* Where the word before `at` begins, spaces between. */
+static size_t word_before(struct mt_text text, size_t at)
+{
+    while (at > 0 && text.text[at - 1] == ' ') at--;
+    while (at > 0 && isalpha((unsigned char)text.text[at - 1])) at--;
+    return at;
+}
+
+/* True behind "after giving", but neither behind ", giving" nor behind "is giving". */
+static bool is_aside(struct mt_text text, size_t at)
+{
+    static const char *const verbs[] = {"is", "are", "was", "were", "be", "been", "up", "re", "s", NULL};
+    size_t word = word_before(text, at);
+    while (at > 0 && text.text[at - 1] == ' ') at--;
+    if (at < word + 5 || !mt_text_has(text, at - 3, "ing") || mt_sentence_follows(text, word, verbs))
+        return false;
+    while (word > 0 && text.text[word - 1] == ' ') word--;
+    return word == 0 || text.text[word - 1] != ',';
+}
+
+/* What the word before `at` says of what stands behind it. */
+static enum mt_sentence_weight weight_behind(struct mt_text text, size_t at)
 {
     static const char *const context[] = {
-        "of",    "the",           "for",    "each",     "every",   "per",     "after", "before",
-        "from",  "than",          "with",   "in",       "by",      "at",      "other", "reach",
-        "all",   "initial",       "over",   "until",    "between", "first",   "last",  "these",
-        "those", "about",         "within", "original", "since",   "because", "where", "when",
-        "using", "approximately", "les",    "des",      "von",     "pro",     "par",   "por",
-        "los",   "las",           NULL};
-    static const char *const copulas[] = {"is",     "are",   "be",   "was",   "were",  "equals", "equal",
-                                          "totals", "takes", "take", "needs", "need",  "pays",   "pay",
-                                          "gets",   "get",   "has",  "had",   "have",  "costs",  "cost",
-                                          "ist",    "sind",  "est",  "sont",  "payer", "macht",  NULL};
-    static const char *const totals[] = {"total of",       "rounds to",   "rounds up to",
-                                         "rounds down to", "round up to", "round down to"};
+        "of",       "the",   "for",     "each",  "every", "per",   "after",         "before", "from",
+        "than",     "with",  "in",      "by",    "at",    "other", "reach",         "all",    "initial",
+        "over",     "until", "between", "first", "last",  "these", "those",         "about",  "within",
+        "original", "since", "because", "where", "when",  "using", "approximately", "les",    "des",
+        "von",      "pro",   "par",     "por",   "los",   "las",   "his",           "their",  "its",
+        "my",       "our",   "your",    "her",   NULL};
+    static const char *const copulas[] = {
+        "is",    "are",   "be",   "was",  "were",   "equals", "equal", "totals",   "takes",   "take",
+        "needs", "need",  "pays", "pay",  "gets",   "get",    "has",   "had",      "have",    "costs",
+        "cost",  "earns", "earn", "owes", "yields", "leaves", "holds", "receives", "receive", "make",
+        "ist",   "sind",  "est",  "sont", "payer",  "macht",  NULL};
+    static const char *const whom[] = {"him",  "her",  "them",    "us",    "you", "me",
+                                       "only", "just", "exactly", "still", "now", NULL};
+    static const char *const subjects[] = {"it", "that", "he", "she", "there", "here", "this", NULL};
+    if (mt_sentence_follows(text, at, copulas) || is_left_with(text, at)) return MT_WEIGHS_COPULA;
+    size_t word = at;
+    while (word > 0 && text.text[word - 1] == ' ') word--;
+    if (word > 2 && mt_text_has(text, word - 2, "'s")) // "it's 8", but "Tom's 8"
+        return mt_sentence_follows(text, word - 2, subjects) ? MT_WEIGHS_COPULA : MT_WEIGHS_CONTEXT;
+    size_t object = word_before(text, at); // "earns him 8", "gives Lisa 8"
+    bool skipped =
+        mt_sentence_follows(text, word, whom) || (object < word && isupper((unsigned char)text.text[object]));
+    if (skipped && mt_sentence_follows(text, object, copulas)) return MT_WEIGHS_COPULA;
+    if (is_aside(text, at)) return MT_WEIGHS_CONTEXT;
+    return mt_sentence_follows(text, at, context) ? MT_WEIGHS_CONTEXT : MT_WEIGHS_NAMED;
+}
+
+/* True for what something is done for: "it takes **6** hours to drive **360** miles". Not behind "needs to".
+ */
+static bool is_purpose(struct mt_text text, size_t at)
+{
+    static const char *const to[] = {"to", NULL};
+    static const char *const verbs[] = {"needs", "need",  "needed", "has",   "have",  "had",
+                                        "able",  "wants", "want",   "going", "ought", NULL};
+    size_t verb = word_before(text, at);
+    return mt_sentence_follows(text, verb, to) && !mt_sentence_follows(text, word_before(text, verb), verbs);
+}
+
+enum mt_sentence_weight mt_sentence_weight(struct mt_text text, size_t start, size_t *before)
+{
     size_t at = start;
     bool bold = false;
     for (;;) {
         size_t mark = font_before(text, currency_before(text, at));
         if (mark == at && (at == 0 || strchr(" *_$\\(", text.text[at - 1]) == NULL)) break;
-        bold = bold || (at > 1 && text.text[at - 1] == '*' && text.text[at - 2] == '*');
+        bool marks = at > 1 && text.text[at - 1] == '*' && text.text[at - 2] == '*';
+        bold = bold || (marks && text.text[at] != ' '); // not those that close a label's
         at = mark < at ? mark : at - 1;
     }
     *before = at;
-    bool summed = false;
-    for (size_t i = 0; i < sizeof totals / sizeof totals[0]; i++) {
-        size_t length = strlen(totals[i]);
-        summed |= at >= length && strncasecmp(text.text + at - length, totals[i], length) == 0;
-    }
-    if (summed || bold || sums_up(text, at)) return MT_WEIGHS_TOTAL;
-    if (mt_sentence_follows(text, at, copulas) || is_left_with(text, at)) return MT_WEIGHS_COPULA;
-    return mt_sentence_follows(text, at, context) ? MT_WEIGHS_CONTEXT : MT_WEIGHS_NAMED;
+    enum mt_sentence_weight weight = sums_up(text, at) ? MT_WEIGHS_TOTAL : weight_behind(text, at);
+    if (!bold) return weight;
+    return weight == MT_WEIGHS_CONTEXT || is_purpose(text, at) ? MT_WEIGHS_MARKED : MT_WEIGHS_BOLD;
 }

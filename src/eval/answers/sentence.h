@@ -19,7 +19,9 @@ enum mt_sentence_weight {
     MT_WEIGHS_CONTEXT, // "for the 45 hours", "of 6 nephews", "since x > 0"
     MT_WEIGHS_NAMED,   // just there
     MT_WEIGHS_COPULA,  // "is 8"
-    MT_WEIGHS_TOTAL,   // "a total of 8", "**8**", "= 8"
+    MT_WEIGHS_MARKED,  // "for the **45** hours"
+    MT_WEIGHS_TOTAL,   // "a total of 8", "= 8"
+    MT_WEIGHS_BOLD,    // "**8**"
 };
 
 /* The weight of what begins at `start`, and in *before where the markup before it begins. */

@@ -31,6 +31,9 @@ enum mt_status mt_statement_compile(struct mt_context *ctx, enum mt_statement_ki
  */
 enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plain);
 
+/* Where an answer is announced first: a box, "Answer:", "the answer is"; text.bytes: nowhere. */
+size_t mt_statement_announced(struct mt_text text);
+
 /* True for a form that counts only behind another statement, which it takes back: "No, it's 24". */
 bool mt_statement_corrects(size_t form);
 

@@ -29,9 +29,10 @@ static size_t word_end(struct mt_text text, size_t at, const char *const *words)
  * Instruction:". */
 static bool asks(struct mt_text text, size_t at)
 {
-    static const char *const heads[] = {
-        "problem", "question", "exercise", "instruction", "pregunta", "pergunta", "domanda", "frage",
-        "aufgabe", "问题",     "题目",     "問題",        "user",     "human",    "q",       NULL};
+    static const char *const heads[] = {"problem",  "question", "exercise", "instruction", "pregunta",
+                                        "pergunta", "domanda",  "frage",    "aufgabe",     "问题",
+                                        "题目",     "問題",     "user",     "human",       "example",
+                                        "task",     "input",    "q",        NULL};
     size_t word = past_any(text, at, " *#>");
     size_t end = word_end(text, word, heads);
     if (end == 0) return false;
@@ -40,8 +41,35 @@ static bool asks(struct mt_text text, size_t at)
     bool numbered = after > number;
     if (numbered && end == word + 1) return false;                     // Q2 is a quarter
     if (after == number + 1 && text.text[number] == '1') return false; // the first is the one that was asked
+    if (!numbered && word_end(text, word, (const char *const[]){"example", NULL}) > 0) return false;
     after = past_any(text, after, "* ");
-    return after < text.bytes && strchr(numbered ? ":.)\n" : ":", text.text[after]) != NULL;
+    bool letter = end == word + 1; // "Q. Tom has"
+    return after < text.bytes && strchr(numbered ? ":.)\n" : (letter ? ":." : ":"), text.text[after]) != NULL;
+}
+
+/* True when a paragraph that begins at `at` is a question that stands there as the first did, without a
+ * label: "Tom has 5 pens and gives 2 away. How many are left?", perhaps with a number before it. Who asks
+ * himself, "Wait, how many ...", does not. */
+static bool asks_plainly(struct mt_text text, size_t at)
+{
+    static const char *const questions[] = {"how many", "how much",  "how far",  "how long",
+                                            "how old",  "how fast",  "what is",  "what was",
+                                            "what are", "what will", "which of", NULL};
+    static const char *const doubts[] = {"wait",     "but",  "hmm",   "let",  "so ",   "now",    "oh",
+                                         "actually", "ok",   "to ",   "hold", "check", "double", "did ",
+                                         "is ",      "are ", "would", "do",   "why",   "then",   NULL};
+    size_t word = past_any(text, at, " *#>0123456789.)");
+    size_t end = word;
+    bool numbers = false;
+    bool asked = false;
+    if (word_end(text, word, doubts) > 0) return false;
+    for (; end < text.bytes && !mt_text_has(text, end, "\n\n") && !mt_text_has(text, end, "?\n"); end++) {
+        bool first = end == 0 || !isalpha((unsigned char)text.text[end - 1]);
+        size_t behind = first ? word_end(text, end, questions) : 0;
+        numbers = numbers || isdigit((unsigned char)text.text[end]) || behind == end + strlen("which of");
+        asked = asked || behind > 0;
+    }
+    return asked && numbers && mt_text_has(text, end, "?\n");
 }
 
 /* True when a line that begins at `at` gives choices that nobody asked for. */
@@ -72,8 +100,7 @@ static bool begins_with_answer(struct mt_text text, size_t *line_end)
     return word > at && past_any(text, word, markup) >= end;
 }
 
-/* Where an answer is announced first: a box, "Answer:", "the answer is"; text.bytes: nowhere. */
-static size_t announced_at(struct mt_text text)
+size_t mt_statement_announced(struct mt_text text)
 {
     static const char *const marks[] = {"\nA:",   "boxed",  "####", "espuesta", "esposta", "isposta",
                                         "éponse", "ntwort", "答案", "正解",     NULL};
@@ -91,16 +118,35 @@ static size_t announced_at(struct mt_text text)
     return most;
 }
 
+/* True when what is announced is there, in its line or in the next one that asks nothing: a number, or a
+ * letter alone. */
+static bool is_given(struct mt_text text, size_t at)
+{
+    for (int lines = 0; lines < 2 && at < text.bytes; lines++) {
+        size_t end = mt_text_find(text, at, "\n");
+        for (size_t i = at; i < end && text.text[end - 1] != '?'; i++) {
+            bool letter = isupper((unsigned char)text.text[i]) && i > 0 && i + 1 < text.bytes &&
+                          !isalnum((unsigned char)text.text[i - 1]) &&
+                          !isalnum((unsigned char)text.text[i + 1]);
+            if (isdigit((unsigned char)text.text[i]) || letter) return true;
+        }
+        at = past_any(text, end, "\n ");
+    }
+    return false;
+}
+
 /* The text up to where a model that has answered goes on with a question of its own. */
 static size_t first_block(struct mt_text text)
 {
     size_t first_line = 0;
     bool begins = begins_with_answer(text, &first_line);
-    size_t answered = begins ? first_line : announced_at(text);
+    size_t answered = begins ? first_line : mt_statement_announced(text);
+    bool given = begins || (answered < text.bytes && is_given(text, answered));
     for (size_t at = mt_text_find(text, answered, "\n"); at < text.bytes;
          at = mt_text_find(text, at + 1, "\n")) {
         if (asks(text, at + 1)) return at;
         if (begins && offers(text, at + 1)) return first_line;
+        if (given && mt_text_has(text, at, "\n\n") && asks_plainly(text, at + 2)) return at;
     }
     return text.bytes;
 }
@@ -188,7 +234,8 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
         text = rest;
     }
     // Who never ends thinking answers only what is announced.
-    if (mt_text_has(mt_text_trimmed(text), 0, "<think>") && announced_at(text) == text.bytes) text.bytes = 0;
+    if (mt_text_has(mt_text_trimmed(text), 0, "<think>") && mt_statement_announced(text) == text.bytes)
+        text.bytes = 0;
     size_t begin = plain->count;
     enum mt_status status = mt_byte_list_reserve(plain, text.bytes);
     bool raised = false; // the character before is a superscript
