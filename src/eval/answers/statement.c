@@ -77,7 +77,8 @@
     "thus |definitely |also |indeed |both |likely |probably |most likely )*+"                                \
     "(?:correct|right|best|better|sarcastic|true|what|most [a-z]++|more (?:plausible|likely|accurate|"       \
     "reasonable|appropriate|convincing|suitable)|only (?:one|option|choice|possible|"                        \
-    "plausible|viable|consistent|valid)(?! (?:in[cv]|not|wrong|false)))\\b|[ ]makes more sense\\b|[ ]it "    \
+    "plausible|viable|consistent|valid)(?! (?:in[cv]|not|wrong|false)))\\b|[ ](?:makes more sense|fits "     \
+    "better)\\b|[ ]it "                                                                                      \
     "is\\b|[ ]best "                                                                                         \
     "[a-z]+s\\b|[ ][a-z]+s (?:[a-z]+ ){0,3}?best\\b|"                                                        \
     "[ ](?:as )?the (?:correct|right|best|answer)\\b|[ ]is a better\\b|[ ]is(?=\\s*+(?:[.;!]|\\z))|"         \
@@ -246,8 +247,7 @@ static const struct form {
      "\\)|[.!]?+[*\"]*+\\s*+(?:\\z|\\n)|,?[ ]I[ ](?:think|believe|guess)"},
     // not "there is no such"
     {4, W, ANY, "(?<![A-Za-z0-9_])",
-     "(?<!is no|are no|has no|have no|had no|with no|by no|in no|of no|find no|see no|makes no)|"
-     "(?![ ](?!because|since|as\\b|for\\b)[a-z])"},
+     "(?<!\\b[Nn]o)|(?![ ](?!(?:because|since|as|for|and|or|but|is|if|it|he|she|they|the)\\b)[A-Za-z])"},
 };
 
 #define LETTER_END "(?![A-Za-z0-9^+]|_[A-Za-z0-9]|-\\w|'[a-z]|\\.(?:[a-z]|[A-Z](?![a-z]|[^\\x00-\\x7F])))"

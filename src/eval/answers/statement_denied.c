@@ -63,9 +63,9 @@ static enum mt_status append_unmarked(struct mt_text text, struct mt_byte_list *
 #define DENIED_BY_WORDS                                                                                      \
     "(?:" NOT                                                                                                \
     "(?:[ ][a-z]++){0,2}?[ ](?:think|believe|say|saying|conclude|claim|agree|accept|suppose|argue|"          \
-    "assert|infer|convinced)\\b|\\b(?:false|untrue|incorrect|wrong|doubtful|unlikely|"                       \
+    "assert|infer|convinced)\\b|\\b(?:false|untrue|incorrect|wrong|mistake|doubtful|unlikely|"               \
     "(?:not|(?<=n't)) (?:true|the case|correct))[ ](?:that|to "                                              \
-    "(?:say|claim|conclude|call|think|assume))\\b|(?<!no )(?<!little )(?<!any )"                             \
+    "(?:say|claim|conclude|call|think|assume|choose|pick|select))\\b|(?<!no )(?<!little )(?<!any )"          \
     "(?<!without )(?<!without a )(?<!beyond )\\bdoubt\\b|\\bno way\\b|"                                      \
     "(\\b(?:whether|(?:see|check|decide|determine|know|tell) if)\\b))" CLAUSE
 #define DENIED_LETTER                                                                                        \
