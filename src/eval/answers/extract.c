@@ -239,8 +239,8 @@ void mt_extractor_free(struct mt_extractor *extractor)
     mt_release(extractor->ctx, extractor, sizeof *extractor);
 }
 
-static bool apply(const struct compiled_step *compiled, struct mt_text text, int choices,
-                  struct mt_text *span)
+static bool apply(const struct compiled_step *compiled, struct mt_text text, const struct mt_clauses *clauses,
+                  int choices, struct mt_text *span)
 {
     struct mt_pattern *const *patterns = compiled->patterns;
     struct mt_pattern_match match;
@@ -254,8 +254,8 @@ static bool apply(const struct compiled_step *compiled, struct mt_text text, int
     }
     case MT_EXTRACT_LAST_NUMBER: return last_number(text.text, text.bytes, span);
     case MT_EXTRACT_BOXED: return mt_extract_boxed(text, span);
-    case MT_EXTRACT_LETTER: return choices >= 0 && mt_statement_letter(patterns, text, choices, span);
-    case MT_EXTRACT_WORDS: return mt_statement_word(patterns, compiled->step.words, text, span);
+    case MT_EXTRACT_LETTER: return choices >= 0 && mt_statement_letter(patterns, clauses, choices, span);
+    case MT_EXTRACT_WORDS: return mt_statement_word(patterns, compiled->step.words, clauses, span);
     case MT_EXTRACT_STATED: return mt_statement_text(patterns, text, span);
     case MT_EXTRACT_FIRST_LINE: return line(text, false, span);
     case MT_EXTRACT_LAST_LINE: return line(text, true, span);
@@ -269,9 +269,9 @@ static enum mt_status apply_step(const struct compiled_step *compiled, struct mt
                                  struct mt_byte_list *out)
 {
     enum mt_extract_kind kind = compiled->step.kind;
-    bool reads = kind == MT_EXTRACT_LETTER || kind == MT_EXTRACT_WORDS || kind == MT_EXTRACT_STATED ||
-                 kind == MT_EXTRACT_LAST_NUMBER;
+    bool reads = kind == MT_EXTRACT_STATED || kind == MT_EXTRACT_LAST_NUMBER;
     struct mt_text span = {0};
+    struct mt_clauses clauses = {.text = {.ctx = out->ctx}, .denials = {.ctx = out->ctx}};
     enum mt_status status = MT_OK;
     bool found = false;
     if (kind == MT_EXTRACT_NUMBER) {
@@ -280,15 +280,19 @@ static enum mt_status apply_step(const struct compiled_step *compiled, struct mt
         status = mt_statement_math(compiled->patterns, plain, out);
     } else if (kind == MT_EXTRACT_CODE_BLOCK) {
         status = mt_code_find(text, wanted, out, &found);
-    } else if (apply(compiled, reads ? plain : text, choices, &span)) {
-        if (kind != MT_EXTRACT_VERBATIM) span = mt_text_trimmed(span);
     } else {
-        span.bytes = 0;
+        if (kind == MT_EXTRACT_LETTER || kind == MT_EXTRACT_WORDS)
+            status = mt_clauses_read(compiled->patterns, plain, &clauses);
+        found = status == MT_OK && apply(compiled, reads ? plain : text, &clauses, choices, &span);
+        if (!found) span.bytes = 0;
+        if (kind != MT_EXTRACT_VERBATIM) span = mt_text_trimmed(span);
     }
     for (int k = 0; k < MT_STATEMENT_FORMS && status == MT_OK; k++) {
         if (compiled->patterns[k] != NULL) status = mt_pattern_status(compiled->patterns[k]);
     }
-    return status == MT_OK && span.bytes > 0 ? mt_byte_list_append(out, span.text, span.bytes) : status;
+    if (status == MT_OK && span.bytes > 0) status = mt_byte_list_append(out, span.text, span.bytes);
+    mt_clauses_free(&clauses);
+    return status;
 }
 
 enum mt_status mt_extract(const struct mt_extractor *extractor, const char *text, size_t bytes, int choices,

@@ -314,6 +314,19 @@ static bool ends_with(struct mt_text sentence, struct mt_text option)
            before.text[before.bytes - 1] == ' ';
 }
 
+/* True when another letter stands behind that of an option: "(A) and (B)". */
+static bool goes_on(struct mt_text rest)
+{
+    static const char *const joints[] = {",", "and ", "or ", "and/or ", "/", "&"};
+    for (size_t i = 0; i < sizeof joints / sizeof joints[0]; i++) {
+        struct mt_text other = rest;
+        if (!mt_text_take(&other, joints[i])) continue;
+        other = mt_text_trimmed(other);
+        return mt_text_take(&other, "(") && other.bytes > 1 && other.text[1] == ')';
+    }
+    return false;
+}
+
 /* A letter decides where both have one, else the text. */
 static enum mt_status judge_option(struct mt_context *ctx, const struct mt_byte_list *said,
                                    const struct mt_byte_list *right, struct mt_outcome *outcome)
@@ -324,7 +337,7 @@ static enum mt_status judge_option(struct mt_context *ctx, const struct mt_byte_
     char letter = take_letter(&one);
     char gold = take_letter(&other);
     bool letters = letter != '\0' && gold != '\0';
-    bool same = letters ? letter == gold : one.bytes > 0 && ends_with(one, other);
+    bool same = letters ? letter == gold && !goes_on(one) : one.bytes > 0 && ends_with(one, other);
     outcome->score = same ? 1.0 : 0.0;
     return MT_OK;
 }

@@ -10,7 +10,8 @@
 #include "eval/answers/pattern.h"
 #include "eval/text.h"
 
-#define MT_STATEMENT_FORMS 64 // at the most
+#define MT_STATEMENT_FORMS  64                       // at the most
+#define MT_STATEMENT_DENIAL (MT_STATEMENT_FORMS - 1) // the place of the pattern of denials
 
 enum mt_statement_kind {
     MT_STATE_LETTER,
@@ -18,8 +19,8 @@ enum mt_statement_kind {
     MT_STATE_TEXT, // a number, or whatever stands there
 };
 
-/* One pattern for each form; NULL for those the kind does not have. `words` of WORD, NULL-terminated. The
- * caller frees them, also after a failure. */
+/* One pattern for each form, and one of denials; NULL for those the kind does not have. `words` of WORD,
+ * NULL-terminated. The caller frees them, also after a failure. */
 enum mt_status mt_statement_compile(struct mt_context *ctx, enum mt_statement_kind kind,
                                     const char *const *words,
                                     struct mt_pattern *patterns[MT_STATEMENT_FORMS]);
@@ -34,17 +35,38 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
 /* Where an answer is announced first: a box, "Answer:", "the answer is"; text.bytes: nowhere. */
 size_t mt_statement_announced(struct mt_text text);
 
+/* The pattern of what denies a letter or word. */
+const char *mt_statement_denial(enum mt_statement_kind kind);
+
+enum mt_denial {
+    MT_DENIAL_NONE,
+    MT_DENIAL_FOUND,
+    MT_DENIAL_OPEN, // "whether it is valid"
+};
+
+/* A text as letters and words are read in it: without marks of emphasis around words, "*not* valid"; those of
+ * letters alone stay. */
+struct mt_clauses {
+    struct mt_byte_list text;
+    struct mt_byte_list denials; // for each byte: what a denial before it makes of a value that begins there
+};
+
+/* Reads the lists of `clauses`, which are empty; the caller frees them, also after a failure. */
+enum mt_status mt_clauses_read(struct mt_pattern *const *patterns, struct mt_text plain,
+                               struct mt_clauses *clauses);
+void mt_clauses_free(struct mt_clauses *clauses);
+
 /* True for a form that counts only behind another statement, which it takes back: "No, it's 24". */
 bool mt_statement_corrects(size_t form);
 
 /* The letter, in upper case; of the first `choices` of the alphabet (0: of all). False: none is stated. */
-bool mt_statement_letter(struct mt_pattern *const *patterns, struct mt_text plain, int choices,
+bool mt_statement_letter(struct mt_pattern *const *patterns, const struct mt_clauses *clauses, int choices,
                          struct mt_text *letter);
 
 /* One of the words, as the list spells it; "plausible=yes" in the list is another word for one of it. Where
  * there are two, "not" before one is the other. */
-bool mt_statement_word(struct mt_pattern *const *patterns, const char *const *words, struct mt_text plain,
-                       struct mt_text *word);
+bool mt_statement_word(struct mt_pattern *const *patterns, const char *const *words,
+                       const struct mt_clauses *clauses, struct mt_text *word);
 
 /* The last number that is stated, or else the last one there is: sign, digits, *10^{exponent}, or a fraction.
  * Appended, where there is one. */

@@ -14,9 +14,14 @@ struct said {
     bool differs;            // one thing and another
 };
 
+/* The bytes of curved quotes, as UTF-8 writes them. */
+#define CURVED     "\xE2\x80\x98\x99\x9C\x9D"
+#define APOSTROPHE "\xE2\x80\x99"
+
 struct word {
     struct mt_text text;
     bool follows; // only spaces, or nothing, stand before it
+    bool joined;  // only spaces, markup and quotes do
 };
 
 static bool word_is(struct mt_text word, const char *other)
@@ -35,12 +40,18 @@ static bool next_word(struct mt_text text, size_t *at, struct word *word)
 {
     size_t start = *at;
     word->follows = true;
+    word->joined = true;
     while (start < text.bytes && !isalpha((unsigned char)text.text[start])) {
         word->follows = word->follows && text.text[start] == ' ';
+        word->joined = word->joined && strchr(" *_`\"'([" CURVED, text.text[start]) != NULL;
         start++;
     }
     size_t end = start;
-    while (end < text.bytes && (isalpha((unsigned char)text.text[end]) || text.text[end] == '\'')) end++;
+    for (size_t step = 1; end < text.bytes && step > 0; end += step) {
+        bool part = isalpha((unsigned char)text.text[end]) || text.text[end] == '\'';
+        step = part ? 1 : 0;
+        if (end > start && mt_text_has(text, end, APOSTROPHE)) step = sizeof APOSTROPHE - 1;
+    }
     word->text = (struct mt_text){.text = text.text + start, .bytes = end - start};
     *at = end;
     return end > start;
@@ -49,8 +60,25 @@ static bool next_word(struct mt_text text, size_t *at, struct word *word)
 static bool is_negation(struct mt_text word)
 {
     static const char *const words[] = {"not", "never", "hardly", "cannot", NULL};
-    bool contracted = word.bytes > 3 && strncasecmp(word.text + word.bytes - 3, "n't", 3) == 0;
-    return contracted || is_one_of(word, words);
+    static const char *const contracted[] = {"n't", "n" APOSTROPHE "t"};
+    for (size_t i = 0; i < 2; i++) {
+        size_t length = strlen(contracted[i]);
+        if (word.bytes > length && strncasecmp(word.text + word.bytes - length, contracted[i], length) == 0)
+            return true;
+    }
+    return is_one_of(word, words);
+}
+
+/* Whether the rest of a clause is denied, or open, behind a word of it: "I cannot say that it is correct". */
+static bool leaves_open(bool open, const struct word *before, const struct word *word)
+{
+    static const char *const doubts[] = {"fails",    "fail",   "failed", "far",   "neither", "nor", "doubt",
+                                         "unlikely", "nobody", "false",  "wrong", "lacks",   NULL};
+    static const char *const no[] = {"way", "means", "longer", "one", NULL}; // "by no means"
+    static const char *const ends[] = {"so", "therefore", "thus", "hence", "but", "because", "yet", NULL};
+    if (!word->joined || is_one_of(word->text, ends)) open = false;
+    return open || is_negation(word->text) || is_one_of(word->text, doubts) ||
+           (word_is(before->text, "no") && is_one_of(word->text, no));
 }
 
 /* "the correct answer": a property of something else. */
@@ -63,8 +91,9 @@ static bool is_property(const struct word before[2], const struct word *next)
     return is_one_of(before[0].text, articles) || is_one_of(next->text, things);
 }
 
-/* What a word says between others; NONE: nothing. */
-static struct said meaning(const struct word *now, const struct word before[2], const struct word *next)
+/* What a word says between others; NONE: nothing. `open`: see leaves_open. */
+static struct said meaning(const struct word *now, const struct word before[2], const struct word *next,
+                           bool open)
 {
     static const char *const degrees[] = {"fully",    "entirely", "quite", "completely",
                                           "strictly", "exactly",  NULL};
@@ -72,13 +101,14 @@ static struct said meaning(const struct word *now, const struct word before[2], 
     struct mt_text word = now->text;
     bool correct = word_is(word, "CORRECT");
     bool incorrect = word_is(word, "INCORRECT");
-    bool degree = before[0].follows && is_one_of(before[0].text, degrees);
-    bool negated = now->follows && (is_negation(before[0].text) || (degree && is_negation(before[1].text)));
+    bool degree = before[0].joined && is_one_of(before[0].text, degrees);
+    bool negated = now->joined && (is_negation(before[0].text) || (degree && is_negation(before[1].text)));
     if (word_is(word, "UNSURE")) return (struct said){.verdict = MT_VERDICT_UNSURE};
     if (correct && negated) return (struct said){.verdict = MT_VERDICT_INCORRECT};
     if ((incorrect && negated) || (correct && is_one_of(before[0].text, parts)))
         return (struct said){.verdict = MT_VERDICT_UNREADABLE, .differs = true};
     if (correct && is_property(before, next)) return (struct said){0};
+    if (correct && open) return (struct said){.verdict = MT_VERDICT_UNREADABLE, .differs = true};
     if (correct) return (struct said){.verdict = MT_VERDICT_CORRECT};
     return (struct said){.verdict = incorrect ? MT_VERDICT_INCORRECT : MT_VERDICT_NONE};
 }
@@ -99,13 +129,15 @@ static struct said scan(struct mt_text text, bool capitals)
     struct word word;
     struct word next;
     size_t at = 0;
+    bool open = false;
     bool doubt = false; // "I cannot tell whether it is correct"
     bool more = next_word(text, &at, &word);
     while (more) {
         bool another = next_word(text, &at, &next);
         if (!another) next = (struct word){.text = mt_text_of("")};
-        struct said one = meaning(&word, before, &next);
-        doubt = (doubt && word.follows) || is_one_of(word.text, doubts);
+        open = leaves_open(open, &before[0], &word);
+        struct said one = meaning(&word, before, &next, open);
+        doubt = (doubt && word.joined) || is_one_of(word.text, doubts);
         if (one.verdict != MT_VERDICT_NONE && !doubt && (!capitals || is_upper(word.text))) {
             all.differs =
                 all.differs || one.differs || (all.verdict != MT_VERDICT_NONE && all.verdict != one.verdict);
