@@ -52,6 +52,21 @@ static bool is_rejected(struct mt_text text, const char *behind)
     return has_any(mt_text_until(between(behind, text.text + text.bytes), ends), words);
 }
 
+/* What stands before a box says that it is not the answer: "(Not \boxed{6}.)" */
+static bool is_denied(struct mt_text text, const char *box)
+{
+    static const char *const words[] = {"not", "rather than", "instead of"};
+    size_t end = (size_t)(box - text.text);
+    while (end > 0 && strchr(" $([{", text.text[end - 1]) != NULL) end--;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        size_t length = strlen(words[i]);
+        if (end >= length && strncasecmp(text.text + end - length, words[i], length) == 0 &&
+            (end == length || !isalpha((unsigned char)text.text[end - length - 1])))
+            return true;
+    }
+    return false;
+}
+
 /* "$ or $x = ": nothing but a word that joins, and the name again. */
 static bool joins(struct mt_text gap)
 {
@@ -76,26 +91,85 @@ static enum mt_status append_joined(struct mt_byte_list *out, struct mt_text par
     return status == MT_OK ? mt_byte_list_append(out, part.text, part.bytes) : status;
 }
 
-/* The last box that is not rejected, with those that are joined to it. */
+/* A box: what it holds, and where it begins. */
+struct box {
+    struct mt_text inside;
+    const char *start;
+};
+
+/* The letter in "y = \boxed{6}" or in the box, with *inside set; 0: none. */
+static char box_name(struct mt_text text, const struct box *box, bool *inside)
+{
+    size_t at = (size_t)(box->start - text.text);
+    *inside = memchr(box->inside.text, '=', box->inside.bytes) != NULL;
+    if (*inside) return box->inside.text[0];
+    while (at > 0 && strchr(" $", text.text[at - 1]) != NULL) at--;
+    if (at == 0 || text.text[--at] != '=') return '\0';
+    while (at > 0 && text.text[at - 1] == ' ') at--;
+    bool letter = at > 0 && isalpha((unsigned char)text.text[at - 1]) &&
+                  (at == 1 || strchr(" $(,", text.text[at - 2]) != NULL);
+    return letter ? text.text[at - 1] : '\0';
+}
+
+/* The last box that holds something and is not rejected, with those that are joined to it. */
 static enum mt_status boxes(struct mt_text text, struct mt_byte_list *out)
 {
-    struct mt_text found[MOST_BOXES];
+    struct box found[MOST_BOXES];
+    struct box last = {0}; // rejected or not
     int count = 0;
     struct mt_text rest = text;
-    for (int tries = 0; tries < MOST_BOXES && mt_extract_boxed(rest, &found[count]); tries++) {
-        struct mt_text box = found[count];
-        if (count == 0 && is_rejected(text, box.text + box.bytes)) count--;
-        struct mt_text gap = count > 0 ? between(box.text + box.bytes, found[count - 1].text) : box;
-        if (count > 0) gap.bytes -= gap.bytes >= 7 ? 7 : gap.bytes; // "\boxed{" of the next
-        if (count > 0 && !joins(gap)) break;
-        count++;
-        rest = between(text.text, box.text - 1);
+    struct mt_text inside;
+    for (int tries = 0; tries < MOST_BOXES && mt_extract_boxed(rest, &inside); tries++) {
+        rest = between(text.text, inside.text - 1);
         while (rest.bytes > 0 && text.text[rest.bytes] != '\\') rest.bytes--;
+        struct box box = {.inside = inside, .start = text.text + rest.bytes};
+        if (mt_text_trimmed(inside).bytes == 0) continue;
+        if (last.start == NULL) last = box;
+        if (count == 0 && (is_rejected(text, inside.text + inside.bytes) || is_denied(text, box.start)))
+            continue;
+        if (count > 0 && !joins(between(inside.text + inside.bytes, found[count - 1].start))) break;
+        found[count++] = box;
     }
+    if (count == 0 && last.start != NULL) found[count++] = last;
     enum mt_status status = MT_OK;
-    if (count == 0 && mt_extract_boxed(text, &found[0])) count = 1; // all are rejected: the last
-    while (count-- > 0 && status == MT_OK) status = append_joined(out, found[count]);
+    bool inside_it = false;
+    bool names = false; // that differ
+    char first = count > 0 ? box_name(text, &found[0], &inside_it) : '\0';
+    for (int i = 1; i < count; i++) {
+        char other = box_name(text, &found[i], &inside_it);
+        names = names || other != first;
+    }
+    while (count-- > 0 && status == MT_OK) {
+        char name[] = {box_name(text, &found[count], &inside_it), '=', '\0'};
+        bool named = names && !inside_it && name[0] != '\0';
+        status = append_joined(out, mt_text_of(named ? name : ""));
+        if (status == MT_OK)
+            status = mt_byte_list_append(out, found[count].inside.text, found[count].inside.bytes);
+    }
     return status;
+}
+
+/* What takes a box back behind it, "Actually the answer is 6": from there on; false: nothing does. */
+static bool corrected(struct mt_pattern *const *patterns, struct mt_text text, struct mt_text *correction)
+{
+    static const char *const words[] = {"actually", "correction", "wait", "sorry", "oops", "apologies"};
+    static const char *const states[] = {"answer", "should be", NULL};
+    struct mt_text box;
+    struct mt_text said;
+    if (!mt_extract_boxed(text, &box)) return false;
+    struct mt_text rest = between(box.text + box.bytes, text.text + text.bytes);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        size_t at = find_word(rest, 0, words[i]);
+        size_t before = at;
+        while (before > 0 && strchr(" *_", rest.text[before - 1]) != NULL) before--;
+        if (at == rest.bytes || before == 0 || strchr("\n.!?", rest.text[before - 1]) == NULL) continue;
+        *correction = mt_text_from(rest, at);
+        if (!has_any(*correction, states) || !mt_statement_text(patterns, *correction, &said)) continue;
+        for (size_t k = 0; k < said.bytes; k++) {
+            if (isdigit((unsigned char)said.text[k]) || said.text[k] == '\\') return true;
+        }
+    }
+    return false;
 }
 
 // ------------------------------------------------------------------ parts of a sentence
@@ -463,7 +537,14 @@ enum mt_status mt_statement_math(struct mt_pattern *const *patterns, struct mt_t
 {
     struct mt_text sentences[MOST_SENTENCES];
     struct mt_text found;
-    if (mt_extract_boxed(plain, &found)) return boxes(plain, out);
+    static const char *const ends[] = {"<|eot_id|>", "<|im_end|>", "<|endoftext|>", "<|end_of_text|>", NULL};
+    plain = mt_text_until(plain, ends);
+    if (corrected(patterns, plain, &found)) {
+        plain = found;
+    } else {
+        enum mt_status status = boxes(plain, out);
+        if (status != MT_OK || out->count > 0) return status;
+    }
     struct mt_text marked_line = {0}; // the last "#### 8"
     for (size_t at = mt_text_find(plain, 0, "####"); at < plain.bytes; at = mt_text_find(plain, at, "####")) {
         while (at < plain.bytes && plain.text[at] == '#') at++;

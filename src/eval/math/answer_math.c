@@ -39,20 +39,12 @@ static bool same_texts(struct mt_math_comparison *all, struct mt_text a, struct 
 
 #define MOST_CONSTANTS 4
 
-static bool has_symbol(const struct mt_math_node *node, int64_t symbol)
-{
-    bool found = node->kind == MT_MATH_SYMBOL && node->symbol == symbol;
-    for (const struct mt_math_node *child = node->first; child != NULL && !found; child = child->next)
-        found = has_symbol(child, symbol);
-    return found;
-}
-
 /* The symbols of a tree that another has not, as they come; *shared: it has a variable that both have. False:
  * one of them does not stand for constants, or there are many. */
 static bool own_constants(const struct mt_math_node *node, const struct mt_math_node *other,
                           int64_t own[MOST_CONSTANTS], int *count, bool *shared)
 {
-    if (node->kind == MT_MATH_SYMBOL && has_symbol(other, node->symbol)) {
+    if (node->kind == MT_MATH_SYMBOL && mt_math_has_symbol(other, node->symbol)) {
         *shared = *shared || (node->symbol >= 'a' && node->symbol <= 'z' && node->symbol != MT_SYMBOL_E);
     } else if (node->kind == MT_MATH_SYMBOL) {
         bool known = false;
@@ -89,14 +81,14 @@ static bool same_but_parameter(struct mt_math_comparison *all, const struct mt_m
     static const char letters[] = "nkm";
     static const int64_t names[] = {MT_SYMBOL_WHOLE, MT_SYMBOL_NATURAL};
     for (size_t i = 0; i < 2; i++) {
-        bool said = has_symbol(a, names[i]);
-        bool both = has_symbol(a, names[0]) + has_symbol(a, names[1]) + has_symbol(b, names[0]) +
-                        has_symbol(b, names[1]) >
+        bool said = mt_math_has_symbol(a, names[i]);
+        bool both = mt_math_has_symbol(a, names[0]) + mt_math_has_symbol(a, names[1]) +
+                        mt_math_has_symbol(b, names[0]) + mt_math_has_symbol(b, names[1]) >
                     1;
-        if (both || said == has_symbol(b, names[i])) continue;
+        if (both || said == mt_math_has_symbol(b, names[i])) continue;
         const struct mt_math_node *silent = said ? b : a;
         for (const char *letter = letters; *letter != '\0'; letter++) {
-            if (!has_symbol(silent, *letter) || has_symbol(said ? a : b, *letter)) continue;
+            if (!mt_math_has_symbol(silent, *letter) || mt_math_has_symbol(said ? a : b, *letter)) continue;
             const struct mt_math_node *renamed = mt_math_renamed(all, said ? a : b, names[i], *letter);
             if (renamed != NULL && mt_math_same_answer(all, renamed, silent)) return true;
         }
@@ -134,6 +126,96 @@ static bool same_parts(struct mt_math_comparison *all, struct mt_text a, struct 
     return false;
 }
 
+// ------------------------------------------------------------------ other readings
+
+static bool has_text(struct mt_text text, const char *what)
+{
+    return mt_text_find(text, 0, what) < text.bytes;
+}
+
+/* Behind the last place of `what`; all of it: there is none. */
+static struct mt_text behind_last(struct mt_text text, const char *what)
+{
+    for (size_t at = mt_text_find(text, 0, what); at < text.bytes; at = mt_text_find(text, 0, what))
+        text = mt_text_from(text, at + strlen(what));
+    return text;
+}
+
+/* "3 (mod 7)" and "x \equiv 10 (mod 7)" name a class: without a name it gets the other's, or x. */
+static bool same_classes(struct mt_math_comparison *all, struct mt_text a, struct mt_text b)
+{
+    static const char sign[] = "\\equiv";
+    struct mt_byte_list texts[2] = {{.ctx = all->ctx}, {.ctx = all->ctx}};
+    const struct mt_text sides[2] = {a, b};
+    enum mt_status status = MT_OK;
+    for (int i = 0; i < 2 && status == MT_OK; i++) {
+        struct mt_text other = sides[1 - i];
+        size_t named = mt_text_find(other, 0, sign);
+        struct mt_text name = named < other.bytes ? (struct mt_text){other.text, named} : mt_text_of("x");
+        if (!has_text(sides[i], sign)) {
+            status = mt_byte_list_append(&texts[i], name.text, name.bytes);
+            if (status == MT_OK) status = mt_byte_list_append_text(&texts[i], "\\equiv ");
+        }
+        if (status == MT_OK) status = mt_byte_list_append(&texts[i], sides[i].text, sides[i].bytes);
+    }
+    if (status != MT_OK) all->exact.numbers.status = status;
+    bool same = status == MT_OK && same_parts(all, mt_text_in(&texts[0]), mt_text_in(&texts[1]));
+    mt_byte_list_free(&texts[0]);
+    mt_byte_list_free(&texts[1]);
+    return same;
+}
+
+/* Appends the text with n over k for C(n, k). */
+static enum mt_status spell_choice(struct mt_text text, struct mt_byte_list *out)
+{
+    enum mt_status status = MT_OK;
+    int open = 0; // brackets behind C, 0: outside
+    for (size_t at = 0; at < text.bytes && status == MT_OK; at++) {
+        if (open == 0 && mt_text_has(text, at, "C(")) {
+            open = 1;
+            at++;
+            status = mt_byte_list_append_text(out, "\\binom{");
+            continue;
+        }
+        bool inside = open > 0;
+        if (inside) open += (text.text[at] == '(' ? 1 : 0) - (text.text[at] == ')' ? 1 : 0);
+        const char *becomes = inside && open == 0 ? "}" : (open == 1 && text.text[at] == ',' ? "}{" : NULL);
+        status = becomes != NULL ? mt_byte_list_append_text(out, becomes)
+                                 : mt_byte_list_append(out, text.text + at, 1);
+    }
+    return status;
+}
+
+/* Where one side has what the other has not: a deduction, C(n, k). */
+static bool same_otherwise(struct mt_math_comparison *all, struct mt_text a, struct mt_text b)
+{
+    static const char implies[] = "\\implies ";
+    for (int turn = 0; turn < 2 && !mt_math_is_broken(all); turn++) {
+        struct mt_text one = turn == 0 ? a : b;
+        struct mt_text other = turn == 0 ? b : a;
+        if (has_text(one, implies) && !has_text(other, implies) &&
+            same_parts(all, behind_last(one, implies), other))
+            return true;
+        size_t choice = mt_text_find(one, 0, "C(") + 2; // of numbers it may be a point
+        if (choice >= one.bytes || !isalpha((unsigned char)one.text[choice]) || has_text(other, "C"))
+            continue;
+        struct mt_byte_list spelled = {.ctx = all->ctx};
+        enum mt_status status = spell_choice(one, &spelled);
+        if (status != MT_OK) all->exact.numbers.status = status;
+        bool same = status == MT_OK && same_parts(all, mt_text_in(&spelled), other);
+        mt_byte_list_free(&spelled);
+        if (same) return true;
+    }
+    return false;
+}
+
+static bool same_read(struct mt_math_comparison *all, struct mt_text a, struct mt_text b)
+{
+    if (has_text(a, "mod") && has_text(b, "mod") && !has_text(a, "=") && !has_text(b, "="))
+        return same_classes(all, a, b);
+    return same_parts(all, a, b) || (!mt_math_is_broken(all) && same_otherwise(all, a, b));
+}
+
 // ------------------------------------------------------------------ times of day
 
 struct time_of_day {
@@ -151,7 +233,9 @@ static bool read_time(struct mt_text text, struct time_of_day *time)
         for (; at < text.bytes && isdigit((unsigned char)text.text[at]) && at < start + 2; at++)
             parts[i] = 10 * parts[i] + (text.text[at] - '0');
         if (at == start || (i == 1 && at != start + 2)) return false;
-        if (i == 0 && (at == text.bytes || text.text[at++] != ':')) return false;
+        if (i == 0 && at == text.bytes) return false;
+        if (i == 0 && text.text[at] != ':') break; // "6 p.m."
+        at += i == 0 ? 1 : 0;
     }
     if (parts[0] > 24 || parts[1] > 59) return false;
     *time = (struct time_of_day){.hour = parts[0], .minute = parts[1]};
@@ -162,6 +246,7 @@ static bool read_time(struct mt_text text, struct time_of_day *time)
         if (letters == 2) return false;
         half[letters++] = text.text[at];
     }
+    if (letters == 0 && memchr(text.text, ':', text.bytes) == NULL) return false;
     if (letters > 0 && ((half[0] != 'a' && half[0] != 'p') || half[1] != 'm')) return false;
     time->half = half[0];
     return true;
@@ -200,6 +285,7 @@ static bool compare_times(struct mt_math_comparison *all, struct mt_text a, stru
 /* "(C) 36": the letter, and the bytes behind it that say the same in other words. */
 struct choice {
     char letter; // 0: none
+    bool small;  // in lower case: only a choice where the other side is one
     struct mt_text rest;
 };
 
@@ -229,18 +315,23 @@ static struct choice read_choice(struct mt_text text)
     }
     bool bracket = at < text.bytes && text.text[at] == '(';
     if (bracket) at = skip_wrapping(text, at + 1, &open);
-    if (at >= text.bytes || text.text[at] < 'A' || text.text[at] > 'J') return none;
-    char letter = text.text[at];
+    if (at >= text.bytes) return none;
+    char letter = (char)toupper((unsigned char)text.text[at]);
+    if (letter < 'A' || letter > 'J') return none;
+    none.small = islower((unsigned char)text.text[at]) != 0;
     at = skip_wrapping(text, at + 1, &open);
-    if (at == text.bytes && !bracket) return (struct choice){.letter = letter, .rest = {text.text, 0}};
+    if (at == text.bytes && !bracket)
+        return (struct choice){.letter = letter, .small = none.small, .rest = {text.text, 0}};
     if (at == text.bytes || strchr(bracket ? ")" : ").:", text.text[at]) == NULL) return none;
     at = skip_wrapping(text, at + 1, &open);
+    if (mt_text_has(text, at, ",") || mt_text_has(text, at, "and ") || mt_text_has(text, at, "or "))
+        return none; // "(A), (C)" are two
     size_t end = text.bytes;
     while (open > 0 && end > at && text.text[end - 1] == '}') {
         end--;
         open--;
     }
-    return (struct choice){.letter = letter, .rest = {text.text + at, end - at}};
+    return (struct choice){.letter = letter, .small = none.small, .rest = {text.text + at, end - at}};
 }
 
 /* A choice's letter, its text, or both, against any of these. */
@@ -248,7 +339,11 @@ static bool same_choices(struct mt_math_comparison *all, struct mt_text a, struc
 {
     struct choice one = read_choice(a);
     struct choice other = read_choice(b);
+    if (one.small && (other.letter == '\0' || other.small || other.rest.bytes == 0)) one.letter = '\0';
+    if (other.small && (one.letter == '\0' || one.small || one.rest.bytes == 0)) other.letter = '\0';
     if (one.letter == '\0' && other.letter == '\0') return false;
+    if (one.letter == '\0') one.rest = a;
+    if (other.letter == '\0') other.rest = b;
     if (one.letter != '\0' && other.letter != '\0') {
         if (one.letter != other.letter) return false;
         if (one.rest.bytes == 0 || other.rest.bytes == 0) return true;
@@ -293,7 +388,7 @@ enum mt_status mt_math_compare(struct mt_context *ctx, const char *one, size_t o
         struct mt_text a = without_point(first, second);
         struct mt_text b = without_point(second, first);
         *equal = same_texts(&all, a, b);
-        if (!*equal && !compare_times(&all, a, b, equal)) *equal = same_parts(&all, a, b);
+        if (!*equal && !compare_times(&all, a, b, equal)) *equal = same_read(&all, a, b);
         if (!*equal && !mt_math_is_broken(&all)) *equal = same_choices(&all, a, b);
         status = all.exact.numbers.status;
     }

@@ -14,12 +14,17 @@ static const struct replacement commands[] = {
     {"left right big Big bigl bigr Bigl Bigr bigg Bigg biggl biggr Biggl Biggr limits boxed fbox ensuremath",
      ""},
     {"vec hat widehat underline overrightarrow overleftrightarrow mathstrut nolimits mathopen mathclose", ""},
-    {"displaystyle textstyle scriptstyle quad qquad implies to Rightarrow rightarrow iff thinspace", " "},
+    {"displaystyle textstyle scriptstyle quad qquad thinspace", " "},
+    {"implies to Rightarrow rightarrow Longrightarrow longrightarrow", "\\implies "},
+    {"iff Leftrightarrow leftrightarrow", "\\iff "},
     {"enspace medspace thickspace", " "},
     {"dfrac tfrac cfrac", "\\frac"},
     {"dbinom tbinom", "\\binom"},
     {"cdot times ast", "*"},
     {"div", "/"},
+    {"backslash smallsetminus", "\\setminus "},
+    {"textdollar", "\\usd "},
+    {"euro texteuro", "\\eur "},
     {"leq leqslant leqq", "\\le "},
     {"geq geqslant geqq", "\\ge "},
     {"neq", "\\ne "},
@@ -58,6 +63,15 @@ static const char spaces[] = "hspace vspace phantom hphantom vphantom label tag 
 /* Other texts. Longer ones first where one begins another. */
 static const struct replacement signs[] = {
     {"\\\\", "\\\\"},
+    {"\\text{\\$}", "\\usd "},
+    {"\\text{€}", "\\eur "},
+    {"\\text{£}", "\\gbp "},
+    {"\\mu\\text{", "\\text{micro"},
+    {"\\mu \\text{", "\\text{micro"},
+    {"\\mu\\mathrm{", "\\text{micro"},
+    {"\\mu \\mathrm{", "\\text{micro"},
+    {"μm", "\\text{ micrometers}"},
+    {"µm", "\\text{ micrometers}"},
     {"\\%", "%"},
     {"\\$", "\\usd "},
     {"\\&", "&"},
@@ -88,6 +102,12 @@ static const struct replacement signs[] = {
     {"⁄", "/"},
     {"π", "\\pi "},
     {"√", "\\sqrt "},
+    {"∛", "\\sqrt[3] "},
+    {"∜", "\\sqrt[4] "},
+    {"⇒", "\\implies "},
+    {"→", "\\implies "},
+    {"⇔", "\\iff "},
+    {"Ω", "\\Omega "},
     {"⁰", "^0"},
     {"¹", "^1"},
     {"²", "^2"},
@@ -227,7 +247,8 @@ static size_t group_at(const char *text, size_t bytes, size_t at, const char **i
 static enum mt_status clean_face(const char *text, size_t bytes, size_t *at, const char *name,
                                  size_t name_bytes, struct mt_byte_list *out, bool *done)
 {
-    static const char functions[] = "sin cos tan cot sec csc arcsin arccos arctan log ln lg exp tg ctg arctg";
+    static const char functions[] = "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh "
+                                    "log ln lg exp tg ctg arctg";
     const char *inside = NULL;
     size_t inside_bytes = 0;
     *done = has_word(spaces, name, name_bytes);
@@ -258,6 +279,16 @@ static enum mt_status clean_face(const char *text, size_t bytes, size_t *at, con
     return status == MT_OK ? mt_byte_list_append_text(out, " ") : status;
 }
 
+/* A product of two vectors: what comes next is one, and no number stands before it. */
+static bool is_vector_at(const char *text, size_t bytes, size_t at)
+{
+    size_t end = at + 1;
+    while (at < bytes && text[at] == ' ') end = ++at + 1;
+    if (at == bytes || text[at] != '\\') return false;
+    while (end < bytes && isalpha((unsigned char)text[end])) end++;
+    return has_word("vec mathbf boldsymbol bm overrightarrow hat", text + at + 1, end - at - 1);
+}
+
 static enum mt_status clean_command(const char *text, size_t bytes, size_t *at, struct mt_byte_list *out)
 {
     size_t start = *at + 1;
@@ -267,6 +298,10 @@ static enum mt_status clean_command(const char *text, size_t bytes, size_t *at, 
     *at = end;
     enum mt_status status = clean_face(text, bytes, at, text + start, end - start, out, &done);
     if (status != MT_OK || done) return status;
+    // a × b is not a · b.
+    bool cross = has_word("times", text + start, end - start) && is_vector_at(text, bytes, end);
+    if (cross && (start < 2 || !isdigit((unsigned char)text[start - 2])))
+        return mt_byte_list_append_text(out, "\\cross ");
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         if (has_word(commands[i].from, text + start, end - start))
             return mt_byte_list_append_text(out, commands[i].to);
@@ -317,6 +352,7 @@ enum mt_status mt_math_clean(const char *text, size_t bytes, struct mt_byte_list
     while (out->count >= start + 4 && memcmp(out->data + out->count - 3, "...", 3) == 0 &&
            isdigit(out->data[out->count - 4]))
         out->count -= 3;
+    if (status == MT_OK && out->count > start) status = mt_math_respell(out, start);
     return status == MT_OK && out->count > start ? mt_math_qualify(out, start) : status;
 }
 
@@ -368,6 +404,23 @@ enum mt_status mt_math_fold(const char *text, size_t bytes, struct mt_byte_list 
             bool ends = at + 2 == bytes || (at + 2 < bytes && !isalpha((unsigned char)text[at + 2]));
             if (ends && memcmp(text + at, ordinals[i], 2) == 0) skip = 2;
         }
+        // "A and C" is "A, C", and "(A)" is A.
+        static const char joint[] = " and ";
+        if (at + 5 < bytes && memcmp(text + at, joint, 5) == 0) {
+            bool comma = out->count > start && out->data[out->count - 1] == ',';
+            if (!comma) status = mt_byte_list_append_text(out, ",");
+            skip = 5;
+        }
+        if (text[at] == '(' && at + 2 < bytes && isalpha((unsigned char)text[at + 1]) &&
+            text[at + 2] == ')' && (at == 0 || strchr(" ,{", text[at - 1]) != NULL)) {
+            uint8_t letter = (uint8_t)tolower((unsigned char)text[at + 1]);
+            status = mt_byte_list_append(out, &letter, 1);
+            skip = 3;
+        }
+        // "a.m." is am.
+        if (text[at] == '.' && at > 0 && isalpha((unsigned char)text[at - 1]) &&
+            (at + 1 == bytes || isalpha((unsigned char)text[at + 1])))
+            skip = 1;
         // "1 2" is not 12.
         if (text[at] == ' ' && digits_before(text, at) > 0 && digits_from(text, bytes, at + 1) > 0) skip = 0;
         if (skip == 0) {

@@ -46,6 +46,7 @@ static bool is_spread(const struct mt_math_node *node)
 static struct elements elements_of(const struct mt_math_node *node, bool values)
 {
     struct elements list = {.count = 0};
+    if (values && node->kind == MT_MATH_RELATION && is_spread(node->last)) node = node->last; // S = {1, 2}
     bool spread = is_spread(node);
     const struct mt_math_node *child = spread ? node->first : node;
     for (; child != NULL; child = spread ? child->next : NULL) {
@@ -56,8 +57,29 @@ static struct elements elements_of(const struct mt_math_node *node, bool values)
     return list;
 }
 
+/* ± gets its sign: a sum of one thing is that. */
+static void set_sign(struct mt_math_node *node, int sign)
+{
+    if (node->kind == MT_MATH_EITHER) node->kind = node->flag == (sign > 0) ? MT_MATH_NEGATIVE : MT_MATH_SUM;
+    for (struct mt_math_node *child = node->first; child != NULL; child = child->next) set_sign(child, sign);
+}
+
+/* Equations, of which one has ± and means one of its two. */
+static bool same_equations(struct mt_math_comparison *all, const struct element *a, const struct element *b)
+{
+    struct mt_math_node *one = mt_math_copied(all, a->node);
+    struct mt_math_node *other = mt_math_copied(all, b->node);
+    if (one == NULL || other == NULL) return false;
+    set_sign(one, a->sign);
+    set_sign(other, b->sign);
+    return mt_math_same_answer(all, one, other);
+}
+
 static bool same_element(struct mt_math_comparison *all, const struct element *a, const struct element *b)
 {
+    if (a->node->kind == MT_MATH_RELATION && b->node->kind == MT_MATH_RELATION &&
+        has_either(a->node) != has_either(b->node))
+        return same_equations(all, a, b);
     if (a->node->kind == MT_MATH_GROUP || b->node->kind == MT_MATH_GROUP ||
         a->node->kind == MT_MATH_RELATION || b->node->kind == MT_MATH_RELATION) {
         return mt_math_same_answer(all, a->node, b->node);
@@ -126,6 +148,7 @@ struct named_values {
     int64_t symbols[MOST_ELEMENTS];
     const struct mt_math_node *values[MOST_ELEMENTS];
     int count;
+    int64_t letter;  // of the first
     bool one_letter; // the names are x, x or x_1, x_2: values of one thing
 };
 
@@ -140,7 +163,8 @@ static bool add_named(struct named_values *list, const struct mt_math_node *name
     }
     list->symbols[at] = name->symbol;
     list->values[at] = value;
-    list->one_letter = list->one_letter && list->symbols[0] % 1000 == name->symbol % 1000;
+    if (list->count == 1) list->letter = name->symbol % 1000;
+    list->one_letter = list->one_letter && list->letter == name->symbol % 1000;
     return true;
 }
 
@@ -221,6 +245,13 @@ bool mt_math_compare_named(struct mt_math_comparison *all, const struct mt_math_
     bool first = read_named(a, &one);
     bool second = read_named(b, &other);
     if (!first && !second) return false;
+    // "x=1 or y=2" does not say both.
+    bool choice_a = first && a->flag && !one.one_letter;
+    bool choice_b = second && b->flag && !other.one_letter;
+    if (choice_a || choice_b) {
+        *same = choice_a && choice_b && same_named(all, &one, &other);
+        return true;
+    }
     if (first && second) {
         bool letters = one.one_letter && other.one_letter && one.symbols[0] % 1000 == other.symbols[0] % 1000;
         if (one.count == 1 && other.count == 1 && !has_either(a) && !has_either(b)) return false;

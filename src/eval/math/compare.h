@@ -71,9 +71,12 @@ bool mt_math_compare_sets(struct mt_math_comparison *all, const struct mt_math_n
 bool mt_math_same_with_relation(struct mt_math_comparison *all, const struct mt_math_node *a,
                                 const struct mt_math_node *b);
 
-/* A copy with one variable under another name; NULL for want of memory. */
+/* A copy, and one with a variable under another name; NULL for want of memory. */
+struct mt_math_node *mt_math_copied(struct mt_math_comparison *all, const struct mt_math_node *node);
 struct mt_math_node *mt_math_renamed(struct mt_math_comparison *all, const struct mt_math_node *node,
                                      int64_t from, int64_t to);
+
+bool mt_math_has_symbol(const struct mt_math_node *node, int64_t symbol);
 
 /* x, f(2), a+b, \text{Area}: what an answer may be given a name by. */
 bool mt_math_is_name(const struct mt_math_node *node);

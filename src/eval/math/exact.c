@@ -476,6 +476,14 @@ bool mt_math_same_tree(const struct mt_math_node *a, const struct mt_math_node *
     return true;
 }
 
+bool mt_math_has_size(const struct mt_math_node *node)
+{
+    bool found = node->kind == MT_MATH_CALL && node->call == MT_CALL_ABS;
+    for (const struct mt_math_node *child = node->first; child != NULL && !found; child = child->next)
+        found = mt_math_has_size(child);
+    return found;
+}
+
 static struct mt_exact_form form_atom(struct mt_exact *exact, const struct mt_math_node *node)
 {
     int at = 0;
@@ -492,11 +500,12 @@ static struct mt_exact_form form_atom(struct mt_exact *exact, const struct mt_ma
     return form_key(exact, ATOM_KEY - at);
 }
 
-static bool key_value(const struct mt_exact *exact, int64_t key, int point, double complex *value)
+static bool key_value(const struct mt_exact *exact, int64_t key, int point, bool real, double complex *value)
 {
     if (key <= ATOM_KEY) {
-        int64_t at = ATOM_KEY - key;
-        return mt_math_value_at(exact->atoms[at], point, exact->atom_signs[at], value);
+        const struct mt_math_node *atom = exact->atoms[ATOM_KEY - key];
+        int sign = exact->atom_signs[ATOM_KEY - key];
+        return real ? mt_math_real_at(atom, point, sign, value) : mt_math_value_at(atom, point, sign, value);
     }
     if (key >= ROOT_KEY) {
         *value = mt_rational_double(&exact->roots[key - ROOT_KEY]);
@@ -506,30 +515,49 @@ static bool key_value(const struct mt_exact *exact, int64_t key, int point, doub
     return true;
 }
 
+/* The value of a polynomial at a point, and the size of its largest term. False: it has none. */
+static bool sum_value(const struct mt_exact *exact, struct mt_polynomial sum, int point, bool real,
+                      double complex *total, double *largest)
+{
+    *total = 0;
+    *largest = 0;
+    for (int i = 0; i < sum.count; i++) {
+        double complex term = mt_rational_double(&sum.terms[i].scale);
+        for (int j = 0; j < sum.terms[i].count; j++) {
+            const struct mt_exact_factor *factor = &sum.terms[i].factors[j];
+            double complex base = 0;
+            if (!key_value(exact, factor->key, point, real, &base)) return false;
+            if (real && factor->power.under > 1 && cimag(base) == 0 && creal(base) < 0) return false;
+            term *= cpow(base, (double)factor->power.over / (double)factor->power.under);
+        }
+        *total += term;
+        *largest = fmax(*largest, cabs(term));
+    }
+    return isfinite(*largest);
+}
+
 /* A polynomial is 0 at the points where it has a value, as far as double can tell. */
-static enum mt_exact_verdict near_zero(const struct mt_exact *exact, struct mt_polynomial sum)
+static enum mt_exact_verdict near_zero_at(const struct mt_exact *exact, struct mt_polynomial sum, bool real)
 {
     int compared = 0;
     for (int point = 0; point < MT_MATH_POINTS; point++) {
         double complex total = 0;
         double largest = 0;
-        bool valued = true;
-        for (int i = 0; i < sum.count && valued; i++) {
-            double complex term = mt_rational_double(&sum.terms[i].scale);
-            for (int j = 0; j < sum.terms[i].count && valued; j++) {
-                const struct mt_exact_factor *factor = &sum.terms[i].factors[j];
-                double complex base = 0;
-                valued = key_value(exact, factor->key, point, &base);
-                term *= cpow(base, (double)factor->power.over / (double)factor->power.under);
-            }
-            total += term;
-            largest = fmax(largest, cabs(term));
-        }
-        if (!valued || !isfinite(largest)) continue;
+        if (!sum_value(exact, sum, point, real, &total, &largest)) continue;
         if (!mt_math_is_close(total, 0, largest)) return MT_EXACT_UNEQUAL;
         compared++;
     }
     return compared >= 2 ? MT_EXACT_CLOSE : MT_EXACT_UNKNOWN;
+}
+
+/* ln(xy) is ln x + ln y where these are real, and that decides where there are such points; but ln|x| is not
+ * ln x. */
+static enum mt_exact_verdict near_zero(const struct mt_exact *exact, struct mt_polynomial sum)
+{
+    bool sizes = false;
+    for (int i = 0; i < exact->atom_count; i++) sizes = sizes || mt_math_has_size(exact->atoms[i]);
+    enum mt_exact_verdict verdict = sizes ? MT_EXACT_UNKNOWN : near_zero_at(exact, sum, true);
+    return verdict == MT_EXACT_UNKNOWN ? near_zero_at(exact, sum, false) : verdict;
 }
 
 // ------------------------------------------------------------------ comparing

@@ -80,4 +80,7 @@ struct mt_exact_form mt_exact_subtract(struct mt_exact *exact, struct mt_exact_f
 /* True when both are the same tree, node by node. */
 bool mt_math_same_tree(const struct mt_math_node *a, const struct mt_math_node *b);
 
+/* True for a tree with |...| in it. */
+bool mt_math_has_size(const struct mt_math_node *node);
+
 #endif

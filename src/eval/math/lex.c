@@ -17,9 +17,10 @@ static const char *const symbol_names[] = {
 };
 
 /* Words that are functions or signs even without a backslash. */
-static const char *const plain_commands[] = {
-    "sqrt",   "sin",    "cos", "tan", "cot",   "sec",      "csc",   "log",  "ln", "exp",  "abs", "arcsin",
-    "arccos", "arctan", "or",  "and", "infty", "infinity", "floor", "ceil", "to", "oder", "und"};
+static const char *const plain_commands[] = {"sqrt", "sin", "cos",   "tan",      "cot",    "sec",    "csc",
+                                             "log",  "ln",  "exp",   "abs",      "arcsin", "arccos", "arctan",
+                                             "or",   "and", "infty", "infinity", "floor",  "ceil",   "to",
+                                             "oder", "und", "sinh",  "cosh",     "tanh"};
 
 static bool same(const char *word, size_t bytes, const char *name)
 {

@@ -29,10 +29,10 @@ static bool closes_open(const struct mt_math_parser *parser)
 
 static bool begins_factor(const struct mt_math_parser *parser)
 {
-    static const char *const not_factors[] = {"le",     "ge",       "ne",     "in",  "pm",   "mp",  "cup",
-                                              "cap",    "end",      "or",     "and", "oder", "und", "deg",
-                                              "approx", "over",     "choose", "mid", "pmod", "mod", "rfloor",
-                                              "rceil",  "setminus", "equiv",  "usd", "to"};
+    static const char *const not_factors[] = {
+        "le",     "ge",    "ne",       "in",    "pm",     "mp",   "cup",    "cap", "end",  "or",
+        "and",    "oder",  "und",      "deg",   "approx", "over", "choose", "mid", "pmod", "mod",
+        "rfloor", "rceil", "setminus", "equiv", "usd",    "to",   "eur",    "gbp", "bmod"};
     switch (parser->token.kind) {
     case MT_TOKEN_NUMBER:
     case MT_TOKEN_SYMBOL: return true;
@@ -66,6 +66,7 @@ static const struct named_call calls[] = {
     {"arcsin", MT_CALL_ARCSIN}, {"arccos", MT_CALL_ARCCOS}, {"arctan", MT_CALL_ARCTAN},
     {"log", MT_CALL_LOG},       {"ln", MT_CALL_LOG},        {"exp", MT_CALL_EXP},
     {"abs", MT_CALL_ABS},       {"floor", MT_CALL_FLOOR},   {"ceil", MT_CALL_CEIL},
+    {"sinh", MT_CALL_SINH},     {"cosh", MT_CALL_COSH},     {"tanh", MT_CALL_TANH},
 };
 
 static const char *const currencies[] = {"usd", "eur", "gbp"};
@@ -167,8 +168,12 @@ static struct mt_math_node *matrix(struct mt_math_parser *parser)
     if (!mt_math_is_sign(parser, '{') || brace == parser->end) return mt_node_fail(parser);
     struct mt_math_token name = {.start = parser->at, .bytes = (size_t)(brace - parser->at)};
     bool array = mt_token_spells(&name, "array");
-    bool lines = mt_token_spells(&name, "cases") || mt_token_spells(&name, "aligned") ||
-                 mt_token_spells(&name, "gathered");
+    static const char *const stacks[] = {"cases", "aligned", "align", "align*", "split", "gathered"};
+    bool lines = false;
+    for (size_t i = 0; i < sizeof stacks / sizeof stacks[0]; i++)
+        lines = lines || mt_token_spells(&name, stacks[i]);
+    if (name.bytes == 7 && tolower((unsigned char)name.start[0]) == 'v') // vmatrix: no matrix but a number
+        return mt_node_fail(parser);
     parser->at = brace + 1;
     mt_math_advance(parser);
     if (array && mt_math_is_sign(parser, '{')) { // how columns are set
@@ -211,6 +216,29 @@ static struct mt_math_node *matrix(struct mt_math_parser *parser)
     return rows;
 }
 
+/* A number of its own for every name (FNV-1a). */
+static int64_t name_hash(const char *text, size_t bytes)
+{
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < bytes; i++) {
+        if (strchr(" {}", text[i]) == NULL) hash = (hash ^ (unsigned char)text[i]) * 16777619u;
+    }
+    return (int64_t)hash;
+}
+
+/* \max(a,b) and \max\{a,b\}: a name before a set. */
+static struct mt_math_node *extreme(struct mt_math_parser *parser, const struct mt_math_token *token)
+{
+    if (!mt_math_is_sign(parser, '(') && !mt_math_is_sign(parser, 'S')) return mt_node_fail(parser);
+    struct mt_math_node *name = mt_node_new(parser, MT_MATH_SYMBOL);
+    struct mt_math_node *values = base_of(parser);
+    if (parser->failed || values->kind != MT_MATH_GROUP) return mt_node_fail(parser);
+    name->symbol = 'm' + 1000 * (1 + name_hash(token->start, token->bytes));
+    values->open = '{';
+    values->close = '}';
+    return mt_node_pair(parser, MT_MATH_PRODUCT, name, values);
+}
+
 static struct mt_math_node *command(struct mt_math_parser *parser)
 {
     struct mt_math_token token = parser->token;
@@ -218,6 +246,8 @@ static struct mt_math_node *command(struct mt_math_parser *parser)
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         if (mt_token_spells(&token, calls[i].name)) return function(parser, calls[i].call);
     }
+    if (mt_token_spells(&token, "max") || mt_token_spells(&token, "min") || mt_token_spells(&token, "gcd"))
+        return extreme(parser, &token);
     if (mt_token_spells(&token, "lg")) return common_logarithm(parser);
     if (mt_token_spells(&token, "frac")) return two(parser, MT_MATH_QUOTIENT);
     if (mt_token_spells(&token, "binom")) return two(parser, MT_MATH_CHOOSE);
@@ -242,13 +272,15 @@ static struct mt_math_node *command(struct mt_math_parser *parser)
 }
 
 /* The sets that a condition chooses from: {x | x > 3} says x > 3. */
+static bool at_condition(const struct mt_math_parser *parser)
+{
+    return mt_math_is_sign(parser, '|') || mt_math_is_sign(parser, ':') || mt_math_is_command(parser, "mid");
+}
+
 static struct mt_math_node *condition(struct mt_math_parser *parser, struct mt_math_node *inner)
 {
-    bool bar =
-        mt_math_is_sign(parser, '|') || mt_math_is_sign(parser, ':') || mt_math_is_command(parser, "mid");
-    if (parser->failed || !bar) return inner;
     mt_math_advance(parser);
-    struct mt_math_node *chosen = mt_parse_list(parser);
+    struct mt_math_node *chosen = mt_parse_such_that(parser, inner);
     return parser->failed || mt_math_take(parser, 'T') ? chosen : mt_node_fail(parser);
 }
 
@@ -281,9 +313,10 @@ static struct mt_math_node *brackets(struct mt_math_parser *parser, char open)
     parser->depth--;
     parser->inside -= open == '{' ? 0 : 1;
     if (parser->failed) return NULL;
-    struct mt_math_node *chosen = open == 'S' ? condition(parser, inner) : inner;
+    bool chosen = open == 'S' && at_condition(parser);
+    if (chosen) inner = condition(parser, inner);
     parser->bars = bars;
-    if (parser->failed || chosen != inner) return chosen;
+    if (parser->failed || chosen) return inner;
     char close = parser->token.kind == MT_TOKEN_SIGN ? parser->token.sign : '\0';
     bool fits = open == '{' ? close == '}' : (open == 'S' ? close == 'T' : close == ')' || close == ']');
     bool french = (open == '[' || open == ']') && close == '[';
@@ -370,16 +403,6 @@ static struct mt_math_node *base_of(struct mt_math_parser *parser)
         return mt_node_fail(parser);
     default: return mt_node_fail(parser);
     }
-}
-
-/* A number of its own for every name (FNV-1a). */
-static int64_t name_hash(const char *text, size_t bytes)
-{
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < bytes; i++) {
-        if (strchr(" {}", text[i]) == NULL) hash = (hash ^ (unsigned char)text[i]) * 16777619u;
-    }
-    return (int64_t)hash;
 }
 
 /* x_1 is a symbol of its own; the subscript of a number names its base. */
@@ -498,6 +521,9 @@ static struct mt_math_node *take_unit(struct mt_math_parser *parser, struct mt_m
             mt_math_advance(parser);
             if (braced && !mt_math_take(parser, '}')) return mt_node_fail(parser);
         }
+        bool times = mt_math_is_sign(parser, '*') && parser->end - parser->at > 5 &&
+                     memcmp(parser->at, "\\text", 5) == 0; // km·h^{-1}
+        if (times) mt_math_advance(parser);
         if (mt_math_is_sign(parser, '/')) {
             mt_math_advance(parser);
             if (parser->token.kind == MT_TOKEN_SYMBOL) {
@@ -632,6 +658,18 @@ static struct mt_math_node *more_units(struct mt_math_parser *parser, struct mt_
     return mt_node_named(parser, MT_MATH_UNIT, right->text, strlen(right->text), sum);
 }
 
+/* A unit that is a sign, and comes next: 5', 12", 5 €, 3 \Omega; NULL: none. */
+static const char *short_unit(const struct mt_math_parser *parser)
+{
+    if (mt_math_is_sign(parser, '\'')) return "ft";
+    if (mt_math_is_sign(parser, '"')) return "in";
+    if (parser->token.kind == MT_TOKEN_SYMBOL && mt_token_spells(&parser->token, "Omega")) return "ohm";
+    for (size_t i = 0; i < sizeof currencies / sizeof currencies[0]; i++) {
+        if (mt_math_is_command(parser, currencies[i])) return currencies[i];
+    }
+    return NULL;
+}
+
 static struct mt_math_node *product(struct mt_math_parser *parser)
 {
     struct mt_math_node *left = signed_factor(parser);
@@ -640,6 +678,12 @@ static struct mt_math_node *product(struct mt_math_parser *parser)
             left = times(parser, left, signed_factor(parser));
         } else if (mt_math_take(parser, '/')) {
             left = mt_node_pair(parser, MT_MATH_QUOTIENT, left, signed_factor(parser));
+        } else if ((left->kind == MT_MATH_NUMBER || left->kind == MT_MATH_QUOTIENT) &&
+                   short_unit(parser) != NULL) {
+            const char *unit = short_unit(parser);
+            mt_math_advance(parser);
+            if (strcmp(unit, "ft") == 0 && mt_math_take(parser, '\'')) unit = "in";
+            left = mt_node_named(parser, MT_MATH_UNIT, unit, strlen(unit), left);
         } else if (begins_factor(parser)) {
             left = next_to(parser, left);
         } else if (is_unit_token(parser)) {
@@ -654,6 +698,14 @@ static struct mt_math_node *product(struct mt_math_parser *parser)
 
 // ------------------------------------------------------------------ sums
 
+/* The sign is before a set: R - {2}. */
+static bool takes_set(const struct mt_math_parser *parser)
+{
+    const char *next = parser->at;
+    while (next < parser->end && *next == ' ') next++;
+    return parser->end - next > 2 && memcmp(next, "\\{", 2) == 0;
+}
+
 struct mt_math_node *mt_parse_sum(struct mt_math_parser *parser)
 {
     if (parser->depth >= MOST_DEPTH) return mt_node_fail(parser);
@@ -667,6 +719,7 @@ struct mt_math_node *mt_parse_sum(struct mt_math_parser *parser)
         bool other = mt_math_is_command(parser, "mp");
         bool sign = plus || minus || either || other;
         if (!first && !sign) break;
+        if (minus && !first && sum->kind == MT_MATH_GROUP && takes_set(parser)) break;
         if (sign) mt_math_advance(parser);
         struct mt_math_node *term = product(parser);
         if (minus || either || other)

@@ -10,6 +10,9 @@ struct mt_math_node *mt_parse_list(struct mt_math_parser *parser);
 struct mt_math_node *mt_parse_relation(struct mt_math_parser *parser);
 struct mt_math_node *mt_parse_sum(struct mt_math_parser *parser);
 
+/* What stands behind the bar of a set, {chosen | ...}: what the set is. */
+struct mt_math_node *mt_parse_such_that(struct mt_math_parser *parser, struct mt_math_node *chosen);
+
 bool mt_token_spells(const struct mt_math_token *token, const char *word);
 
 /* "and", "or" and the like: they stand between answers, and are no unit. */

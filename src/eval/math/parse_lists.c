@@ -24,6 +24,11 @@ static struct mt_math_node *ratio(struct mt_math_parser *parser)
         mt_node_adopt(all, mt_parse_sum(parser));
     } while (!parser->failed && take_ratio(parser));
     if (parser->failed) return NULL;
+    if (all->count == 2 && node->kind == MT_MATH_TEXT && all->last->kind != MT_MATH_TEXT) {
+        all->kind = MT_MATH_RELATION; // "Domain: (0, 1)"
+        all->relations[0] = '=';
+        return all;
+    }
     all->open = all->close = ':';
     bool zero = node->kind == MT_MATH_NUMBER && mt_rational_sign(&node->number) == 0;
     if (all->count == 2 && !zero) all->kind = MT_MATH_QUOTIENT;
@@ -47,7 +52,9 @@ static char take_relation(struct mt_math_parser *parser)
 static struct mt_math_node *set_of(struct mt_math_parser *parser)
 {
     struct mt_math_node *node = ratio(parser);
-    if (parser->failed || !mt_math_take_command(parser, "setminus")) return node;
+    if (parser->failed) return NULL;
+    bool minus = node->kind == MT_MATH_GROUP && mt_math_take(parser, '-'); // R - {2}
+    if (!minus && !mt_math_take_command(parser, "setminus")) return node;
     struct mt_math_node *without = ratio(parser);
     return parser->failed ? NULL : mt_node_without(parser, node, without);
 }
@@ -85,7 +92,8 @@ static struct mt_math_node *congruence(struct mt_math_parser *parser, struct mt_
     if (!round && !mt_math_take_command(parser, "mod") && !mt_math_take_command(parser, "bmod"))
         return name == NULL ? value : mt_node_fail(parser);
     struct mt_math_node *modulus = mt_parse_sum(parser);
-    if (parser->failed || name == NULL) return parser->failed ? NULL : value;
+    if (parser->failed || name == NULL) // "2^9 mod 7 = 1" tells how
+        return parser->failed || mt_math_is_sign(parser, '=') ? mt_node_fail(parser) : value;
     int64_t rest = 0;
     int64_t size = 0;
     bool negative = value->kind == MT_MATH_NEGATIVE;
@@ -130,20 +138,47 @@ struct mt_math_node *mt_parse_relation(struct mt_math_parser *parser)
     return chain;
 }
 
-static bool take_separator(struct mt_math_parser *parser)
+static bool takes_or(struct mt_math_parser *parser)
 {
-    bool taken = false;
-    bool more = true;
-    while (more) {
-        more = mt_math_take(parser, ',') || mt_math_take(parser, ';') ||
-               mt_math_take_command(parser, "and") || mt_math_take_command(parser, "or") ||
-               mt_math_take_command(parser, "und") || mt_math_take_command(parser, "oder");
-        if (!more && parser->token.kind == MT_TOKEN_TEXT && mt_token_joins(&parser->token) &&
-            !mt_token_spells(&parser->token, "to")) {
-            mt_math_advance(parser);
-            more = true;
+    static const char *const words[] = {"or", ", or", "oder", "ou"};
+    bool text = false;
+    for (size_t i = 0; i < sizeof words / sizeof words[0] && parser->token.kind == MT_TOKEN_TEXT; i++)
+        text = text || mt_token_spells(&parser->token, words[i]);
+    if (text) mt_math_advance(parser);
+    return text || mt_math_take_command(parser, "or") || mt_math_take_command(parser, "oder");
+}
+
+static bool takes_and(struct mt_math_parser *parser)
+{
+    bool text = parser->token.kind == MT_TOKEN_TEXT && mt_token_joins(&parser->token) &&
+                !mt_token_spells(&parser->token, "to");
+    if (text) mt_math_advance(parser);
+    return text || mt_math_take(parser, ',') || mt_math_take_command(parser, "and") ||
+           mt_math_take_command(parser, "und");
+}
+
+/* What separates the parts of a list, the most of several. */
+enum separator {
+    NO_SEPARATOR,
+    SEPARATOR_AND, // a comma as well
+    SEPARATOR_LINE,
+    SEPARATOR_OR,
+};
+
+static enum separator take_separator(struct mt_math_parser *parser)
+{
+    enum separator taken = NO_SEPARATOR;
+    enum separator next = SEPARATOR_AND;
+    while (next != NO_SEPARATOR) {
+        next = NO_SEPARATOR;
+        if (takes_or(parser)) {
+            next = SEPARATOR_OR;
+        } else if (takes_and(parser)) {
+            next = SEPARATOR_AND;
+        } else if (mt_math_take(parser, ';')) {
+            next = SEPARATOR_LINE;
         }
-        taken = taken || more;
+        if (next > taken) taken = next;
     }
     return taken;
 }
@@ -178,16 +213,127 @@ static struct mt_math_node *without_element(struct mt_math_node *all)
     return all->count == 1 ? all->first : all;
 }
 
-struct mt_math_node *mt_parse_list(struct mt_math_parser *parser)
+/* True for an equation that names the symbol. */
+static bool is_value_of(const struct mt_math_node *node, int64_t symbol)
+{
+    return node->kind == MT_MATH_RELATION && node->relations[0] == '=' && node->count == 2 &&
+           node->first->kind == MT_MATH_SYMBOL && node->first->symbol == symbol;
+}
+
+/* "x=1, y=2 or x=3, y=4": each part gives values to the same several names. */
+static bool are_solutions(const struct mt_math_node *parts)
+{
+    for (const struct mt_math_node *part = parts->first; part != NULL; part = part->next) {
+        if (part->count < 2 || part->count != parts->first->count) return false;
+        for (const struct mt_math_node *name = parts->first->first; name != NULL; name = name->next) {
+            int found = 0;
+            for (const struct mt_math_node *each = part->first; each != NULL; each = each->next)
+                found += name->first != NULL && is_value_of(each, name->first->symbol) ? 1 : 0;
+            if (found != 1) return false;
+        }
+    }
+    return parts->count > 1;
+}
+
+static bool has_variable(const struct mt_math_node *node)
+{
+    bool constant =
+        node->symbol == MT_SYMBOL_E || node->symbol == MT_SYMBOL_I || node->symbol == MT_SYMBOL_PI;
+    bool found = node->kind == MT_MATH_SYMBOL && !constant;
+    for (const struct mt_math_node *child = node->first; child != NULL && !found; child = child->next)
+        found = has_variable(child);
+    return found;
+}
+
+/* "x \ne 1, x \ne 2", "x \ne 1, 2": the line without these; others stay. */
+static struct mt_math_node *without_values(struct mt_math_parser *parser, struct mt_math_node *list)
+{
+    if (parser->failed) return NULL;
+    const struct mt_math_node *name = list->first->first;
+    if (list->first->kind != MT_MATH_RELATION || name->kind != MT_MATH_SYMBOL) return list;
+    for (const struct mt_math_node *child = list->first; child != NULL; child = child->next) {
+        bool relation = child->kind == MT_MATH_RELATION;
+        if (relation && (child->count != 2 || child->relations[0] != 'n' ||
+                         child->first->kind != MT_MATH_SYMBOL || child->first->symbol != name->symbol))
+            return list;
+        if (has_variable(relation ? child->last : child)) return list;
+    }
+    struct mt_math_node *values = mt_node_new(parser, MT_MATH_GROUP);
+    struct mt_math_node *line = mt_node_meant(parser, "real numbers", 12);
+    struct mt_math_node *next = NULL;
+    for (struct mt_math_node *child = list->first; child != NULL && values != NULL; child = next) {
+        next = child->next;
+        child->next = NULL;
+        struct mt_math_node *value = child->kind == MT_MATH_RELATION ? child->last : child;
+        if (value->kind == MT_MATH_EITHER) { // ±1 are two
+            struct mt_math_node *other = mt_node_new(parser, MT_MATH_SUM);
+            if (other == NULL) return NULL;
+            *other = *value->first;
+            other->next = NULL;
+            mt_node_adopt(values, other);
+            value->kind = MT_MATH_NEGATIVE;
+        }
+        mt_node_adopt(values, value);
+    }
+    if (parser->failed) return NULL;
+    values->open = '{';
+    values->close = '}';
+    return mt_node_without(parser, line, values);
+}
+
+/* Relations with separators between; one alone is itself. */
+static struct mt_math_node *list_of(struct mt_math_parser *parser)
 {
     struct mt_math_node *node = mt_parse_relation(parser);
+    enum separator between = parser->failed ? NO_SEPARATOR : take_separator(parser);
     if (parser->failed) return NULL;
-    if (!take_separator(parser)) return without_element(node);
-    struct mt_math_node *all = mt_node_wrap(parser, MT_MATH_GROUP, node);
-    do {
-        mt_node_adopt(all, mt_parse_relation(parser));
-    } while (!parser->failed && take_separator(parser));
-    return parser->failed ? NULL : without_element(all);
+    bool two =
+        node->kind == MT_MATH_RELATION && node->relations[0] == 'n' && node->last->kind == MT_MATH_EITHER;
+    if (between == NO_SEPARATOR)
+        return two ? without_values(parser, mt_node_wrap(parser, MT_MATH_GROUP, node)) : node;
+    struct mt_math_node *parts = mt_node_new(parser, MT_MATH_GROUP);
+    struct mt_math_node *part = mt_node_wrap(parser, MT_MATH_GROUP, node);
+    bool choice = false;
+    while (!parser->failed && between != NO_SEPARATOR) {
+        choice = choice || between == SEPARATOR_OR;
+        if (between > SEPARATOR_AND) {
+            mt_node_adopt(parts, part);
+            part = mt_node_new(parser, MT_MATH_GROUP);
+        }
+        mt_node_adopt(part, mt_parse_relation(parser));
+        between = parser->failed ? NO_SEPARATOR : take_separator(parser);
+    }
+    mt_node_adopt(parts, part);
+    if (parser->failed) return NULL;
+    if (are_solutions(parts)) return parts;
+    struct mt_math_node *list = mt_node_new(parser, MT_MATH_GROUP);
+    if (list == NULL) return NULL;
+    list->flag = choice;
+    for (part = parts->first; part != NULL; part = part->next) {
+        struct mt_math_node *next = NULL;
+        for (struct mt_math_node *child = part->first; child != NULL; child = next) {
+            next = child->next;
+            child->next = NULL;
+            mt_node_adopt(list, child);
+        }
+    }
+    return without_values(parser, list);
+}
+
+struct mt_math_node *mt_parse_list(struct mt_math_parser *parser)
+{
+    struct mt_math_node *list = list_of(parser);
+    return parser->failed ? NULL : without_element(list);
+}
+
+struct mt_math_node *mt_parse_such_that(struct mt_math_parser *parser, struct mt_math_node *chosen)
+{
+    struct mt_math_node *list = list_of(parser);
+    if (parser->failed) return NULL;
+    // {k\pi | k \in Z} is k\pi for whole k; of {x | x > 3} the condition says all.
+    if (!is_element(list) || chosen == NULL || chosen->kind == MT_MATH_SYMBOL) return without_element(list);
+    struct mt_math_node *both = mt_node_pair(parser, MT_MATH_GROUP, chosen, list);
+    return parser->failed ? NULL : without_element(both);
 }
 
 // ------------------------------------------------------------------ the whole

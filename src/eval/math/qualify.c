@@ -97,6 +97,18 @@ static void part_cases(struct mt_byte_list *out, size_t start)
     }
 }
 
+/* & only sets lines under each other here. */
+static void drop_columns(struct mt_byte_list *out, size_t start)
+{
+    static const char *const names[] = {"{aligned}", "{align}", "{align*}", "{split}", "{gathered}"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        size_t end = last_place(out, start, names[i]);
+        for (size_t at = start; end < out->count && at < end; at++) {
+            if (out->data[at] == '&') out->data[at] = ' ';
+        }
+    }
+}
+
 /* "(n \in Z)" behind an answer is ", n \in Z". */
 static void open_condition(struct mt_byte_list *out, size_t start)
 {
@@ -209,6 +221,7 @@ static enum mt_status take_out(struct mt_byte_list *out, size_t start)
 enum mt_status mt_math_qualify(struct mt_byte_list *out, size_t start)
 {
     part_cases(out, start);
+    drop_columns(out, start);
     plain_numbers(out, start);
     open_condition(out, start);
     drop_qualification(out, start);

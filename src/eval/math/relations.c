@@ -210,6 +210,8 @@ bool mt_math_same_with_relation(struct mt_math_comparison *all, const struct mt_
 {
     bool same = false;
     bool both = a->kind == MT_MATH_RELATION && b->kind == MT_MATH_RELATION;
+    if (both && mt_math_is_unordered(a) != mt_math_is_unordered(b)) // f(x) = ±x are two
+        return mt_math_same_unordered(all, a, b);
     if (both && same_relation(all, a, b)) return true;
     const struct mt_math_node *relation = a->kind == MT_MATH_RELATION ? a : b;
     if (!both && same_as_value(all, relation, relation == a ? b : a)) return true;

@@ -41,23 +41,35 @@ bool mt_math_begin_exact(struct mt_math_comparison *all)
     return !numbers->failed;
 }
 
-/* Values in double at points: all must agree, and there must be a value at two of them at least. */
-static bool same_numbers(struct mt_math_comparison *all, const struct mt_math_node *a,
-                         const struct mt_math_node *b, int a_sign, int b_sign)
+/* Values in double at points: all must agree. Returns at how many there are such; -1: some do not agree.
+ * `real`: where one leaves the real numbers does not count. */
+static int agreeing(const struct mt_math_node *a, const struct mt_math_node *b, int a_sign, int b_sign,
+                    bool real)
 {
     int compared = 0;
     for (int point = 0; point < MT_MATH_POINTS; point++) {
         double complex one = 0;
         double complex other = 0;
-        bool first = mt_math_value_at(a, point, a_sign, &one);
-        bool second = mt_math_value_at(b, point, b_sign, &other);
-        if (first != second) return false;
-        if (!first) continue;
+        bool first =
+            real ? mt_math_real_at(a, point, a_sign, &one) : mt_math_value_at(a, point, a_sign, &one);
+        bool second =
+            real ? mt_math_real_at(b, point, b_sign, &other) : mt_math_value_at(b, point, b_sign, &other);
+        if (first != second && !real) return -1;
+        if (!first || !second) continue;
         double size = cabs(one) > cabs(other) ? cabs(one) : cabs(other);
         if (size < SMALLEST) continue; // exact forms know 0: this is an underflow
-        if (!mt_math_is_close(one, other, size)) return false;
+        if (!mt_math_is_close(one, other, size)) return -1;
         compared++;
     }
+    return compared;
+}
+
+static bool same_numbers(struct mt_math_comparison *all, const struct mt_math_node *a,
+                         const struct mt_math_node *b, int a_sign, int b_sign)
+{
+    bool sizes = mt_math_has_size(a) || mt_math_has_size(b); // ln|x| is not ln x
+    int compared = sizes ? 0 : agreeing(a, b, a_sign, b_sign, true);
+    if (compared == 0 || compared == 1) compared = agreeing(a, b, a_sign, b_sign, false);
     weaken(all, MT_MATH_BY_NUMBER);
     return compared >= 2;
 }
@@ -169,7 +181,7 @@ static const struct mt_math_node *scaled_value(struct mt_numbers *numbers, const
 /* "The function is even", "an ellipse": the words that answer. */
 static const char *core_of(const char *text)
 {
-    static const char *const articles[] = {"a ", "an ", "the "};
+    static const char *const articles[] = {"a ", "an ", "the ", "all "};
     if (strpbrk(text, "0123456789") != NULL) return text; // its words are not the answer
     const char *is = strstr(text, " is ");
     while (is != NULL) {

@@ -2,6 +2,7 @@
  * Mathematics as people and models write it, LaTeX or plain, to a tree:
  *
  *     math/clean.c      one spelling: $, \left, \,, \dfrac, unicode signs, ... out or replaced
+ *     math/respell.c    words that stand for signs, "5 out of 9", and math/qualify.c what only explains
  *     math/lex.c        tokens: numbers with their separators, symbols, commands, words
  *     math/parse.c      the tree, of nodes that math/nodes.c makes; lists and relations in math/parse_lists.c
  *
@@ -50,6 +51,9 @@ enum mt_math_call {
     MT_CALL_ARCTAN,
     MT_CALL_LOG, // natural without a base, as in most of mathematics
     MT_CALL_EXP,
+    MT_CALL_SINH,
+    MT_CALL_COSH,
+    MT_CALL_TANH,
     MT_CALL_FLOOR,
     MT_CALL_CEIL,
 };
@@ -68,7 +72,7 @@ enum {
 struct mt_math_node {
     enum mt_math_kind kind;
     struct mt_rational number; // of NUMBER
-    bool flag;                 // of EITHER: ∓
+    bool flag;                 // of EITHER: ∓; of a bare GROUP: "or" stands in it
     int64_t symbol;            // a letter's code, or of MT_SYMBOL_PI on; a subscript adds thousands
     enum mt_math_call call;
     char open, close;                  // of GROUP: ( ) [ ] { }
@@ -92,6 +96,10 @@ enum mt_status mt_math_clean(const char *text, size_t bytes, struct mt_byte_list
 
 /* Parts of it. Decimals that go on, "0.4545...", get a line over what repeats. */
 enum mt_status mt_math_repeat(struct mt_byte_list *out, size_t start);
+
+/* Words and marks between numbers that are signs: "5 out of 9", "7 choose 3", "12 by 5", "^5C_2", "101 (base
+ * 2)"; what "(or 70%)" says behind an answer stands beside it. */
+enum mt_status mt_math_respell(struct mt_byte_list *out, size_t start);
 
 /* What only says what letters stand for ("for some constant c") goes from behind `start`; "(n
  * \in Z)" becomes ", n \in Z"; "all real numbers except 3" becomes a set without another. */

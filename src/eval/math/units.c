@@ -15,6 +15,7 @@ struct known_unit {
 };
 
 static const struct known_unit known[] = {
+    {"microm micrometer micrometre micron", "length", 1, 1000000},
     {"mm millimeter millimetre", "length", 1, 1000},
     {"cm centimeter centimetre", "length", 1, 100},
     {"dm decimeter decimetre", "length", 1, 10},
@@ -32,6 +33,7 @@ static const struct known_unit known[] = {
     {"oz ounce", "mass", 45359237, 1600000},
     {"s sec second", "time", 1, 1},
     {"ms millisecond", "time", 1, 1000},
+    {"micros microsecond", "time", 1, 1000000},
     {"min minute", "time", 60, 1},
     {"h hr hour", "time", 3600, 1},
     {"day", "time", 86400, 1},
