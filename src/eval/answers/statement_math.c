@@ -537,8 +537,6 @@ enum mt_status mt_statement_math(struct mt_pattern *const *patterns, struct mt_t
 {
     struct mt_text sentences[MOST_SENTENCES];
     struct mt_text found;
-    static const char *const ends[] = {"<|eot_id|>", "<|im_end|>", "<|endoftext|>", "<|end_of_text|>", NULL};
-    plain = mt_text_until(plain, ends);
     if (corrected(patterns, plain, &found)) {
         plain = found;
     } else {

@@ -2,12 +2,12 @@
 #include "eval/math/lex.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "eval/math/units.h"
 
 #define MOST_DIGITS 4000
+#define MOST_SHIFT  1000000000
 
 /* Greek letters and other names of symbols; the place gives the symbol's number after MT_SYMBOL_PI. */
 static const char *const symbol_names[] = {
@@ -49,6 +49,17 @@ static size_t thousands(const char *at, const char *end, char mark)
     return (size_t)(next - at);
 }
 
+/* What stands behind the e of "1e-3"; no further than MOST_SHIFT, which no number is taken at. */
+static int64_t read_exponent(const char *next, const char *end)
+{
+    bool negative = next < end && *next == '-';
+    int64_t value = 0;
+    if (next < end && strchr("+-", *next) != NULL) next++;
+    for (; next < end && isdigit((unsigned char)*next) && value < MOST_SHIFT; next++)
+        value = value * 10 + (*next - '0');
+    return negative ? -value : value;
+}
+
 /* The value of a number's text, separators and all. */
 static void read_number(struct mt_math_parser *parser, struct mt_math_token *token)
 {
@@ -60,7 +71,7 @@ static void read_number(struct mt_math_parser *parser, struct mt_math_token *tok
         char byte = token->start[i];
         if (byte == '.') point = true;
         if (byte == 'e' || byte == 'E') {
-            shift += strtol(token->start + i + 1, NULL, 10);
+            shift += read_exponent(token->start + i + 1, token->start + token->bytes);
             break;
         }
         if (!isdigit((unsigned char)byte)) continue;
