@@ -170,10 +170,11 @@ static void compare_method(struct bench *bench, size_t at, const struct mt_metho
     // Five micro-batches: some ranks are idle at the end of a step. Dropout is drawn by a row's place among
     // those that meet an expert, which is another where other ranks' rows are among them.
     (void)snprintf(what, sizeof what, "%s, %s, local, experts over %d", name, method->name, sharing);
+    // Scales follow each rank's own micro-batches.
+    bool scaled = method->config.coefficient[MT_TERM_O] > 0.0 || method->config.coefficient[MT_TERM_V] > 0.0;
     (void)snprintf(alone, sizeof alone,
-                   COMMON " method=%s parallel.statistics=local objective.scale=none batch.examples=5 "
-                          "batch.tokens=24%s",
-                   method->name, sharing > 1 ? " lora.dropout=0" : "");
+                   COMMON " method=%s parallel.statistics=local batch.examples=5 batch.tokens=24%s%s",
+                   method->name, scaled ? " objective.scale=none" : "", sharing > 1 ? " lora.dropout=0" : "");
     (void)snprintf(together, sizeof together, "%s parallel.experts=%d", alone, sharing);
     compare(bench, what, alone, together, 1e-5);
 }
