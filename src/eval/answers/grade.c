@@ -227,7 +227,8 @@ static enum mt_status extract(const struct mt_grader *grader, const struct mt_ta
 {
     size_t begin = answer_begin(text, grader->task->stop);
     text.bytes = stop_at(text, begin, grader->task->stop);
-    text.bytes = begin + turn_end(mt_text_from(text, begin));
+    if (grader->task->compare != MT_COMPARE_CODE) // a program may hold such a text
+        text.bytes = begin + turn_end(mt_text_from(text, begin));
     int choices = (int)sample->choice_count;
     struct mt_text right = mt_text_in(&sample->answer);
     // An option whose letter nobody knows is judged by its text.
