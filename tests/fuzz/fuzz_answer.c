@@ -3,8 +3,8 @@
  * Both must end, leave nothing behind, and extraction must find what it says it found.
  */
 // With: src/eval/math/*.c src/eval/answers/extract*.c src/eval/answers/normalize.c src/eval/answers/pattern.c
-// With: src/eval/answers/statement*.c src/eval/answers/sentence.c src/eval/text.c src/eval/code/code_block.c
-// With: src/eval/code/code_names.c
+// With: src/eval/answers/statement*.c src/eval/answers/sentence.c src/eval/answers/number.c
+// With: src/eval/text.c src/eval/code/code_block.c src/eval/code/code_names.c
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
