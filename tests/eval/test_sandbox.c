@@ -153,7 +153,9 @@ static void test_hostile_suite(void **state)
     suite.cases = mt_hostile_cases(&suite.count);
     const struct mt_sandbox_batch batch = {
         .count = suite.count, .at_once = 8, .self = &suite, .program = suite_program, .done = suite_done};
-    assert_int_equal(mt_sandbox_run_many(&ctx, &suite.options, &batch), MT_OK);
+    enum mt_status status = mt_sandbox_run_many(&ctx, &suite.options, &batch);
+    if (status != MT_OK) print_error("%s\n", ctx.message);
+    assert_int_equal(status, MT_OK);
     assert_int_equal(suite.escaped, 0);
     assert_int_equal(suite.contained, suite.count);
 
@@ -492,7 +494,8 @@ static void test_without_sandbox_only_by_name(void **state)
 
 struct many {
     size_t count;
-    size_t stop_at; // this result is a failure of the caller's
+    size_t stop_at;       // this result is a failure of the caller's
+    const char *launcher; // NULL: bubblewrap
     size_t ended;
     bool seen[MANY];
 };
@@ -520,7 +523,8 @@ static enum mt_status many_done(void *self, size_t index, const struct mt_sandbo
 static enum mt_status run_some(struct mt_context *ctx, const void *self)
 {
     struct many many = *(const struct many *)self;
-    const struct mt_sandbox_options options = mt_sandbox_defaults();
+    struct mt_sandbox_options options = mt_sandbox_defaults();
+    if (many.launcher != NULL) options.launcher = many.launcher;
     const struct mt_sandbox_batch batch = {
         .count = many.count, .at_once = 8, .self = &many, .program = many_program, .done = many_done};
     enum mt_status status = mt_sandbox_run_many(ctx, &options, &batch);
@@ -546,6 +550,34 @@ static void test_many_at_a_time(void **state)
     assert_true(no_child_is_left());
 }
 
+/* A sandbox that fails for a moment is tried again, one that goes on failing is not for long. */
+static void test_failing_starts_are_repeated(void **state)
+{
+    const struct workplace *place = *state;
+    char path[300];
+    char script[600];
+    (void)snprintf(script, sizeof script,
+                   "#!/bin/sh\nfor i in 1 2 3; do\n"
+                   "    (set -C; : >%s/$i) 2>/dev/null && { echo 'short of something' >&2; exit 1; }\ndone\n"
+                   "exec bwrap \"$@\"\n",
+                   place->directory);
+    write_launcher(place, script, path);
+    assert_int_equal(chmod(place->directory, 0777), 0); // the launcher is nobody
+    struct many many = {.count = 3, .stop_at = MANY, .launcher = path};
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    enum mt_status status = run_some(&ctx, &many);
+    if (status != MT_OK) print_error("%s\n", ctx.message);
+    assert_int_equal(status, MT_OK);
+    assert_int_equal(workplace_entries(place), 1 + 3); // the launcher, and what its failures left
+
+    write_launcher(place, "#!/bin/sh\necho 'never again' >&2\nexit 1\n", path);
+    assert_int_equal(run_some(&ctx, &many), MT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(ctx.message, "never again"));
+    assert_int_equal(ctx.live_bytes, 0);
+    assert_true(no_child_is_left());
+}
+
 static void test_every_allocation_failing(void **state)
 {
     (void)state;
@@ -568,6 +600,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_reports_after_the_start, workplace_open, workplace_close),
         cmocka_unit_test(test_without_sandbox_only_by_name),
         cmocka_unit_test(test_many_at_a_time),
+        cmocka_unit_test_setup_teardown(test_failing_starts_are_repeated, workplace_open, workplace_close),
         cmocka_unit_test(test_every_allocation_failing),
     };
     struct mt_context ctx;

@@ -373,7 +373,7 @@ static enum mt_status let_begin(struct mt_sandbox *sandbox)
     if (sandbox->first_handle < 0) return MT_OK; // not there yet, or dead already: bubblewrap will say why
     int error = mt_sandbox_limit_processes(sandbox->first, sandbox->options.processes);
     if (error != 0 && error != ESRCH)
-        return mt_fail(sandbox->ctx, MT_ERR_IO, "cannot limit the processes of a sandbox: %s",
+        return mt_fail(sandbox->ctx, MT_ERR_UNSUPPORTED, "cannot limit the processes of a sandbox: %s",
                        strerror(error));
     sandbox->started = true;
     sandbox->began = mt_clock_seconds();

@@ -263,9 +263,11 @@ static bool set_limits(const struct mt_sandbox_options *options)
 {
     uint64_t cpu = (uint64_t)options->cpu_seconds;
     // A second after SIGXCPU, which a program may ignore, comes SIGKILL.
-    return limit(RLIMIT_AS, options->memory, options->memory) && limit(RLIMIT_CPU, cpu, cpu + 1) &&
-           limit(RLIMIT_FSIZE, options->files, options->files) && limit(RLIMIT_NOFILE, MAX_OPEN, MAX_OPEN) &&
-           limit(RLIMIT_CORE, 0, 0) && limit(RLIMIT_MEMLOCK, 0, 0) && limit(RLIMIT_MSGQUEUE, 0, 0);
+    // The address space comes last: until the exec it is ours, far beyond the limit under a sanitizer.
+    return limit(RLIMIT_CPU, cpu, cpu + 1) && limit(RLIMIT_FSIZE, options->files, options->files) &&
+           limit(RLIMIT_NOFILE, MAX_OPEN, MAX_OPEN) && limit(RLIMIT_CORE, 0, 0) &&
+           limit(RLIMIT_MEMLOCK, 0, 0) && limit(RLIMIT_MSGQUEUE, 0, 0) &&
+           limit(RLIMIT_AS, options->memory, options->memory);
 }
 
 /* Root becomes nobody: the kernel exempts root from the limit on processes, and what a program may reach
@@ -330,8 +332,8 @@ __attribute__((noreturn)) static void become(const struct launch *launch,
     if (problem == NULL && (setsid() < 0 || chdir("/") != 0)) problem = "cannot start a session\n";
     die_first();
     if (problem == NULL && launch->drop_root && !drop_root()) problem = "cannot give up being root\n";
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); // after the change of user, which clears it
     if (problem == NULL && !set_limits(options)) problem = "cannot set the limits\n";
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (problem == NULL) {
         (void)execvpe(launch->arguments[0], (char *const *)launch->arguments, (char *const *)plain);
         problem = errno == ENOENT ? "not found\n" : "cannot be executed\n";
@@ -375,5 +377,5 @@ enum mt_status mt_sandbox_launch(struct mt_sandbox *sandbox, const char *program
         if (sandbox->launcher_handle < 0) error = errno;
     }
     if (error == 0) return MT_OK;
-    return mt_fail(sandbox->ctx, MT_ERR_IO, "cannot start a program: %s", strerror(error));
+    return mt_fail(sandbox->ctx, MT_ERR_UNSUPPORTED, "cannot start a program: %s", strerror(error));
 }

@@ -9,8 +9,10 @@
 
 #include "base/clock.h"
 
-#define PROGRAM_GONE 3   // exit status of a judge that says so (src/eval/code/python/tests.py)
-#define WAIT_SECONDS 1.0 // for the end of such a program
+#define PROGRAM_GONE 3    // exit status of a judge that says so (src/eval/code/python/tests.py)
+#define WAIT_SECONDS 1.0  // for the end of such a program
+#define MOST_STARTS  4    // of one program, where its sandbox fails
+#define REST_SECONDS 0.25 // before it is started again, times the failures so far
 
 /* A program and its judge. */
 struct judged_pair {
@@ -42,7 +44,7 @@ static enum mt_status start_pair(struct mt_context *ctx, const struct mt_sandbox
     pair->result.outcome = MT_SANDBOX_COULD_NOT_START;
     int ends[2] = {0, 0};
     if (pair->judged && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        return mt_fail(ctx, MT_ERR_IO, "cannot join two programs: %s", strerror(errno));
+        return mt_fail(ctx, MT_ERR_UNSUPPORTED, "cannot join two programs: %s", strerror(errno));
     struct mt_sandbox_options own = *options;
     own.talk = ends[0];
     enum mt_status status = mt_sandbox_start(ctx, &own, program.text, program.bytes, &pair->program);
@@ -95,6 +97,8 @@ static enum mt_status step_pair(struct judged_pair *pair)
 
 struct crowd_slot {
     size_t index;
+    int failures;    // of its sandbox
+    double again_at; // clock; when it is started again; 0: it is not
     struct judged_pair pair;
 };
 
@@ -119,18 +123,50 @@ static size_t how_many(const struct mt_sandbox_batch *batch)
     return at_once < batch->count ? at_once : batch->count;
 }
 
-static enum mt_status start_next(struct crowd *crowd, struct crowd_slot *slot)
+/*
+ * A sandbox that fails although sandboxes work here: the machine is short of something (namespaces,
+ * processes, memory of the kernel's), mostly for a moment. False: it has failed often enough.
+ */
+static bool is_put_off(struct crowd_slot *slot, enum mt_status status)
+{
+    if (status != MT_ERR_UNSUPPORTED) return false;
+    slot->failures++;
+    slot->again_at = mt_clock_seconds() + REST_SECONDS * slot->failures;
+    return slot->failures < MOST_STARTS;
+}
+
+/* Starts the slot's program. */
+static enum mt_status start(struct crowd *crowd, struct crowd_slot *slot)
 {
     struct mt_sandbox_options options = *crowd->options;
     crowd->text.count = 0;
     crowd->judge.count = 0;
-    slot->index = crowd->next++;
+    slot->again_at = 0;
     const struct mt_sandbox_batch *batch = crowd->batch;
     enum mt_status status = batch->program(batch->self, slot->index, &crowd->text, &options);
     if (status == MT_OK && batch->judge != NULL)
         status = batch->judge(batch->self, slot->index, &crowd->judge);
     if (status != MT_OK) return status;
-    return start_pair(crowd->ctx, &options, mt_text_in(&crowd->text), mt_text_in(&crowd->judge), &slot->pair);
+    status =
+        start_pair(crowd->ctx, &options, mt_text_in(&crowd->text), mt_text_in(&crowd->judge), &slot->pair);
+    return is_put_off(slot, status) ? MT_OK : status;
+}
+
+static enum mt_status start_next(struct crowd *crowd, struct crowd_slot *slot)
+{
+    slot->index = crowd->next++;
+    slot->failures = 0;
+    return start(crowd, slot);
+}
+
+/* The slot's program goes on, ends, or is put off. */
+static enum mt_status step_slot(struct crowd *crowd, struct crowd_slot *slot)
+{
+    enum mt_status status = step_pair(&slot->pair);
+    if (status != MT_OK) return is_put_off(slot, status) ? MT_OK : status;
+    if (slot->pair.running) return MT_OK;
+    crowd->done++;
+    return crowd->batch->done(crowd->batch->self, slot->index, &slot->pair.result);
 }
 
 static void wait_for_any(struct crowd *crowd)
@@ -145,20 +181,18 @@ static void wait_for_any(struct crowd *crowd)
 
 static enum mt_status step_all(struct crowd *crowd)
 {
-    for (size_t i = 0; i < crowd->at_once; i++) {
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < crowd->at_once && status == MT_OK; i++) {
         struct crowd_slot *slot = &crowd->slots[i];
-        enum mt_status status = MT_OK;
-        if (slot->pair.running) {
-            status = step_pair(&slot->pair);
-            if (status == MT_OK && slot->pair.running) continue;
-            if (status == MT_OK)
-                status = crowd->batch->done(crowd->batch->self, slot->index, &slot->pair.result);
-            crowd->done++;
+        if (slot->pair.running) status = step_slot(crowd, slot);
+        if (status != MT_OK || slot->pair.running) continue;
+        if (slot->again_at > 0) {
+            if (mt_clock_seconds() >= slot->again_at) status = start(crowd, slot);
+        } else if (crowd->next < crowd->batch->count) {
+            status = start_next(crowd, slot);
         }
-        if (status == MT_OK && crowd->next < crowd->batch->count) status = start_next(crowd, slot);
-        if (status != MT_OK) return status;
     }
-    return MT_OK;
+    return status;
 }
 
 enum mt_status mt_sandbox_run_many(struct mt_context *ctx, const struct mt_sandbox_options *options,

@@ -19,6 +19,7 @@ struct mt_sandbox_batch {
     int at_once; // programs at a time; 0: as many as the machine has processors
     void *self;  // borrowed; handed to both calls
     // Appends program `index`; may change the options, which hold the ones given to mt_sandbox_run_many.
+    // Called again, like `judge`, where a sandbox has failed and is tried again.
     enum mt_status (*program)(void *self, size_t index, struct mt_byte_list *text,
                               struct mt_sandbox_options *options);
     // Appends the program that judges program `index`; NULL, or nothing appended: it stands alone.
@@ -27,7 +28,10 @@ struct mt_sandbox_batch {
     enum mt_status (*done)(void *self, size_t index, const struct mt_sandbox_result *result);
 };
 
-/* Runs them all. The first failure (not of a program: of the sandbox, or of a call) ends the rest. */
+/*
+ * Runs them all. A sandbox that fails is tried again, after a rest, three times. The first failure of one for
+ * good, or of a call, ends the rest; that of a program does not.
+ */
 enum mt_status mt_sandbox_run_many(struct mt_context *ctx, const struct mt_sandbox_options *options,
                                    const struct mt_sandbox_batch *batch);
 
