@@ -244,7 +244,8 @@ static enum mt_status run_rank(void *self, struct mt_comm *comm, int *exit_statu
     if (status == MT_OK) status = mt_device_choose(ctx, comm, asked->device, MT_USE_FAST, &name);
     if (status == MT_OK) status = mt_device_create(ctx, name, (int)mt_comm_threads(comm, threads), &device);
     status = mt_comm_agree(comm, ctx, status);
-    if (status == MT_OK && mt_comm_rank(comm) == 0) cli_name_device(device, threads);
+    if (status == MT_OK && mt_comm_rank(comm) == 0)
+        cli_name_device(device, threads, mt_device_is_automatic(asked->device));
     if (status == MT_OK) status = mt_analysis_run(run, device, comm);
     if (status == MT_OK && mt_comm_rank(comm) == 0) status = hand_over(run, asked);
     mt_analysis_close(run);

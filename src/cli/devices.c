@@ -3,6 +3,8 @@
 
 #include "cli/cli.h"
 #include "metier/device.h"
+#include "ops/card.h"
+#include "ops/module.h"
 
 static enum mt_status run_verb(struct cli_call *call)
 {
@@ -23,6 +25,9 @@ static enum mt_status run_verb(struct cli_call *call)
             printf("%-9s not usable here: %s\n", name, call->ctx->message);
         mt_device_destroy(device);
     }
+    char idle[MT_MESSAGE_BYTES];
+    if (!mt_cuda_module_is_there() && mt_card_is_idle(call->ctx, idle))
+        printf("%-9s not built in: %s\n", "cuda", idle);
     return MT_OK;
 }
 

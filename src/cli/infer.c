@@ -154,7 +154,8 @@ enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_setting
     if (status == MT_OK) status = mt_session_open(ctx, &options, session);
     if (status == MT_OK) status = check_template_options(settings, session);
     if (status == MT_OK && !settings->quiet) {
-        cli_name_device(session->device, settings->threads);
+        cli_name_device(session->device, settings->threads,
+                        settings->automatic || mt_device_is_automatic(settings->device));
         if (settings->batch < 0)
             (void)fprintf(stderr, "together: %s of %" PRId64 " tokens, prompts %" PRId64 " tokens a pass\n",
                           mt_counted((uint64_t)session->slots, "sequence", "sequences").text,

@@ -18,6 +18,7 @@ struct infer_settings {
     const char *template_date; // NULL: today's
     const char *bos;           // how plain texts begin, by name
     const char *device;
+    bool automatic; // it was chosen by us, before
     int64_t threads;
     int64_t batch;      // sequences computed together; -1: as many as there is memory for
     int64_t context;    // 0: chosen

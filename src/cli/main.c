@@ -10,6 +10,7 @@
 #include "cli/shared/share.h"
 #include "metier/device.h"
 #include "metier/version.h"
+#include "ops/card.h"
 
 #define ARENA_BLOCK_BYTES 4096
 
@@ -32,6 +33,10 @@ static void print_version(void)
     printf("metier %s\ncommit: %s\ndevices:", mt_version(), commit[0] != '\0' ? commit : "not known");
     for (int i = 0; mt_device_listed(i) != NULL; i++) printf(" %s", mt_device_listed(i));
     printf("\n");
+    struct mt_context ctx;
+    char idle[MT_MESSAGE_BYTES];
+    mt_context_init(&ctx, NULL);
+    if (mt_card_is_idle(&ctx, idle)) printf("gpu: %s\n", idle);
 }
 
 /* The folder of what comes along. */

@@ -171,6 +171,8 @@ static enum mt_status name_device(const struct mt_comparison *comparison)
     if (job->terminal == NULL) return MT_OK;
     enum mt_status status = mt_device_create(job->ctx, job->device, (int)job->threads, &device);
     if (status == MT_OK) (void)fprintf(job->terminal, "device: %s\n", mt_device_description(device));
+    if (status == MT_OK && mt_device_is_automatic(comparison->settings->device))
+        mt_device_warn_idle(device, job->terminal);
     mt_device_destroy(device);
     return status;
 }

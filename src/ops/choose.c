@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ops/device.h"
+#include "base/log.h"
+#include "ops/card.h"
 
 #define NAME_BYTES 64
 
@@ -36,7 +37,7 @@ static enum mt_status find_device(struct mt_context *ctx, enum mt_device_use use
         }
         if (status != MT_ERR_UNSUPPORTED)
             return mt_fail_within(ctx, status, "device auto (cpu computes without a GPU)");
-        ctx->message[0] = '\0'; // there is none, which is no failure
+        ctx->message[0] = '\0'; // there is none that can be used, which is no failure
     }
     return MT_OK;
 }
@@ -63,8 +64,22 @@ enum mt_status mt_device_choose(struct mt_context *ctx, struct mt_comm *comm, co
 {
     *name = asked;
     enum mt_status status =
-        strcmp(asked, MT_DEVICE_AUTO) == 0 ? find_device(ctx, use, name) : try_device(ctx, asked);
+        mt_device_is_automatic(asked) ? find_device(ctx, use, name) : try_device(ctx, asked);
     if (comm == NULL) return status;
     status = mt_comm_agree(comm, ctx, status);
     return status == MT_OK ? compare_ranks(ctx, comm, *name) : status;
+}
+
+bool mt_device_is_automatic(const char *asked)
+{
+    return strcmp(asked, MT_DEVICE_AUTO) == 0;
+}
+
+void mt_device_warn_idle(const struct mt_device *device, FILE *stream)
+{
+    char text[MT_MESSAGE_BYTES];
+    struct mt_log log;
+    if (!mt_device_on_host(device)) return;
+    mt_log_init(&log, stream, MT_LOG_WARNING);
+    if (mt_card_is_idle(mt_device_context(device), text)) mt_log_warning(&log, "%s", text);
 }

@@ -32,7 +32,7 @@ static enum mt_status create(struct mt_context *ctx, const char *name, int threa
     if (kind == NULL) {
         bool cuda = strcmp(name, "cuda") == 0 || strcmp(name, "cuda-bf16") == 0;
         return mt_fail(ctx, MT_ERR_USAGE, "device '%s' is not built in%s", name,
-                       cuda ? ": build with cmake --preset cuda, or compute on the device cpu"
+                       cuda ? ": scripts/install --cuda builds it in; or compute on the device cpu"
                             : "; metier devices lists those that are");
     }
     if (place != NULL && !kind->streams)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "metier/version.h"
+#include "ops/card.h"
 
 #define PATH_BYTES 4096
 
@@ -51,7 +52,9 @@ bool mt_cuda_module_is_there(void)
 enum mt_status mt_cuda_module_init(struct mt_device *device, int threads)
 {
     char path[PATH_BYTES];
+    struct mt_nvidia_card card;
     if (!find_module(path)) return mt_fail(device->ctx, MT_ERR_UNSUPPORTED, "the CUDA module is gone");
+    if (mt_card_find(&card) && !mt_card_is_recent(&card)) return mt_card_refuse(device, &card);
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (module == NULL) {
         return mt_fail(device->ctx, MT_ERR_UNSUPPORTED,

@@ -215,6 +215,7 @@ static enum mt_status choose_device(struct mt_trainer *trainer)
     // Until it is known what fits (mt_trainer_fit) the data is cut as if everything did.
     trainer->memory.tokens_open = settings->tokens == 0;
     if (settings->tokens == 0) settings->tokens = mt_train_auto_tokens(settings);
+    trainer->automatic_device = mt_device_is_automatic(settings->device);
     return mt_device_choose(trainer->ctx, trainer->comm, settings->device, MT_USE_FAST, &settings->device);
 }
 
@@ -253,8 +254,10 @@ static enum mt_status open_device(struct mt_trainer *trainer)
         mt_device_create(trainer->ctx, trainer->settings->device, trainer->threads, &trainer->device);
     if (status != MT_OK) return status;
     if (trainer->options.plan_only) mt_device_set_dry(trainer->device);
-    if (trainer->options.terminal != NULL)
+    if (trainer->options.terminal != NULL) {
         (void)fprintf(trainer->options.terminal, "device: %s\n", mt_device_description(trainer->device));
+        if (trainer->automatic_device) mt_device_warn_idle(trainer->device, trainer->options.terminal);
+    }
     warn_of_idle_keys(trainer);
     return MT_OK;
 }

@@ -58,6 +58,7 @@ struct mt_trainer {
     struct mt_comm *copies_comm;          // owned: the ranks that hold the same experts; NULL: all do
     struct mt_comm *own_comm;             // NULL: the caller has given one
     int threads;                          // of the device; 0: as many as the machine has
+    bool automatic_device;                // nobody named one
     struct mt_rank_loss *losses;          // [ranks], in the arena: of a round
     struct mt_gradient_sum *gradient_sum; // NULL: alone
     struct mt_timeline *timeline;         // owned; NULL: nobody asked for one

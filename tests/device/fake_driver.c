@@ -1,19 +1,27 @@
 /*
  * A libcuda.so.1 that is no driver: just enough of one for CUDA's runtime to ask its version and to start it,
- * so that what the program says of old and broken drivers can be seen on any machine. The environment says
- * what it answers: METIER_FAKE_CUDA_VERSION (1000 · major + 10 · minor) and METIER_FAKE_CUDA_INIT (CUresult).
+ * and for the program to ask which card there is, so that what it says of cards, and of old and broken
+ * drivers, can be seen on any machine. The environment says what it answers: METIER_FAKE_CUDA_VERSION (1000 ·
+ * major + 10 · minor), METIER_FAKE_CUDA_INIT (CUresult), METIER_FAKE_CUDA_CARD (a name; none: there is no
+ * card) and METIER_FAKE_CUDA_CAPABILITY (10 · major + minor).
  */
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef void (*driver_function)(void); // of whatever type
 
-enum { SUCCESS = 0, NOT_INITIALIZED = 3 }; // of CUresult
+enum { SUCCESS = 0, NOT_INITIALIZED = 3 };             // of CUresult
+enum { CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 }; // of CUdevice_attribute
 
 int cuDriverGetVersion(int *version);
 int cuInit(unsigned flags);
+int cuDeviceGetCount(int *count);
+int cuDeviceGet(int *card, int index);
+int cuDeviceGetName(char *name, int bytes, int card);
+int cuDeviceGetAttribute(int *value, int attribute, int card);
 int cuGetProcAddress(const char *symbol, driver_function *function, int version, uint64_t flags);
 int cuGetProcAddress_v2(const char *symbol, driver_function *function, int version, uint64_t flags,
                         int *found);
@@ -35,6 +43,34 @@ int cuInit(unsigned flags)
 {
     (void)flags;
     return answer("METIER_FAKE_CUDA_INIT");
+}
+
+int cuDeviceGetCount(int *count)
+{
+    *count = getenv("METIER_FAKE_CUDA_CARD") != NULL;
+    return SUCCESS;
+}
+
+int cuDeviceGet(int *card, int index)
+{
+    *card = index;
+    return SUCCESS;
+}
+
+int cuDeviceGetName(char *name, int bytes, int card)
+{
+    (void)card;
+    (void)snprintf(name, (size_t)bytes, "%s", getenv("METIER_FAKE_CUDA_CARD"));
+    return SUCCESS;
+}
+
+int cuDeviceGetAttribute(int *value, int attribute, int card)
+{
+    int capability = answer("METIER_FAKE_CUDA_CAPABILITY");
+    (void)card;
+    if (attribute != CAPABILITY_MAJOR && attribute != CAPABILITY_MINOR) return NOT_INITIALIZED;
+    *value = attribute == CAPABILITY_MAJOR ? capability / 10 : capability % 10;
+    return SUCCESS;
 }
 
 /* All the rest of the driver. */

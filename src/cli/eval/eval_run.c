@@ -6,6 +6,7 @@
 #include "base/amount.h"
 #include "base/interrupt.h"
 #include "cli/eval/eval.h"
+#include "cli/shared/device.h"
 #include "cli/shared/ranks.h"
 #include "cli/shared/table.h"
 #include "eval/endpoint/endpoint.h"
@@ -168,6 +169,7 @@ static enum mt_status open_session(struct evaluation *e)
     const struct eval_arguments *arguments = e->arguments;
     struct infer_settings infer = arguments->infer;
     infer.threads = mt_comm_threads(e->comm, infer.threads);
+    infer.automatic = mt_device_is_automatic(infer.device);
     infer.device = e->tasks.device;
     infer.quiet = arguments->quiet || mt_comm_rank(e->comm) != 0;
     enum mt_status status = cli_infer_open(e->ctx, &infer, &e->session);

@@ -16,8 +16,10 @@
 enum mt_status cli_open_device(struct mt_context *ctx, const char *asked, enum mt_device_use use, int threads,
                                struct mt_device **device);
 
-/* "device: ..." on standard error; threads that were asked for (0: none) are no use to a GPU, which it says.
+/*
+ * "device: ..." on standard error; threads that were asked for (0: none) are no use to a GPU, which it says.
+ * Where the choice was ours (automatic), it also says what was left idle.
  */
-void cli_name_device(const struct mt_device *device, int64_t threads);
+void cli_name_device(const struct mt_device *device, int64_t threads, bool automatic);
 
 #endif
