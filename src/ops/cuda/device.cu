@@ -162,9 +162,9 @@ static enum mt_status take_stream(struct mt_device *device, struct cuda_state *s
 
 static enum mt_status init(struct mt_device *device, bool bf16)
 {
-    cudaDeviceProp properties;
+    struct cuda_gpu gpu;
     void *memory = NULL;
-    enum mt_status status = cuda_find_gpu(device, &properties);
+    enum mt_status status = cuda_find_gpu(device, &gpu);
     if (status != MT_OK) return status;
     status = mt_allocate_array(device->ctx, 1, sizeof(struct cuda_state), &memory);
     if (status != MT_OK) return status;
@@ -174,9 +174,11 @@ static enum mt_status init(struct mt_device *device, bool bf16)
     state->bf16 = bf16;
     status = take_stream(device, state);
     if (status != MT_OK) return status;
+    const cudaDeviceProp &properties = gpu.properties;
     state->multiprocessors = properties.multiProcessorCount;
     state->shared_bytes = properties.sharedMemPerBlockOptin;
-    state->hopper = properties.major == 9 && properties.minor == 0;
+    state->hopper = gpu.hopper;
+    state->poses = gpu.poses;
     if (state->hopper) {
         size_t bytes = (CUDA_COUNTERS + CUDA_MEETINGS) * sizeof(unsigned);
         cudaError_t error = cudaMalloc(&state->counters, bytes);
@@ -207,8 +209,10 @@ static enum mt_status init(struct mt_device *device, bool bf16)
         device->join = cuda_join;
     }
     fill_table(device);
-    (void)snprintf(device->description, sizeof device->description, "%s, %.50s, sm_%d%d, products in %s",
-                   device->name, properties.name, properties.major, properties.minor, bf16 ? "bf16" : "f32");
+    (void)snprintf(device->description, sizeof device->description, "%s, %.40s, %ssm_%d%d%s, products in %s",
+                   device->name, properties.name, gpu.poses ? "passing for " : "", properties.major,
+                   properties.minor, properties.major == 9 && !gpu.hopper ? " (general kernels)" : "",
+                   bf16 ? "bf16" : "f32");
     return MT_OK;
 }
 

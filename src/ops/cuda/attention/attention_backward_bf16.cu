@@ -216,6 +216,7 @@ static enum mt_status launch(struct mt_device *device, const struct mt_attention
 {
     const size_t key_bytes = sizeof(struct key_memory<D, DV>);
     const size_t query_bytes = sizeof(struct query_memory<D, DV>);
+    static_assert(key_bytes <= CUDA_LEAST_SHARED && query_bytes <= CUDA_LEAST_SHARED, "fits every card");
     enum mt_status status = cuda_allow_shared(device, reinterpret_cast<const void *>(dkv_kernel<D, DV>),
                                               key_bytes, ATTENTION_SHARED);
     if (status == MT_OK)

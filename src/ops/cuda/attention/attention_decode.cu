@@ -446,9 +446,7 @@ static bool fits(const struct mt_device *device, const struct mt_attention_forwa
     int64_t width = a->q.dim[2];
     int64_t value = a->v.dim[2];
     if (width <= MOST_WIDTH && value <= MOST_VALUE) return true;
-    return width <= SHARED_WIDTH && value <= SHARED_VALUE && is_shared(a) &&
-           sizeof(struct decode_memory<SHARED_WIDTH, SHARED_VALUE, true, SHARED_KEYS, SHARED_WARPS>) <=
-               cuda_state_of(device)->shared_bytes;
+    return width <= SHARED_WIDTH && value <= SHARED_VALUE && is_shared(a);
 }
 
 /* Blocks along x: sequences may each end in rows that do not fill one, unless a query fills its own. */
@@ -479,6 +477,7 @@ static enum mt_status launch(struct mt_device *device, const struct mt_attention
 {
     auto kernel = decode_kernel<D, DV, SAME, KEYS, WARPS, BLOCKS>;
     const size_t bytes = sizeof(struct decode_memory<D, DV, SAME, KEYS, WARPS>);
+    static_assert(bytes <= CUDA_LEAST_SHARED, "fits every card");
     enum mt_status status =
         cuda_allow_shared(device, reinterpret_cast<const void *>(kernel), bytes, ATTENTION_SHARED);
     if (status != MT_OK) return status;

@@ -1,27 +1,28 @@
 /*
- * attention forward on the tensor cores: a block per (64 queries, head) walks over tiles of 64 keys with a
- * running maximum and a running sum (Milakov and Gimelshein 2018; Dao 2023), each warp for 16 queries. Scores
- * and weights stay in registers: the sums of q kᵀ are laid out as the left operand of the product with v.
+ * attention forward on the tensor cores: a block per (64 queries, head) walks over tiles of 64 keys, or of 32
+ * where the widest heads' would not fit into shared memory, with a running maximum and a running sum (Milakov
+ * and Gimelshein 2018; Dao 2023), each warp for 16 queries. Scores and weights stay in registers: the sums of
+ * q kᵀ are laid out as the left operand of the product with v.
  */
 #include "ops/cuda/attention/attention_bf16.cuh"
 
-#define KEYS         64
 #define MOST_WIDTH   192
 #define MOST_VALUE   128
 #define LEAST_LENGTH 16 // of an average sequence: shorter ones leave most rows of a tile empty
 
-template <int D, int DV> struct forward_memory {
+template <int D, int DV, int KEYS> struct forward_memory {
     __nv_bfloat16 q[ATTENTION_ROWS * pitch_of(D)];
     __nv_bfloat16 k[2][KEYS * pitch_of(D)];
     __nv_bfloat16 v[2][KEYS * pitch_of(DV)];
 };
 
-template <int D, int DV>
+template <int D, int DV, int KEYS>
 __global__ static void __launch_bounds__(ATTENTION_THREADS, 2)
     forward_kernel(const __grid_constant__ struct mt_attention_forward_args a)
 {
     extern __shared__ __align__(16) unsigned char shared_memory[];
-    struct forward_memory<D, DV> &m = *reinterpret_cast<struct forward_memory<D, DV> *>(shared_memory);
+    using memory = struct forward_memory<D, DV, KEYS>;
+    memory &m = *reinterpret_cast<memory *>(shared_memory);
     int64_t query = 0; // the tile's first, within the sequence
     // Later tiles see more keys: they start first.
     int64_t b = find_tile(a.q_offsets, gridDim.x - 1 - blockIdx.x, ATTENTION_ROWS, &query);
@@ -73,15 +74,15 @@ __global__ static void __launch_bounds__(ATTENTION_THREADS, 2)
     finish_rows(a, out, r, LN_2, s.q_first + own, s.q_first + s.queries, head);
 }
 
-template <int D, int DV>
+template <int D, int DV, int KEYS>
 static enum mt_status launch(struct mt_device *device, const struct mt_attention_forward_args *a)
 {
-    const void *kernel = reinterpret_cast<const void *>(forward_kernel<D, DV>);
-    const size_t bytes = sizeof(struct forward_memory<D, DV>);
+    const void *kernel = reinterpret_cast<const void *>(forward_kernel<D, DV, KEYS>);
+    const size_t bytes = sizeof(struct forward_memory<D, DV, KEYS>);
     enum mt_status status = cuda_allow_shared(device, kernel, bytes, ATTENTION_SHARED);
     if (status != MT_OK) return status;
     int64_t tiles = tiles_at_most(a->q.dim[0], ATTENTION_ROWS, &a->q_offsets);
-    forward_kernel<D, DV>
+    forward_kernel<D, DV, KEYS>
         <<<dim3((unsigned)tiles, (unsigned)a->q.dim[1]), ATTENTION_THREADS, bytes, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "attention forward");
 }
@@ -110,8 +111,14 @@ static enum mt_status run(struct mt_device *device, const struct mt_attention_fo
 {
     int64_t width = a->q.dim[2];
     int64_t value = a->v.dim[2];
-    if (width <= 64 && value <= 64) return launch<64, 64>(device, a);
-    return width <= 128 ? launch<128, 128>(device, a) : launch<MOST_WIDTH, MOST_VALUE>(device, a);
+    static_assert(sizeof(struct forward_memory<128, 128, 64>) <= CUDA_LEAST_SHARED, "fits every card");
+    static_assert(sizeof(struct forward_memory<MOST_WIDTH, MOST_VALUE, 32>) <= CUDA_LEAST_SHARED,
+                  "fits every card");
+    if (width <= 64 && value <= 64) return launch<64, 64, 64>(device, a);
+    if (width <= 128) return launch<128, 128, 64>(device, a);
+    if (sizeof(struct forward_memory<MOST_WIDTH, MOST_VALUE, 64>) <= cuda_state_of(device)->shared_bytes)
+        return launch<MOST_WIDTH, MOST_VALUE, 64>(device, a);
+    return launch<MOST_WIDTH, MOST_VALUE, 32>(device, a);
 }
 
 const struct cuda_variant<struct mt_attention_forward_args> cuda_attention_mma = {

@@ -134,6 +134,7 @@ static enum mt_status launch(struct mt_device *device, const struct mt_attention
 {
     const void *kernel = reinterpret_cast<const void *>(split_kernel<D, DV>);
     const size_t bytes = sizeof(struct split_memory<D, DV>);
+    static_assert(bytes <= CUDA_LEAST_SHARED, "fits every card");
     enum mt_status status = cuda_allow_shared(device, kernel, bytes, ATTENTION_SHARED);
     if (status != MT_OK) return status;
     int64_t tiles = tiles_at_most(a->q.dim[0], ATTENTION_ROWS, &a->q_offsets);
@@ -145,8 +146,7 @@ static enum mt_status launch(struct mt_device *device, const struct mt_attention
 static bool fits(const struct mt_device *device, const struct mt_attention_forward_args *a)
 {
     bool floats = a->q.dtype == MT_F32 && a->k.dtype == MT_F32 && a->v.dtype == MT_F32;
-    return floats && cuda_attention_fits(device, a) &&
-           sizeof(struct split_memory<192, 128>) <= cuda_state_of(device)->shared_bytes;
+    return floats && cuda_attention_fits(device, a);
 }
 
 static enum mt_status run(struct mt_device *device, const struct mt_attention_forward_args *a, void *)

@@ -2,8 +2,9 @@
  * What the kernels of this folder share: the stream, error conversion, element access, launch shapes.
  *
  * Kernels take an op's argument struct by value: it holds device pointers, shapes and numbers, nothing else.
- * Sums are kept in double where ref's tolerance or a decision depends on them; these GPUs compute doubles at
- * half the rate of floats, which element-wise work, bound by memory, does not notice.
+ * Sums are kept in double where ref's tolerance or a decision depends on them. GPUs of data centres compute
+ * doubles at half the rate of floats, which element-wise work, bound by memory, does not notice; GeForce
+ * cards at a 64th, which it does.
  */
 #ifndef MT_OPS_CUDA_COMMON_CUH
 #define MT_OPS_CUDA_COMMON_CUH
@@ -39,7 +40,8 @@ struct cuda_state {
     bool bf16;      // products of f32 numbers are made of their bf16 roundings, unless `exact` is asked for
     bool recording; // launches are taken down: nothing may wait for them
     int multiprocessors;
-    bool hopper;                // sm_90: its own instructions are there
+    bool hopper;                // sm_90, and its own instructions were built in
+    bool poses;                 // it passes for another card (gpu.cuh)
     void *encode_map;           // the driver's cuTensorMapEncodeTiled; NULL if not on Hopper
     size_t shared_bytes;        // shared memory a block may ask for
     struct cublasContext *blas; // NULL before the first product
@@ -127,13 +129,18 @@ __device__ static inline void cuda_follow(void)
 #endif
 }
 
-/* More than 48 KB of shared memory have to be asked for, kernel by kernel; `what` is what they are for. */
-static inline enum mt_status cuda_allow_shared(const struct mt_device *device, const void *kernel,
-                                               size_t bytes, const char *what)
-{
-    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    return cuda_status(device, error, what);
-}
+/*
+ * Shared memory that a block has on every card of compute capability 8.0 or more: 8.6, 8.9 and 12.0 have no
+ * more. A kernel that needs more is Hopper's own, or has another beside it that does not.
+ */
+#define CUDA_LEAST_SHARED (99 << 10)
+
+/*
+ * More than 48 KB of shared memory have to be asked for, kernel by kernel, and here alone; `what` is what
+ * they are for. More than a block has fails, also where the card passes for one that has less.
+ */
+enum mt_status cuda_allow_shared(const struct mt_device *device, const void *kernel, size_t bytes,
+                                 const char *what);
 
 /* f32 or bf16: what the tensor cores' kernels read and write. */
 static inline bool cuda_is_float_or_bf16(const struct mt_tensor *t)

@@ -4,14 +4,26 @@
  */
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "ops/cuda/common/gpu.cuh"
+
+extern "C" {
+#include "ops/card.h"
+}
 
 /* What nvidia-smi shows beyond our buffers in a training step on an H200: context, kernels, cuBLAS. */
 #define CONTEXT_BYTES ((size_t)640 << 20)
 
-/* A kernel like all others, to ask whether kernels run on this GPU. */
-__global__ static void probe_kernel(int *target)
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define PROBE_THREADS 64
+#else
+#define PROBE_THREADS 32
+#endif
+#define PROBE_HOPPER 64 // threads of a block, where the code that runs has Hopper's own instructions
+
+/* A kernel like all others, to ask whether kernels run on this GPU, and which code of theirs does. */
+__global__ static void __launch_bounds__(PROBE_THREADS) probe_kernel(int *target)
 {
     *target = 0;
 }
@@ -88,10 +100,19 @@ static void name_built(char *text, size_t bytes)
     }
 }
 
-static enum mt_status check_kernels(const struct mt_device *device, const cudaDeviceProp *properties)
+/* Too old a card is refused by name; so is one for which no kernels were built. */
+static enum mt_status check_kernels(const struct mt_device *device, struct cuda_gpu *gpu)
 {
     cudaFuncAttributes attributes;
+    const cudaDeviceProp *properties = &gpu->properties;
+    struct mt_nvidia_card card = {};
+    (void)snprintf(card.name, sizeof card.name, "%.95s", properties->name);
+    card.major = properties->major;
+    card.minor = properties->minor;
+    if (!mt_card_is_recent(&card)) return mt_card_refuse(device, &card);
     cudaError_t error = cudaFuncGetAttributes(&attributes, reinterpret_cast<const void *>(probe_kernel));
+    gpu->hopper = error == cudaSuccess && properties->major == 9 && properties->minor == 0 &&
+                  attributes.maxThreadsPerBlock == PROBE_HOPPER;
     if (error == cudaSuccess) return MT_OK;
     (void)cudaGetLastError();
     bool foreign = error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction ||
@@ -119,8 +140,39 @@ static int choose_gpu(int count)
     return 0;
 }
 
-enum mt_status cuda_find_gpu(const struct mt_device *device, cudaDeviceProp *properties)
+/* The GPU passes for the card that METIER_CUDA_LEVEL names. */
+static enum mt_status pose(const struct mt_device *device, struct cuda_gpu *gpu)
 {
+    static const struct {
+        const char *name;
+        int major, minor;
+        size_t shared;
+    } cards[] = {
+        {"80", 8, 0, 163 << 10},
+        {"86", 8, 6, CUDA_LEAST_SHARED},
+        {"89", 8, 9, CUDA_LEAST_SHARED},
+        {"120", 12, 0, CUDA_LEAST_SHARED},
+    };
+    const char *level = getenv("METIER_CUDA_LEVEL");
+    if (level == NULL || level[0] == '\0') return MT_OK;
+    for (const auto &card : cards) {
+        if (strcmp(level, card.name) != 0) continue;
+        cudaDeviceProp *properties = &gpu->properties;
+        properties->major = card.major;
+        properties->minor = card.minor;
+        if (properties->sharedMemPerBlockOptin > card.shared)
+            properties->sharedMemPerBlockOptin = card.shared;
+        gpu->poses = true;
+        gpu->hopper = false;
+        return MT_OK;
+    }
+    return mt_fail(device->ctx, MT_ERR_USAGE,
+                   "METIER_CUDA_LEVEL is '%.20s'; a GPU can pass for 80, 86, 89 or 120", level);
+}
+
+enum mt_status cuda_find_gpu(const struct mt_device *device, struct cuda_gpu *gpu)
+{
+    *gpu = {};
     int count = 0;
     enum mt_status status = count_gpus(device, &count);
     if (status != MT_OK) return status;
@@ -130,8 +182,27 @@ enum mt_status cuda_find_gpu(const struct mt_device *device, cudaDeviceProp *pro
                        chosen, count);
     status = cuda_status(device, cudaSetDevice(chosen), "choosing a GPU");
     if (status != MT_OK) return status;
-    status = cuda_status(device, cudaGetDeviceProperties(properties, chosen), "reading the GPU's properties");
-    return status == MT_OK ? check_kernels(device, properties) : status;
+    status = cuda_status(device, cudaGetDeviceProperties(&gpu->properties, chosen),
+                         "reading the GPU's properties");
+    if (status == MT_OK) status = check_kernels(device, gpu);
+    return status == MT_OK ? pose(device, gpu) : status;
+}
+
+enum mt_status cuda_allow_shared(const struct mt_device *device, const void *kernel, size_t bytes,
+                                 const char *what)
+{
+    const struct cuda_state *state = cuda_state_of(device);
+    cudaFuncAttributes attributes = {};
+    // The driver counts what a kernel has besides, but by what the card really has.
+    if (state->poses && cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess)
+        return cuda_status(device, cudaGetLastError(), what);
+    size_t all = bytes + attributes.sharedSizeBytes;
+    if (all > state->shared_bytes)
+        return mt_fail(device->ctx, MT_ERR_UNSUPPORTED,
+                       "cuda: %s: %zu bytes asked for, and a block of this GPU has %zu", what, all,
+                       state->shared_bytes);
+    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    return cuda_status(device, error, what);
 }
 
 void cuda_memory_room(struct mt_device *, struct mt_memory_room *room)

@@ -128,11 +128,13 @@ __global__ static void backward_kernel(struct mt_ortho_backward_args a, struct t
 
 // ------------------------------------------------------------------ launchers
 
-/* Bytes of shared memory for a block's tokens of so many doubles; 0 where that is more than there is. */
+/* Bytes of shared memory for a block's tokens of so many doubles; 0 where that is more than there is. Sums
+ * need some, too.
+ */
 static size_t shared_bytes(const struct mt_device *device, int64_t size)
 {
     size_t bytes = BLOCK_THREADS * (size_t)size * sizeof(double);
-    return bytes <= cuda_state_of(device)->shared_bytes ? bytes : 0;
+    return bytes + 1024 <= cuda_state_of(device)->shared_bytes ? bytes : 0;
 }
 
 /* Tokens whose matrices are in memory at once. */

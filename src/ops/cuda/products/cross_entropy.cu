@@ -346,9 +346,9 @@ static enum mt_status run_long_rows(struct mt_device *device, const struct mt_cr
         (int64_t)((cuda_state_of(device)->shared_bytes - 1024) / eight_bytes); // sums need some, too
     int held = (int)(eights < room ? eights : room);
     int bytes = (int)(held * eight_bytes);
-    cudaError_t error =
-        cudaFuncSetAttribute(long_row_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (error != cudaSuccess) return cuda_status(device, error, "cross_entropy's shared memory");
+    enum mt_status status = cuda_allow_shared(device, reinterpret_cast<const void *>(long_row_kernel),
+                                              (size_t)bytes, "cross_entropy's shared memory");
+    if (status != MT_OK) return status;
     long_row_kernel<<<(unsigned)chunk->hidden.dim[0], ROW_THREADS, bytes, cuda_stream(device)>>>(
         *chunk, logits, gradients, held);
     return cuda_launched(device, "cross_entropy");

@@ -10,7 +10,8 @@
 #define MOST_ROWS   4          // of a plain product
 #define COLUMNS     4          // of a warp
 #define LINE        (32 * 8)   // steps a warp reads of each column at a time
-#define MOST_SHARED (96 << 10) // bytes of x: two blocks still fit a multiprocessor
+#define MOST_SHARED (96 << 10) // bytes of x: two blocks still fit a multiprocessor of Hopper's
+static_assert(MOST_SHARED <= CUDA_LEAST_SHARED, "fits every card");
 
 struct few_call {
     struct mt_tensor x, y; // [R,K], [R,N]

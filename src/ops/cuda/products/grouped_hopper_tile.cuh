@@ -613,9 +613,8 @@ static inline enum mt_status launch_tiles(struct mt_device *device, void (*kerne
                                           const struct hopper_call *call, size_t more = 0)
 {
     const size_t bytes = STAGES * STAGE_BYTES + WGMMA_PATTERN + more;
-    cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),
-                                             cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-    enum mt_status status = cuda_status(device, error, "shared memory for the experts' products");
+    enum mt_status status = cuda_allow_shared(device, reinterpret_cast<const void *>(kernel), bytes,
+                                              "shared memory for the experts' products");
     if (status != MT_OK) return status;
     cudaLaunchAttribute early = {};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -627,7 +626,7 @@ static inline enum mt_status launch_tiles(struct mt_device *device, void (*kerne
     config.stream = cuda_stream(device);
     config.attrs = &early;
     config.numAttrs = call->follows ? 1 : 0;
-    error = cudaLaunchKernelEx(&config, kernel, *call);
+    cudaError_t error = cudaLaunchKernelEx(&config, kernel, *call);
     return cuda_status(device, error, "products over rows sorted by expert");
 }
 

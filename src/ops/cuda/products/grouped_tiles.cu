@@ -89,6 +89,17 @@ static enum mt_status round_weights(struct mt_device *device, const struct mt_te
     return cuda_launched(device, "rounding the experts' weights");
 }
 
+/* Whether this GPU has room for a tile's stages: the largest tile has smaller stages for those that do not.
+ */
+template <class PRODUCT> static bool has_room(const struct mt_device *device)
+{
+    return PRODUCT::BYTES <= cuda_state_of(device)->shared_bytes;
+}
+static_assert(tile_product<WIDE, WIDE, 32, 64, 32, 4, true, true>::BYTES <= CUDA_LEAST_SHARED &&
+                  tile_product<WIDE, WIDE, 32, 64, 32, 4, true, false>::BYTES <= CUDA_LEAST_SHARED &&
+                  tile_product<WIDE, WIDE, 32, 64, 32, 4, false, false, MASK_B>::BYTES <= CUDA_LEAST_SHARED,
+              "fits every card");
+
 // ------------------------------------------------------------------ y = alpha · x · op(W_e) + beta · y
 
 struct rows_call {
@@ -129,6 +140,7 @@ static enum mt_status launch_rows(struct mt_device *device, const struct matrice
                                   const struct rows_call &call, int64_t rows)
 {
     using product = tile_product<M, N, WARP_M, WARP_N, STEPS, STAGES, true, TRANSPOSED, MASKED>;
+    static_assert(M * N == WIDE * WIDE || product::BYTES <= CUDA_LEAST_SHARED, "fits every card");
     const void *kernel = reinterpret_cast<const void *>(rows_kernel<product, M, N>);
     enum mt_status status =
         cuda_allow_shared(device, kernel, product::BYTES, "shared memory for the experts' products");
@@ -151,7 +163,9 @@ static enum mt_status pick_rows(struct mt_device *device, const struct matrices 
         return launch_rows<WIDE, NARROW, 16, NARROW, 64, 3, TRANSPOSED>(device, matrices, call, rows);
     if (call.inner <= SHORT)
         return launch_rows<WIDE, 64, 32, 32, 32, 2, TRANSPOSED>(device, matrices, call, rows);
-    return launch_rows<WIDE, WIDE, 32, 64, 64, 3, TRANSPOSED>(device, matrices, call, rows);
+    if (has_room<tile_product<WIDE, WIDE, 32, 64, 64, 3, true, TRANSPOSED>>(device))
+        return launch_rows<WIDE, WIDE, 32, 64, 64, 3, TRANSPOSED>(device, matrices, call, rows);
+    return launch_rows<WIDE, WIDE, 32, 64, 32, 4, TRANSPOSED>(device, matrices, call, rows);
 }
 
 bool cuda_grouped_tiles_fits(const struct mt_grouped_gemm_args *g, const struct mt_tensor *mask)
@@ -231,11 +245,12 @@ __global__ static void __launch_bounds__(CUDA_THREADS, PRODUCT::RESIDENT)
     PRODUCT::run(shared, task, dweight);
 }
 
-template <int M, int N, int WARP_M, int WARP_N, enum tile_masked MASKED>
+template <int M, int N, int WARP_M, int WARP_N, int STEPS, int STAGES, enum tile_masked MASKED>
 static enum mt_status launch_tiles(struct mt_device *device, const struct matrices &matrices,
                                    const struct gradient_call &call)
 {
-    using product = tile_product<M, N, WARP_M, WARP_N, 64, 3, false, false, MASKED>;
+    using product = tile_product<M, N, WARP_M, WARP_N, STEPS, STAGES, false, false, MASKED>;
+    static_assert(M * N == WIDE * WIDE || product::BYTES <= CUDA_LEAST_SHARED, "fits every card");
     const void *kernel = reinterpret_cast<const void *>(gradient_kernel<product, M, N>);
     enum mt_status status =
         cuda_allow_shared(device, kernel, product::BYTES, "shared memory for the experts' products");
@@ -247,12 +262,13 @@ static enum mt_status launch_tiles(struct mt_device *device, const struct matric
     return cuda_launched(device, "grouped_gemm_dw");
 }
 
-template <int M, int N, int WARP_M, int WARP_N>
+template <int M, int N, int WARP_M, int WARP_N, int STEPS = 64, int STAGES = 3>
 static enum mt_status launch_gradient(struct mt_device *device, const struct matrices &matrices,
                                       const struct gradient_call &call)
 {
-    return call.mask.data != NULL ? launch_tiles<M, N, WARP_M, WARP_N, MASK_B>(device, matrices, call)
-                                  : launch_tiles<M, N, WARP_M, WARP_N, MASK_NONE>(device, matrices, call);
+    return call.mask.data != NULL
+               ? launch_tiles<M, N, WARP_M, WARP_N, STEPS, STAGES, MASK_B>(device, matrices, call)
+               : launch_tiles<M, N, WARP_M, WARP_N, STEPS, STAGES, MASK_NONE>(device, matrices, call);
 }
 
 static enum mt_status pick_gradient(struct mt_device *device, const struct matrices &matrices,
@@ -260,7 +276,9 @@ static enum mt_status pick_gradient(struct mt_device *device, const struct matri
 {
     if (call.in <= NARROW) return launch_gradient<WIDE, NARROW, 16, NARROW>(device, matrices, call);
     if (call.out <= NARROW) return launch_gradient<NARROW, WIDE, NARROW, 16>(device, matrices, call);
-    return launch_gradient<WIDE, WIDE, 32, 64>(device, matrices, call);
+    if (has_room<tile_product<WIDE, WIDE, 32, 64, 64, 3, false, false, MASK_B>>(device))
+        return launch_gradient<WIDE, WIDE, 32, 64>(device, matrices, call);
+    return launch_gradient<WIDE, WIDE, 32, 64, 32, 4>(device, matrices, call);
 }
 
 // ------------------------------------------------------------------ a single expert's gradient, rows shared
