@@ -107,7 +107,8 @@ struct cli_limit {
 };
 enum mt_status cli_check_limits(struct mt_context *ctx, const struct cli_limit *limits, size_t count);
 
-/* Options that would change nothing beside the other arguments. */
+/* Options that would change nothing beside the other arguments. Never --quiet: who asks for silence has it.
+ */
 struct cli_void {
     bool now;          // whether it is so
     const char *names; // of the options, spaces between them

@@ -331,11 +331,11 @@ static enum mt_status run_verb(struct cli_call *call)
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
     const struct cli_void rules[] = {
-        {arguments.keys, "--tables --dry-run --share --markdown --latex --csv --png --svg --chart-js --quiet",
+        {arguments.keys, "--tables --dry-run --share --markdown --latex --csv --png --svg --chart-js",
          "with --keys"},
-        {arguments.dry_run, "--tables --share --markdown --latex --csv --png --svg --chart-js --quiet",
+        {arguments.dry_run, "--tables --share --markdown --latex --csv --png --svg --chart-js",
          "with --dry-run: nothing is trained"},
-        {arguments.tables, "--share --quiet", "with --tables: nothing is trained"},
+        {arguments.tables, "--share", "with --tables: nothing is trained"},
     };
     status = cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
     if (status == MT_OK && arguments.keys && call->positional_count > 0)

@@ -230,7 +230,7 @@ static enum mt_status run_verb(struct cli_call *call)
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
     const struct cli_void rules[] = {
-        {arguments.keys, "--dry-run --quiet --threads --device --timeline --record-choices", "with --keys"}};
+        {arguments.keys, "--dry-run --threads --device --timeline --record-choices", "with --keys"}};
     status = cli_refuse_void(call, rules, 1);
     if (status == MT_OK && arguments.keys && call->positional_count > 0)
         status =
