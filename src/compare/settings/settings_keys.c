@@ -5,6 +5,7 @@
 #include "compare/settings/settings_read.h"
 #include "formats/text/printable.h"
 #include "synth/synth.h"
+#include "train/settings/foreign.h"
 
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-"
 #define MOST_NAME       64
@@ -345,5 +346,6 @@ static const struct mt_key_part parts[] = {{.rows = rows}, {.rows = mt_compare_t
 
 const struct mt_keys mt_compare_keys = {
     .parts = parts,
+    .foreign = mt_train_foreign,
     .hint = "keys of metier train belong under training, the others are listed by metier compare --keys",
 };

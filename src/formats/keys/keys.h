@@ -67,8 +67,15 @@ struct mt_key_part {
     bool of_elements;              // keys of a list's elements: listed, but none of the table itself
 };
 
+/* Names other programs have for something that is no key here. */
+struct mt_key_foreign {
+    const char *names; // between bars; NULL: the end
+    const char *advice;
+};
+
 struct mt_keys {
     const struct mt_key_part *parts;
+    const struct mt_key_foreign *foreign; // ends with a row without names; NULL: none
     const char *what; // begins the message on an unknown key: "a source has"; NULL: "there is"
     const char *hint; // ends it where nothing is near to the key; NULL: nothing does
     bool loose;       // numbers and flags may be in quotes
