@@ -6,6 +6,7 @@
 
 #include "base/nearest.h"
 #include "metier/objective.h"
+#include "objective/options.h"
 
 #define NEAR 4 // edits past which two names have nothing to do with each other
 
@@ -190,6 +191,12 @@ const struct mt_method *mt_method_listed(int index)
     return index >= 0 && index < count ? &methods[index] : NULL;
 }
 
+const char *mt_method_name(int index)
+{
+    const struct mt_method *method = mt_method_listed(index);
+    return method != NULL ? method->name : NULL;
+}
+
 /* What people call a method elsewhere, and what it is here. */
 static const struct {
     const char *names; // between bars
@@ -204,7 +211,7 @@ static const struct {
     {"lora|qlora|full|freeze|dora|adapter|esft|pretrain|pt",
      "method names what is added to the loss; the keys train and targets say which weights are trained, "
      "quantize.format how frozen ones are stored"},
-    {"balance|balanced|load_balancing|load_balance|switch|gshard|auxiliary|aux_loss", "did you mean 'aux'?"},
+    {"balance|balanced|load_balancing|load_balance|switch|auxiliary|aux_loss", "did you mean 'aux'?"},
     {"lossfree|aux_free|auxfree|auxiliary_loss_free|aux_loss_free|bias", "did you mean 'loss-free'?"},
 };
 

@@ -12,6 +12,7 @@
 #include "cli/shared/share.h"
 #include "cli/shared/table.h"
 #include "compare/page.h"
+#include "train/settings/settings.h"
 
 #define ARENA_BLOCK_BYTES 65536
 #define PATH_BYTES        4096
@@ -356,6 +357,12 @@ static enum mt_status run_verb(struct cli_call *call)
     return status;
 }
 
+static const struct cli_keys keys = {.keys = &mt_compare_keys,
+                                     .title = "a configuration of metier compare",
+                                     .words = true,
+                                     .group = "training.",
+                                     .within = &mt_train_keys};
+
 const struct cli_verb cli_verb_compare = {
     .name = "compare",
     .summary = "methods on domains with seeds: trained, measured, held against each other",
@@ -388,6 +395,7 @@ const struct cli_verb cli_verb_compare = {
         "  mpirun -n 4 metier compare share/configs/compare-benchmarks.yaml evaluation.data=data\n"
         "  metier compare share/configs/compare-paper.yaml --tables --latex tables.tex --csv csv --svg svg\n"
         "  metier compare share/configs/compare-demo.yaml out=again seeds=[1,2,3] training.steps=50",
+    .keys = &keys,
     .ranks = CLI_RANKS_SHARE,
     .run = run_verb,
 };

@@ -443,6 +443,8 @@ static enum mt_status run_verb(struct cli_call *call)
     return status;
 }
 
+static const struct cli_keys keys = {.keys = &mt_task_keys, .title = "a task of metier eval"};
+
 const struct cli_verb cli_verb_eval = {
     .name = "eval",
     .summary = "put benchmark tasks to a model or an endpoint, or judge answers: GSM8K, MATH-500, MMLU, BBH, "
@@ -477,5 +479,7 @@ const struct cli_verb cli_verb_eval = {
         "  metier eval gsm8k math500 --data data --answers theirs.jsonl --out runs/eval\n"
         "  metier eval --merge-review review.json --out runs/eval",
     .ranks = CLI_RANKS_SHARE,
+    .keys = &keys,
+    .names = "tasks",
     .run = run_verb,
 };

@@ -246,6 +246,9 @@ static enum mt_status run_verb(struct cli_call *call)
     return status;
 }
 
+static const struct cli_keys keys = {
+    .keys = &mt_train_keys, .title = "a configuration of metier train", .words = true};
+
 const struct cli_verb cli_verb_train = {
     .name = "train",
     .summary = "fine-tune a model with LoRA or fully, or train one from scratch, by any method",
@@ -266,6 +269,7 @@ const struct cli_verb cli_verb_train = {
                 "  metier train run.yaml out=runs/wide lora.rank=64 optimizer.lr=5e-5\n"
                 "  metier train run.yaml out=runs/metier method=metier objective.beta=1e-3 --threads 8\n"
                 "  metier report runs/first runs/wide runs/metier --out runs.html",
+    .keys = &keys,
     .ranks = CLI_RANKS_SHARE,
     .run = run_verb,
 };

@@ -208,7 +208,7 @@ static const struct mt_key_row rows_to_method[] = {
 
     {"method", MT_KEY_OWN, 0, "METHOD", MT_TRAIN_DEFAULT_METHOD,
      .meaning = "a row of the methods: none, aux, loss-free, paper, metier, ...", .title = "The objective",
-     .also = "loss|objective.method", .set = set_method, .append = append_method},
+     .also = "loss|objective.method", .set = set_method, .append = append_method, .name_at = mt_method_name},
     {0},
 };
 
@@ -218,7 +218,7 @@ static const struct mt_key_row rows_to_sources[] = {
      .instead = "data.sources", .set = set_sources},
     {"data.sources", MT_KEY_OWN, 0, "LIST", "required",
      .meaning = "files to train on: paths, or maps of path, weight, form, ...", .also = "datasets|data.files",
-     .set = set_sources, .append = append_sources},
+     .set = set_sources, .append = append_sources, .members = &source_keys},
     {0},
 };
 
@@ -248,7 +248,7 @@ static const struct mt_key_row rows_from_template[] = {
     {"evaluation.sources", MT_KEY_OWN, 0, "LIST", "none",
      .meaning = "files never trained on, as data.sources", .title = "Evaluation while training",
      .also = "eval_dataset|test_file|validation_file|evaluation.path", .set = set_sources,
-     .append = append_sources, .may_differ = true},
+     .append = append_sources, .may_differ = true, .members = &source_keys},
     {"evaluation.split", MT_KEY_NUMBER, AT(split), "NUMBER >= 0 and < 1", "0",
      .meaning = "share of every file of data.sources kept out of training, instead",
      .instead = "evaluation.sources", .also = "val_size|val_set_size|test_size"},
