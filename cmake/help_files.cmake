@@ -17,4 +17,8 @@ foreach(folder site-functions vendor-completions) # zsh looks into the first bel
     ask(share/zsh/${folder}/_metier --complete zsh)
 endforeach()
 ask(share/fish/vendor_completions.d/metier.fish --complete fish)
+foreach(verb train compare eval recipe) # schemas of the files they read, for editors
+    execute_process(COMMAND ${METIER} ${verb} --schema OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
+    file(WRITE ${OUT}/share/metier/schema/${verb}.json "${text}")
+endforeach()
 file(WRITE ${OUT}/made "")

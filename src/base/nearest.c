@@ -1,6 +1,7 @@
 /* Edit distance between words, by the usual table of which one row is kept. */
 #include "base/nearest.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #define MAX_WORD 64 // longer words are never near anything
@@ -32,4 +33,28 @@ bool mt_nearer(const char *word, const char *candidate, int *distance)
     if (found >= *distance) return false;
     *distance = found;
     return true;
+}
+
+int mt_near_enough(const char *word, int most)
+{
+    size_t half = (strlen(word) + 1) / 2;
+    return half < (size_t)most ? (int)half : most;
+}
+
+static char plain(char letter)
+{
+    return letter == '-' ? '_' : (char)tolower((unsigned char)letter);
+}
+
+bool mt_is_among(const char *words, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = words; at != NULL; at = strchr(at, '|')) {
+        at += *at == '|' ? 1 : 0;
+        size_t i = 0;
+        if (strcspn(at, "|") != length) continue;
+        while (i < length && plain(at[i]) == plain(word[i])) i++;
+        if (i == length) return true;
+    }
+    return false;
 }

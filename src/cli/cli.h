@@ -31,6 +31,8 @@ struct cli_list {
     int count;
 };
 
+struct mt_keys; // formats/keys/keys.h
+
 struct cli_option {
     const char *name; // "--json"
     enum cli_value value;
@@ -73,14 +75,25 @@ struct cli_call {
     int exit_status; // of a verb that returns MT_OK; 0 beforehand
 };
 
+/* Keys a verb reads, for --schema and for shells. */
+struct cli_keys {
+    const struct mt_keys *keys;
+    const char *title; // of the schema: what the file is
+    bool words;        // arguments are key=value, too
+    const char *group; // words GROUP KEY=VALUE have keys of another table: "training."; NULL: none do
+    const struct mt_keys *within; // that table
+};
+
 struct cli_verb {
     const char *name;
-    const char *summary;   // one line
-    const char *arguments; // "DIR", or ""
-    const char *details;   // paragraphs for --help, or NULL
-    const char *examples;  // lines for --help
-    const char *wanted;    // "a model folder": one argument, which is this; NULL: none
-    bool counts_arguments; // the verb itself looks how many arguments there are
+    const char *summary;         // one line
+    const char *arguments;       // "DIR", or ""
+    const char *details;         // paragraphs for --help, or NULL
+    const char *examples;        // lines for --help
+    const char *wanted;          // "a model folder": one argument, which is this; NULL: none
+    bool counts_arguments;       // the verb itself looks how many arguments there are
+    const struct cli_keys *keys; // NULL: it reads none
+    const char *names;           // a folder of share/ whose files its arguments name: "tasks"; NULL: none
     enum cli_ranks ranks;
     enum mt_status (*run)(struct cli_call *call);
 };
@@ -107,7 +120,8 @@ struct cli_limit {
 };
 enum mt_status cli_check_limits(struct mt_context *ctx, const struct cli_limit *limits, size_t count);
 
-/* Options that would change nothing beside the other arguments. */
+/* Options that would change nothing beside the other arguments. Never --quiet: who asks for silence has it.
+ */
 struct cli_void {
     bool now;          // whether it is so
     const char *names; // of the options, spaces between them

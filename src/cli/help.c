@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/shared/complete.h"
 #include "cli/shared/help.h"
 #include "metier/version.h"
 
@@ -58,57 +59,19 @@ static void print_man(void)
 
 // ------------------------------------------------------------------ completions
 
-static void list_verbs(enum cli_help shell, const char *before, const char *between, const char *after)
+static enum mt_status complete_for(const struct cli_call *call, enum cli_help shell)
 {
-    for (const struct cli_verb *const *verb = cli_verbs; *verb != NULL; verb++) {
-        printf("%s%s", before, (*verb)->name);
-        if (between == NULL) continue;
-        printf("%s", between);
-        cli_show_quoted(shell, (*verb)->summary);
-        printf("%s", after);
-    }
-}
-
-static enum mt_status complete_bash(const struct cli_call *call)
-{
-    (void)puts(
-        "# bash completion of metier\n_metier()\n{\n    local word=${COMP_WORDS[COMP_CWORD]} options=\n"
-        "    case $COMP_CWORD:${COMP_WORDS[1]} in\n    1:* | 2:help)\n        options=\"--help --version "
-        "--share\\");
-    list_verbs(CLI_HELP_BASH, " ", NULL, NULL);
-    (void)puts(
-        "\"\n        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n        return ;;\n    esac\n"
-        "    COMPREPLY=()\n    [[ $word == -* ]] || return # files: the shell's own\n"
-        "    case ${COMP_WORDS[1]} in");
-    enum mt_status status = tell_all(call, CLI_HELP_BASH);
-    (void)puts("    esac\n    COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n}\n"
-               "complete -o bashdefault -o default -F _metier metier");
+    cli_complete_begin(shell);
+    enum mt_status status = tell_all(call, shell);
+    cli_complete_end(shell);
     return status;
-}
-
-static enum mt_status complete_zsh(const struct cli_call *call)
-{
-    (void)puts("#compdef metier\nlocal -a verbs\nverbs=(");
-    list_verbs(CLI_HELP_ZSH, "'", ":", "'\n");
-    (void)puts(")\nif (( CURRENT == 2 )); then\n    _describe verb verbs\n    return\nfi\nshift words\n"
-               "(( CURRENT-- ))\ncase ${words[1]} in");
-    enum mt_status status = tell_all(call, CLI_HELP_ZSH);
-    (void)puts("esac");
-    return status;
-}
-
-static enum mt_status complete_fish(const struct cli_call *call)
-{
-    (void)puts("# fish completion of metier");
-    list_verbs(CLI_HELP_FISH, "complete -c metier -n __fish_use_subcommand -a ", " -d '", "'\n");
-    return tell_all(call, CLI_HELP_FISH);
 }
 
 static enum mt_status complete(const struct cli_call *call, const char *shell)
 {
-    if (strcmp(shell, "bash") == 0) return complete_bash(call);
-    if (strcmp(shell, "zsh") == 0) return complete_zsh(call);
-    if (strcmp(shell, "fish") == 0) return complete_fish(call);
+    if (strcmp(shell, "bash") == 0) return complete_for(call, CLI_HELP_BASH);
+    if (strcmp(shell, "zsh") == 0) return complete_for(call, CLI_HELP_ZSH);
+    if (strcmp(shell, "fish") == 0) return complete_for(call, CLI_HELP_FISH);
     return mt_fail(call->ctx, MT_ERR_USAGE, "--complete is '%s', expected bash, zsh or fish", shell);
 }
 

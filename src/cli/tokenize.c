@@ -218,7 +218,7 @@ static enum mt_status check(struct cli_call *call, const struct settings *settin
     bool learns = settings->train.count > 0;
     const struct cli_void rules[] = {
         {learns, "--file --special --decode --skip-special --count", "with --train: no text is encoded"},
-        {!learns, "--vocabulary --quiet", "without --train"},
+        {!learns, "--vocabulary", "without --train"},
         {settings->count, "--skip-special", "with --count: ids are counted, not written"}};
     const struct cli_limit limits[] = {
         {"--vocabulary", settings->vocabulary, MT_TOKENIZER_LEAST, MT_TOKENIZER_MOST}};

@@ -6,6 +6,9 @@
 
 #include "base/nearest.h"
 #include "metier/objective.h"
+#include "objective/options.h"
+
+#define NEAR 4 // edits past which two names have nothing to do with each other
 
 // What every row starts from: fields that matter only once a term or a brake is switched on by a key.
 #define FIELDS_BUT_RATE                                                                                      \
@@ -188,18 +191,58 @@ const struct mt_method *mt_method_listed(int index)
     return index >= 0 && index < count ? &methods[index] : NULL;
 }
 
+const char *mt_method_name(int index)
+{
+    const struct mt_method *method = mt_method_listed(index);
+    return method != NULL ? method->name : NULL;
+}
+
+/* What people call a method elsewhere, and what it is here. */
+static const struct {
+    const char *names; // between bars
+    const char *advice;
+} elsewhere[] = {
+    {"dpo|ipo|kto|orpo|simpo|cpo|ppo|grpo|gspo|dapo|rloo|rlhf|reinforce|rl|online_dpo|xpo|nash_md|reward|"
+     "reward_modeling|distillation|gkd",
+     "metier trains with a supervised loss. For DPO, GRPO and the like use TRL, with metier.attach for the "
+     "objective (docs/pytorch.md)"},
+    {"sft|supervised|finetune|fine_tune|finetuning|ce|cross_entropy|causal_lm|task|baseline|default|base",
+     "every method is supervised fine-tuning; 'none' adds nothing to its loss"},
+    {"lora|qlora|full|freeze|dora|adapter|esft|pretrain|pt",
+     "method names what is added to the loss; the keys train and targets say which weights are trained, "
+     "quantize.format how frozen ones are stored"},
+    {"balance|balanced|load_balancing|load_balance|switch|auxiliary|aux_loss", "did you mean 'aux'?"},
+    {"lossfree|aux_free|auxfree|auxiliary_loss_free|aux_loss_free|bias", "did you mean 'loss-free'?"},
+};
+
+static const char *advice_on(const char *name)
+{
+    size_t count = sizeof elsewhere / sizeof elsewhere[0];
+    size_t i = 0;
+    while (i < count && !mt_is_among(elsewhere[i].names, name)) i++;
+    return i < count ? elsewhere[i].advice : NULL;
+}
+
 enum mt_status mt_objective_config_method(struct mt_context *ctx, const char *name,
                                           struct mt_objective_config *config)
 {
-    const struct mt_method *nearest = &methods[0];
-    int distance = 1000; // more than any: there is always a nearest
+    const struct mt_method *nearest = NULL;
+    int distance = mt_near_enough(name, NEAR);
     for (int i = 0; mt_method_listed(i) != NULL; i++) {
         const struct mt_method *method = mt_method_listed(i);
         if (strcmp(method->name, name) == 0) {
             *config = method->config;
             return MT_OK;
         }
-        if (mt_nearer(name, method->name, &distance)) nearest = method;
+        bool spelled = mt_is_among(method->name, name); // but for its case, or _ for -
+        if (spelled || mt_nearer(name, method->name, &distance)) nearest = method;
+        if (spelled) distance = 0;
     }
-    return mt_fail(ctx, MT_ERR_USAGE, "there is no method '%.60s'; did you mean '%s'?", name, nearest->name);
+    const char *advice = advice_on(name);
+    if (advice != NULL) return mt_fail(ctx, MT_ERR_USAGE, "there is no method '%.60s'; %s", name, advice);
+    if (nearest != NULL)
+        return mt_fail(ctx, MT_ERR_USAGE, "there is no method '%.60s'; did you mean '%s'?", name,
+                       nearest->name);
+    return mt_fail(ctx, MT_ERR_USAGE, "there is no method '%.60s'; metier objective --methods lists them",
+                   name);
 }

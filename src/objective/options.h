@@ -7,4 +7,7 @@
 /* The last has no name. */
 extern const struct mt_key_row mt_objective_rows[];
 
+/* The name of a method as mt_method_listed counts them; NULL past the last. */
+const char *mt_method_name(int index);
+
 #endif

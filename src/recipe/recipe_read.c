@@ -69,7 +69,7 @@ static const struct mt_key_row rows[] = {
      .meaning = "further tasks whose test questions may not be in the rows"},
     {"sources", MT_KEY_OWN, 0, "LIST", "none",
      .meaning = "of a mixture: other recipes, as names or maps of recipe, count, weight", .set = set_sources,
-     .also = "recipes|mixture|members"},
+     .also = "recipes|mixture|members", .members = &part_keys},
     {"task", MT_KEY_TEXT, AT(task), "NAME", "none",
      .meaning = "of a source: the task whose prompt, choices and judge it has"},
     {"data", MT_KEY_LIST, AT(data), "PATH", "required",

@@ -52,6 +52,14 @@ static const char *of_run(char text[MT_REPORT_NAME_BYTES], const struct mt_run *
     return text;
 }
 
+/* Three digits that count; "–" for what is not known. */
+static const char *digits(char text[MT_NUMBER_BYTES], double number)
+{
+    if (!isfinite(number)) return mt_number_text(text, number);
+    (void)snprintf(text, MT_NUMBER_BYTES, "%.3g", number);
+    return text;
+}
+
 // ------------------------------------------------------------------ loss
 
 static double lowest_evaluation(const struct mt_run *run)
@@ -65,34 +73,66 @@ static void judge_evaluations(struct mt_page *page, const struct mt_run *run, co
 {
     size_t last = run->log.evaluations;
     if (last == 0) return;
+    double begin = run->log.evaluation[1];
     double end = run->log.evaluation[3 * (last - 1) + 1];
     double lowest = lowest_evaluation(run);
-    if (end > lowest * (1 + SEEN))
+    if (isnan(end))
+        mt_page_finding(page, MT_TONE_BAD, "The held-out loss is not a number.",
+                        "%sthe last evaluation has no finite loss.", who);
+    else if (last == 1)
+        mt_page_finding(page, MT_TONE_OPEN, "Held-out loss is measured once.",
+                        "%sit is %.4g at the end; a smaller evaluation.every shows whether it falls.", who,
+                        end);
+    else if (end > lowest * (1 + SEEN))
         mt_page_finding(page, MT_TONE_BAD, "It ends past its best.",
                         "%sheld-out loss was %.4g at its lowest and is %.4g at the end: the model learns by "
                         "heart.",
                         who, lowest, end);
+    else if (!(end < begin))
+        mt_page_finding(page, MT_TONE_OPEN, "Held-out loss did not fall.",
+                        "%sit was %.4g at first and is %.4g at the end.", who, begin, end);
     else
         mt_page_finding(page, MT_TONE_GOOD, "What is not trained on gets better, too.",
-                        "%sheld-out loss ends at %.4g%s.", who, end,
-                        last > 1 ? ", its lowest or near it" : " (measured once)");
+                        "%sheld-out loss ends at %.4g, its lowest or near it.", who, end);
+}
+
+/* "0.6758 ± 0.012"; without an error where one step is all there is. */
+static const char *with_error(char text[2 * MT_NUMBER_BYTES], const struct stretch *stretch)
+{
+    bool known = isfinite(stretch->error);
+    int length = snprintf(text, 2 * MT_NUMBER_BYTES, "%.4g", stretch->mean);
+    if (known && length > 0 && length < MT_NUMBER_BYTES)
+        (void)snprintf(text + length, MT_NUMBER_BYTES, " ± %.2g", stretch->error);
+    return text;
 }
 
 static void judge_loss(struct mt_page *page, const struct mt_run *run, size_t count)
 {
-    char who[MT_REPORT_NAME_BYTES];
+    char who[MT_REPORT_NAME_BYTES], from[2 * MT_NUMBER_BYTES], to[2 * MT_NUMBER_BYTES], change[64] = "";
     struct stretch early = stretch_of(run, MT_RUN_TASK, false);
     struct stretch late = stretch_of(run, MT_RUN_TASK, true);
-    // Batches differ: what two standard errors hide is no change.
-    bool moved = fabs(late.mean - early.mean) > 2 * hypot(early.error, late.error);
+    // Batches differ: what two standard errors hide is no change. Without errors there is nothing to tell by.
+    double noise = 2 * hypot(early.error, late.error);
+    double share = 100 * (late.mean / early.mean - 1);
+    bool moved = fabs(late.mean - early.mean) > noise;
     bool fell = moved && late.mean < early.mean;
-    if (!run->has_log || isnan(early.mean) || isnan(late.mean)) return;
-    mt_page_finding(page, !moved ? MT_TONE_OPEN : (fell ? MT_TONE_GOOD : MT_TONE_BAD),
-                    !moved ? "The loss did not move beyond its noise."
-                           : (fell ? "The loss fell." : "The loss rose."),
-                    "%s$L_h$ went from %.4g ± %.2g in the first steps to %.4g ± %.2g in the last (%+.1f %%).",
-                    of_run(who, run, count), early.mean, early.error, late.mean, late.error,
-                    100 * (late.mean / early.mean - 1));
+    if (!run->has_log) return;
+    (void)of_run(who, run, count);
+    if (isfinite(share)) (void)snprintf(change, sizeof change, " (%+.1f %%)", share);
+    if (isnan(early.mean) || isnan(late.mean)) {
+        bool few = run->log.steps < 2;
+        mt_page_finding(page, few ? MT_TONE_OPEN : MT_TONE_BAD, "Whether the loss fell is not known.",
+                        "%s%s.", who,
+                        few ? "the log has one step" : "the first or the last steps have no finite loss");
+        judge_evaluations(page, run, who);
+        return;
+    }
+    const char *headline =
+        !moved ? "The loss did not move beyond its noise." : (fell ? "The loss fell." : "The loss rose.");
+    if (isnan(noise)) headline = "Too few steps to tell whether the loss fell.";
+    mt_page_finding(page, !moved ? MT_TONE_OPEN : (fell ? MT_TONE_GOOD : MT_TONE_BAD), headline,
+                    "%s$L_h$ went from %s in the first steps to %s in the last%s.", who,
+                    with_error(from, &early), with_error(to, &late), change);
     judge_evaluations(page, run, who);
 }
 
@@ -114,12 +154,13 @@ static void judge_balance(struct mt_page *page, const struct mt_run *run, size_t
     size_t idle = run->log.load != NULL ? idle_experts(run) : 0;
     if (!run->has_log || isnan(late)) return;
     bool even = late <= EVEN && idle == 0;
+    char start[64] = "";
+    if (!isnan(early)) (void)snprintf(start, sizeof start, ", %.3g at the start", early);
     mt_page_finding(
         page, even ? MT_TONE_GOOD : (idle > 0 || late > early * (1 + SEEN) ? MT_TONE_BAD : MT_TONE_OPEN),
         even ? "Routing is balanced." : (idle > 0 ? "Some experts are idle." : "Routing is uneven."),
-        "%sthe busiest expert of a layer serves %.2f times its fair share (MaxVio %.3g, %.3g at "
-        "the start)%s%s%s.",
-        of_run(who, run, count), 1 + late, late, early, idle > 0 ? "; " : "",
+        "%sthe busiest expert of a layer serves %.2f times its fair share (MaxVio %.3g%s)%s%s%s.",
+        of_run(who, run, count), 1 + late, late, start, idle > 0 ? "; " : "",
         idle > 0 ? mt_counted(idle, "expert", "experts").text : "",
         idle > 0 ? " of all layers served nothing in the last tenth of the steps" : "");
 }
@@ -140,7 +181,7 @@ static double analysed(struct mt_page *page, const struct mt_run *run, const cha
 
 static void judge_specialisation(struct mt_page *page, const struct mt_run *run, size_t count)
 {
-    char who[MT_REPORT_NAME_BYTES];
+    char who[MT_REPORT_NAME_BYTES], number[2][MT_NUMBER_BYTES], by_chance[64] = "";
     double overlap = analysed(page, run, "overlap_in");
     double silhouette = analysed(page, run, "silhouette_in");
     if (isnan(overlap)) {
@@ -153,12 +194,14 @@ static void judge_specialisation(struct mt_page *page, const struct mt_run *run,
     double experts = mt_report_number(page, &root, "experts");
     double chance = experts > 1 ? 1 - 1 / experts : (double)NAN;
     bool apart = overlap < FEW_OVERLAP * chance;
-    mt_page_finding(
-        page, apart ? MT_TONE_GOOD : MT_TONE_OPEN,
-        apart ? "Experts have their own inputs." : "Experts share their inputs.",
-        "%sof a token's nearest neighbours %.0f %% go to another expert first, where chance would "
-        "send %.0f %%; silhouette %.3g; |cos| between a token's expert outputs %.3g.",
-        of_run(who, run, count), 100 * overlap, 100 * chance, silhouette, analysed(page, run, "abs_cos"));
+    if (!isnan(chance))
+        (void)snprintf(by_chance, sizeof by_chance, ", where chance would send %.0f %%", 100 * chance);
+    mt_page_finding(page, apart ? MT_TONE_GOOD : MT_TONE_OPEN,
+                    apart ? "Experts have their own inputs." : "Experts share their inputs.",
+                    "%sof a token's nearest neighbours %.0f %% go to another expert first%s; silhouette %s; "
+                    "|cos| between a token's expert outputs %s.",
+                    of_run(who, run, count), 100 * overlap, by_chance, digits(number[0], silhouette),
+                    digits(number[1], analysed(page, run, "abs_cos")));
 }
 
 // ------------------------------------------------------------------ terms
@@ -204,6 +247,7 @@ static double score_of(const struct mt_run *run, bool held_out)
 
 static void judge_runs(struct mt_page *page, const struct mt_run *runs, size_t count)
 {
+    char number[4][MT_NUMBER_BYTES];
     bool held_out = true;
     size_t best = 0;
     for (size_t r = 0; r < count; r++) held_out &= runs[r].log.evaluations > 0;
@@ -216,14 +260,15 @@ static void judge_runs(struct mt_page *page, const struct mt_run *runs, size_t c
     for (size_t r = 0; r < count; r++) {
         double other = score_of(&runs[r], held_out);
         if (r == best || isnan(other)) continue;
-        mt_page_finding(
-            page, MT_TONE_PLAIN, r == 0 || (best == 0 && r == 1) ? "One is ahead." : "And of the others:",
-            "%.140s has the lower %s: %.4g, %.4g below %.140s; MaxVio %.3g against %.3g, %.3g s a "
-            "step against %.3g. One run each: the difference may be chance.",
-            runs[best].name, held_out ? "held-out loss" : "training loss", score, other - score, runs[r].name,
-            mt_run_late_mean(&runs[best], MT_RUN_MAX_VIOLATION),
-            mt_run_late_mean(&runs[r], MT_RUN_MAX_VIOLATION), mt_run_seconds_per_step(&runs[best]),
-            mt_run_seconds_per_step(&runs[r]));
+        mt_page_finding(page, MT_TONE_PLAIN,
+                        r == 0 || (best == 0 && r == 1) ? "One is ahead." : "And of the others:",
+                        "%.140s has the lower %s: %.4g, %.4g below %.140s; MaxVio %s against %s, %s s a "
+                        "step against %s. One run each: the difference may be chance.",
+                        runs[best].name, held_out ? "held-out loss" : "training loss", score, other - score,
+                        runs[r].name, digits(number[0], mt_run_late_mean(&runs[best], MT_RUN_MAX_VIOLATION)),
+                        digits(number[1], mt_run_late_mean(&runs[r], MT_RUN_MAX_VIOLATION)),
+                        digits(number[2], mt_run_seconds_per_step(&runs[best])),
+                        digits(number[3], mt_run_seconds_per_step(&runs[r])));
     }
 }
 
@@ -307,6 +352,9 @@ void mt_report_verdict(struct mt_page *page, const struct mt_run *runs, size_t c
             mt_page_finding(page, MT_TONE_BAD, "The log has warnings.", "%.140s: %s%.600s", runs[r].name,
                             mt_counted(runs[r].log.warnings, "warning: ", "warnings; the last: ").text,
                             runs[r].log.warning);
+        if (runs[r].log.note != NULL)
+            mt_page_finding(page, MT_TONE_PLAIN, "Long rows were cut.", "%.140s: %.600s.", runs[r].name,
+                            runs[r].log.note);
     }
     if (!logged)
         mt_page_finding(page, MT_TONE_OPEN, "Training is not logged here.",

@@ -67,8 +67,9 @@ struct mt_run_metrics {
     size_t evaluations;
     double *evaluation; // [evaluations, 3], owned: step, loss, perplexity
     size_t evaluation_capacity;
-    size_t warnings;     // events that are no routine
+    size_t warnings;     // events that ask for somebody to act: warnings, and what ended the run
     const char *warning; // the text of the last one, in the arena; NULL: none
+    const char *note;    // what became of the rows, where all were learned from; in the arena; NULL: nothing
 };
 
 struct mt_run_setting {

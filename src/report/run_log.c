@@ -227,10 +227,12 @@ static enum mt_status read_event(struct mt_run *run, const struct mt_json_node *
     const char *text = "";
     enum mt_status status = mt_json_optional_string(root, "event", &event);
     if (status == MT_OK) status = mt_json_optional_string(root, "text", &text);
-    if (status != MT_OK || strcmp(event, "checkpoint") == 0 || strcmp(event, "resumed") == 0) return status;
+    if (status != MT_OK) return status;
+    if (strcmp(event, "data") == 0)
+        return mt_arena_copy_text(&run->arena, text, strlen(text), &run->log.note);
+    if (strcmp(event, "warning") != 0 && strcmp(event, "failed") != 0) return MT_OK;
     run->log.warnings++;
-    status = mt_arena_copy_text(&run->arena, text, strlen(text), &run->log.warning);
-    return status;
+    return mt_arena_copy_text(&run->arena, text, strlen(text), &run->log.warning);
 }
 
 static enum mt_status read_line(struct mt_run *run, const struct mt_json_node *root, const char *kind)

@@ -11,6 +11,7 @@
 #include "train/trainer_internal.h"
 
 #define WARNING_BYTES 4096
+#define MANY_CUT      0.1 // share of rows: more that lose their end are a warning
 
 // ------------------------------------------------------------------ what a finished run leaves
 
@@ -200,18 +201,31 @@ static enum mt_status go_one_step(struct mt_trainer *trainer)
     return mt_comm_agree(trainer->comm, trainer->ctx, status);
 }
 
-/* Rows that were drawn and not learned from, or not wholly: nobody should find that out by accident. */
+/* Appends ", 6 were truncated"; nothing where there are none. */
+static void append_rows(char *text, size_t room, uint64_t rows, const char *fate)
+{
+    size_t used = strlen(text);
+    if (rows == 0 || used >= room) return;
+    (void)snprintf(text + used, room - used, ", %" PRIu64 " %s", rows, fate);
+}
+
+/*
+ * Rows that were drawn and not learned from, or not wholly: nobody should find that out by accident. Rows
+ * that are lost are a warning, and so are many that are cut. A few long ones are what data.max_length is for.
+ */
 static enum mt_status tell_losses(struct mt_trainer *trainer)
 {
     const struct mt_batch_counts *counts = &trainer->numbers.counts;
-    char text[256];
-    if (counts->bad_rows == 0 && counts->without_answer == 0 && counts->truncated == 0) return MT_OK;
-    (void)snprintf(text, sizeof text,
-                   "of %s drawn: bad %" PRIu64 ", without an answer within data.max_length %" PRIu64
-                   ", longer and cut at their end %" PRIu64,
-                   mt_counted(counts->draws, "row", "rows").text, counts->bad_rows, counts->without_answer,
-                   counts->truncated);
-    return mt_run_log_event(trainer->run_log, trainer->numbers.step, "data", text);
+    char lost[256] = "";
+    char text[320];
+    append_rows(lost, sizeof lost, counts->bad_rows, "were bad and skipped");
+    append_rows(lost, sizeof lost, counts->without_answer,
+                "had no answer within data.max_length and were skipped");
+    bool damage = lost[0] != '\0' || (double)counts->truncated > MANY_CUT * (double)counts->draws;
+    append_rows(lost, sizeof lost, counts->truncated, "were truncated to data.max_length");
+    if (lost[0] == '\0') return MT_OK;
+    (void)snprintf(text, sizeof text, "of %s drawn%s", mt_counted(counts->draws, "row", "rows").text, lost);
+    return mt_run_log_event(trainer->run_log, trainer->numbers.step, damage ? "warning" : "data", text);
 }
 
 /* Leaves between two steps; *signal is what asked for it. */

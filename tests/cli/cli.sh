@@ -48,6 +48,42 @@ expect 0 ".SH NAME" "" help devices --man
 expect 2 "" "there is no verb 'device'" help device
 expect 2 "" "expected bash, zsh or fish" help --complete sh
 expect 2 "" "--complete means nothing with a verb" help devices --complete bash
+for verb in train compare eval recipe; do expect 0 '"$schema"' "" $verb --schema; done
+expect 0 '"lora.rank"' "" train --schema
+expect 0 "--schema" "" train --help
+expect 2 "" "unknown option --schema" devices --schema
+
+# completed WORD...: what bash would offer for the last of them; = is a word of its own, as bash has it.
+"$metier" help --complete bash >"$output/completions"
+completed() {
+    bash -c '. "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _metier; echo "${COMPREPLY[*]}"' "$output/completions" "$@"
+}
+# offers EXPECTED WORD...
+offers() {
+    wanted=$1
+    shift
+    got=$(completed "$@")
+    [ "$got" = "$wanted" ] && return
+    echo "FAIL $*: bash offers '$got', expected '$wanted'"
+    failed=$((failed + 1))
+}
+offers train "$metier" tr
+offers --schema "$metier" train --sch
+offers "lora.rank= lora.alpha= lora.dropout= lora.layout=" "$metier" train run.yaml lora.
+offers "auto per-expert fused vllm" "$metier" train run.yaml lora.layout =
+offers "loss-free" "$metier" train run.yaml method = loss
+offers "method=loss-free" "$metier" train run.yaml method=loss
+offers "true" "$metier" train run.yaml noise = t
+offers "" "$metier" train run.y
+offers "" "$metier" train run.yaml data.path = x
+offers "training.optimizer.lr=" "$metier" compare c.yaml training.optimizer.l
+offers "constant" "$metier" compare c.yaml training.optimizer.schedule = cons
+offers "gsm8k" "$metier" eval gsm8
+offers "gsm8k,humaneval gsm8k,humaneval_continue" "$metier" eval --tasks gsm8k,human
+offers "gsm8k" "$metier" recipe gsm8
+offers "loss-free" "$metier" forward --method loss
+offers "ref" "$metier" objective --device re
+
 expect 2 "" "did you mean 'devices'" device
 expect 2 "" "there is no verb 'xyzzy'" xyzzy
 expect 0 "cpu" "" devices

@@ -63,11 +63,12 @@ expect 2 "problems.test means nothing: every domain has a test file" compare "$p
 result $? "a comparison that was refused left a folder"
 expect 2 "--latex means nothing with --keys" compare --keys --latex x.tex
 expect 2 "unexpected argument 'x.yaml' with --keys" compare --keys x.yaml
-expect 2 "--quiet means nothing with --tables" compare "$place/compare.yaml" --tables --quiet
+expect 0 "FOLDER; default required" compare --keys --quiet
 expect 1 "the page draws with Chart.js" compare "$place/compare.yaml" out="$place/no-charts" --chart-js "$place/nowhere.js"
 [ ! -e "$place/no-charts" ]
 result $? "cells were trained though their page cannot be drawn"
-# Of nothing there are no tables.
+# Of nothing there are no tables, with --quiet or without.
+expect 2 "has finished" compare "$place/compare.yaml" --tables --quiet
 mkdir "$place/empty"
 expect 2 "no cell of $place/empty has finished; the same command without --tables trains them" compare "$place/compare.yaml" \
     out="$place/empty" --tables

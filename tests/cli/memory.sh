@@ -57,6 +57,8 @@ same "free/$weights" "fixed/$weights" "what was chosen by itself"
 expect 1 "what fits into 1.00 MB (memory.limit: 1MB), the fastest first" train "$config" out="$place/x" memory.limit=1MB --dry-run
 grep -q "what helps: .*data.max_length (now 256).*lora.rank (now 2), fewer targets.* a higher memory.limit" "$place/text"
 result $? "the sentence does not say what helps"
+grep -q "  nothing fits: this run would be refused" "$place/text" && ! grep -q ", taken" "$place/text"
+result $? "a plan marks what does not fit as taken"
 [ ! -e "$place/x" ]
 result $? "a plan left something behind"
 sizes=$(sed -n 's/^  \(none\|moe\|full\)  *\([0-9]*\)  *\([0-9.]* [kMG]B\)  .* too much.*/\1,\2,\3/p' "$place/text")
@@ -129,6 +131,9 @@ same "host/$weights" "card/$weights" "a card beside the host"
 expect 0 "together: 1 sequence" generate "$model" --in "$place/prompts.jsonl" --out "$place/card.jsonl" --device cuda --memory 15MB
 
 # What is free is not refused beforehand: a card that is too small is tried, and then says so.
+METIER_FENCED_CARD=5000000 expect 0 "nothing fits what is free now: the run would be tried with" train "$config" "${small[@]}" out="$place/small" device=cuda --dry-run
+! grep -q ", taken" "$place/text"
+result $? "a plan marks what does not fit a card as taken"
 METIER_FENCED_CARD=5000000 expect 1 "out of memory: " train "$config" "${small[@]}" out="$place/small" device=cuda
 grep -q "warning: this run takes .*, and 5.00 MB are free; what helps: " "$place/text" &&
     grep -q "the card has no room for .*; the device cuda holds .* are free; what helps: activations: bf16, a smaller batch.tokens" "$place/text"

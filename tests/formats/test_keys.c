@@ -1,9 +1,12 @@
-/* The engine of keys on a table of its own: every kind, ranges, suggestions, words, elements, the text. */
+/* The engine of keys on a table of its own: every kind, ranges, suggestions, words, elements, the text, the
+ * schema. */
 #include "formats/keys/keys.h"
 
 #include <stddef.h>
 #include <string.h>
 
+#include "formats/text/json.h"
+#include "formats/text/json_text.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 
@@ -126,6 +129,90 @@ static void every_kind(void **state)
     assert_int_equal(ctx.live_bytes, 0);
 }
 
+static const char *colour_at(int index)
+{
+    static const char *const names[] = {"red", "green"};
+    return index < 2 ? names[index] : NULL;
+}
+
+static const struct mt_key_row outer_rows[] = {
+    {"boxes", MT_KEY_OWN, 0, "LIST", "none", .meaning = "of \"boxes\"", .set = add, .members = &keys},
+    {"paint", MT_KEY_OWN, 0, "NAME", "none", .meaning = "one", .set = add, .name_at = colour_at},
+    {"paints", MT_KEY_EACH, 0, "NAMES", "none", .meaning = "some", .set = add, .name_at = colour_at},
+    {"made", MT_KEY_OWN, 0, "WHOLE NUMBER >= 2", "none", .meaning = "when", .set = add, .most = 9.0},
+    {0},
+};
+
+/* Both spellings of every key, with type, range, words and default; maps within values as they are. */
+static void schema_has_every_key(void **state)
+{
+    (void)state;
+    static const struct mt_key_part outer_parts[] = {{.rows = outer_rows}, {0}};
+    static const struct mt_keys outer = {.parts = outer_parts};
+    static const char *const pieces[] = {
+        "\"$schema\": \"http://json-schema.org/draft-07/schema#\"",
+        "\"name\": {\"description\": \"what it is called (NAME; default: box)\", \"type\": [\"string\", "
+        "\"number\", \"boolean\"], \"default\": \"box\"}",
+        "\"size.width\": {\"description\": \"in metres (NUMBER > 0 and <= 2; default: 1)\", \"type\": "
+        "\"number\", \"exclusiveMinimum\": 0, \"maximum\": 2, \"default\": 1}",
+        "\"size\": {\"type\": [\"object\", \"null\"], \"additionalProperties\": false, \"properties\": {",
+        "\"fit\": {\"description\": \"how well (auto|NUMBER > 0; default: auto)\", \"anyOf\": [{\"const\": "
+        "\"auto\"}, {\"type\": \"number\", \"exclusiveMinimum\": 0}], \"default\": \"auto\"}",
+        "\"type\": \"integer\", \"minimum\": 3, \"maximum\": 8, \"default\": 4}",
+        "\"type\": \"integer\", \"minimum\": 1, \"maximum\": 1000000, \"default\": 10}",
+        "\"enum\": [\"red\", \"green\", \"blue\"], \"default\": \"green\"}",
+        "\"enum\": [true, false, \"yes\", \"no\"], \"default\": false}",
+        "\"depth\": {\"description\": \"of the inner one (WHOLE NUMBER >= 0; default: 0)\", \"type\": "
+        "\"integer\", \"minimum\": 0}",
+    };
+    static const char *const outer_pieces[] = {
+        "\"boxes\": {\"description\": \"of \\\"boxes\\\" (LIST; default: none)\", \"type\": [\"array\", "
+        "\"null\"], \"items\": {\"anyOf\": [{\"type\": [\"string\", \"number\", \"boolean\"]}, {\"type\": "
+        "[\"object\", \"null\"], \"additionalProperties\": false, \"properties\": {",
+        "\"anyOf\": [{\"enum\": [\"red\", \"green\"]}, {\"type\": \"null\"}]",
+        "\"anyOf\": [{\"enum\": [\"red\", \"green\"]}, {\"type\": \"object\"}]",
+        "\"type\": \"integer\", \"minimum\": 2, \"maximum\": 9}",
+    };
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    for (int t = 0; t < 2; t++) {
+        struct mt_json_text text;
+        struct mt_json document;
+        size_t count =
+            t == 0 ? sizeof pieces / sizeof pieces[0] : sizeof outer_pieces / sizeof outer_pieces[0];
+        mt_json_text_init(&text, &ctx);
+        assert_int_equal(mt_keys_schema(t == 0 ? &keys : &outer, "a \"box\"", &text), MT_OK);
+        assert_int_equal(
+            mt_json_parse(&ctx, "schema", text.bytes, text.length, &mt_json_file_limits, &document), MT_OK);
+        mt_json_free(&document);
+        assert_int_equal(mt_json_text_format(&text, "%c", '\0'), MT_OK);
+        for (size_t i = 0; i < count; i++) {
+            const char *piece = t == 0 ? pieces[i] : outer_pieces[i];
+            if (strstr(text.bytes, piece) == NULL) fail_msg("no %s in %s", piece, text.bytes);
+        }
+        mt_json_text_free(&text);
+    }
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
+/* Names other programs have: for a key in any spelling, for what is no key a sentence, and the hint. */
+static void other_programs_names(void **state)
+{
+    (void)state;
+    static const struct mt_key_foreign foreign[] = {{"crate|big_chest", "boxes are boxes"}, {0}};
+    struct mt_keys with = {.parts = parts, .foreign = foreign};
+    struct mt_context ctx;
+    const struct mt_keys_reader reader = {.ctx = &ctx, .keys = &with};
+    mt_context_init(&ctx, NULL);
+    assert_int_equal(mt_key_refuse_unknown(&reader, NULL, "Remark"), MT_ERR_USAGE);
+    assert_string_equal(ctx.message, "there is no key 'Remark'; did you mean 'note'?");
+    assert_int_equal(mt_key_refuse_unknown(&reader, NULL, "size.Big-Chest"), MT_ERR_USAGE);
+    assert_string_equal(ctx.message, "there is no key 'size.Big-Chest'; boxes are boxes");
+    with.hint = "look inside";
+    assert_int_equal(mt_key_refuse_unknown(&reader, NULL, "crate"), MT_ERR_USAGE);
+    assert_string_equal(ctx.message, "there is no key 'crate'; boxes are boxes; look inside");
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -193,8 +280,8 @@ static void memory_may_run_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind),
-        cmocka_unit_test(refusals),
+        cmocka_unit_test(every_kind),           cmocka_unit_test(schema_has_every_key),
+        cmocka_unit_test(other_programs_names), cmocka_unit_test(refusals),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,7 +119,8 @@ static void unknown_method(void **state)
     struct mt_objective_config config;
     refused(&ctx, mt_objective_config_method(&ctx, "papr", &config), "'papr'; did you mean 'paper'?");
     refused(&ctx, mt_objective_config_method(&ctx, "lossfree", &config), "did you mean 'loss-free'?");
-    refused(&ctx, mt_objective_config_method(&ctx, "something quite different", &config), "did you mean '");
+    refused(&ctx, mt_objective_config_method(&ctx, "something quite different", &config),
+            "metier objective --methods lists them");
 }
 
 // ------------------------------------------------------------------ keys

@@ -296,6 +296,33 @@ static void bias_rules(void **state)
     assert_memory_equal(bias, start, sizeof bias);
 }
 
+/* An expert at the mean stays where it is, whatever the number of experts: no rounding may push it. */
+static void the_mean_moves_nothing(void **state)
+{
+    (void)state;
+    enum { MOST = 300 };
+    static const enum mt_bias_rule rules[] = {MT_BIAS_SIGN, MT_BIAS_PROPORTIONAL, MT_BIAS_SMEBU};
+    for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
+        const struct mt_objective_config config = {
+            .bias_rule = rules[r], .bias_rate = 1.0, .bias_momentum = 0.5, .bias_clamp = 2.0};
+        for (int n = 3; n <= MOST; n++) {
+            double load[MOST];
+            double memory[MOST] = {0};
+            float bias[MOST] = {0};
+            for (int j = 0; j < n; j++) load[j] = 1000.0 * n + 7.0;
+            mt_selection_move(&config, &(struct mt_selection_step){
+                                           .experts = n, .load = load, .memory = memory, .bias = bias});
+            for (int j = 0; j < n; j++) assert_true(bias[j] == 0.0f && memory[j] == 0.0);
+            load[0] -= 1.0;
+            load[n - 1] += 1.0;
+            mt_selection_move(&config, &(struct mt_selection_step){
+                                           .experts = n, .load = load, .memory = memory, .bias = bias});
+            assert_true(bias[0] > 0.0f && bias[n - 1] < 0.0f);
+            for (int j = 1; j < n - 1 && rules[r] != MT_BIAS_SMEBU; j++) assert_true(bias[j] == 0.0f);
+        }
+    }
+}
+
 /* Two steps; the numbers are NumPy's. */
 static void smebu_remembers(void **state)
 {
@@ -519,6 +546,7 @@ int main(void)
         cmocka_unit_test(first_choices_are_never_dropped_at_random),
         cmocka_unit_test(first_tokens_are_left_out),
         cmocka_unit_test(bias_rules),
+        cmocka_unit_test(the_mean_moves_nothing),
         cmocka_unit_test(smebu_remembers),
         cmocka_unit_test(quantile_by_hand),
         cmocka_unit_test(quantile_balances),

@@ -135,7 +135,7 @@ static const struct mt_figure *find(const struct mt_page *page, const char *id)
 static void assert_verdict(const struct mt_page *page)
 {
     static const char *const headlines[] = {
-        "The loss rose.",       "What is not trained on gets better, too.",
+        "The loss rose.",       "Held-out loss is measured once.",
         "Routing is balanced.", "Whether experts specialise is not measured.",
         "Every term is alive.", "The log has warnings."};
     size_t count = 0;
@@ -208,6 +208,74 @@ static void test_page(void **state)
     mt_page_free(&page);
     mt_run_free(&run);
     assert_int_equal(ctx.live_bytes, 0);
+}
+
+/* The finding of that headline; NULL: there is none. */
+static const char *finding(const struct mt_page *page, const char *headline)
+{
+    const struct mt_block *block = page->first->first;
+    while (block != NULL && (block->headline == NULL || strcmp(block->headline, headline) != 0))
+        block = block->next;
+    return block != NULL ? block->text : NULL;
+}
+
+/* A run whose log is `log`, and one whose analysis knows little, as a page whose words are all numbers. */
+static void assert_words_are_known(const struct workplace *place, const char *log, const char *headline,
+                                   const char *missing)
+{
+    struct mt_context ctx;
+    struct mt_run run;
+    struct mt_page page;
+    mt_context_init(&ctx, NULL);
+    workplace_clear(place);
+    assert_int_equal(put(place, "metrics.jsonl", log), 0);
+    assert_int_equal(put(place, "analysis.json",
+                         "{\"overall\": {\"mean\": {\"overlap_in\": 0.5}, \"layers\": []}, \"by_domain\": {},"
+                         " \"affinity\": []}"),
+                     0);
+    assert_int_equal(mt_run_read(&ctx, place->directory, &run), MT_OK);
+    mt_page_init(&page, &ctx, "T");
+    assert_int_equal(mt_report_build(&page, &run, 1), MT_OK);
+    for (const struct mt_block *block = page.first->first; block != NULL; block = block->next) {
+        if (block->headline == NULL) continue;
+        if (strstr(block->text, "nan") != NULL || strstr(block->text, "inf") != NULL)
+            fail_msg("%s: %s", block->headline, block->text);
+    }
+    assert_non_null(finding(&page, headline));
+    if (missing != NULL) assert_null(finding(&page, missing));
+    mt_page_free(&page);
+    mt_run_free(&run);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
+/* What too few steps, steps without numbers and routine events leave unknown is said in words. */
+static void test_little_is_not_a_number(void **state)
+{
+#define STEP(n, task)        "{\"kind\":\"step\",\"step\":" n ",\"task\":" task ",\"max_violation\":0.5}\n"
+#define HELD_OUT(step, loss) "{\"kind\":\"evaluation\",\"step\":" step ",\"loss\":" loss "}\n"
+#define EVENT(kind)          "{\"kind\":\"event\",\"step\":1,\"event\":\"" kind "\",\"text\":\"t\"}\n"
+    static const struct {
+        const char *log, *headline, *missing;
+    } cases[] = {
+        {STEP("1", "2"), "Whether the loss fell is not known.", NULL},
+        {STEP("1", "2") STEP("2", "1"), "Too few steps to tell whether the loss fell.", NULL},
+        {STEP("1", "2") STEP("2", "3") STEP("3", "1"), "Too few steps to tell whether the loss fell.", NULL},
+        {STEP("1", "2") STEP("2", "2") STEP("3", "1") STEP("4", "1"), "The loss fell.", NULL},
+        {STEP("1", "0") STEP("2", "0") STEP("3", "1") STEP("4", "1"), "The loss rose.", NULL},
+        {STEP("1", "null") STEP("2", "null") STEP("3", "null"), "Whether the loss fell is not known.", NULL},
+        {STEP("1", "2") HELD_OUT("1", "null"), "The held-out loss is not a number.",
+         "What is not trained on gets better, too."},
+        {STEP("1", "2") HELD_OUT("1", "2") HELD_OUT("2", "2"), "Held-out loss did not fall.",
+         "What is not trained on gets better, too."},
+        {STEP("1", "2") HELD_OUT("1", "2") HELD_OUT("2", "1"), "What is not trained on gets better, too.",
+         NULL},
+        {STEP("1", "2") EVENT("data"), "Long rows were cut.", "The log has warnings."},
+        {STEP("1", "2") EVENT("method") EVENT("stopped") EVENT("choices") EVENT("ranks") EVENT("interrupted"),
+         "Routing is balanced.", "The log has warnings."},
+        {STEP("1", "2") EVENT("failed"), "The log has warnings.", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_words_are_known(*state, cases[i].log, cases[i].headline, cases[i].missing);
 }
 
 /* Each text in place of a sound file: a sentence that names the file, and nothing leaked. */
@@ -294,13 +362,10 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reading),
-        cmocka_unit_test(test_page),
-        cmocka_unit_test(test_side_by_side),
-        cmocka_unit_test(test_broken),
-        cmocka_unit_test(test_zeros),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_folders_that_are_none),
+        cmocka_unit_test(test_reading),      cmocka_unit_test(test_page),
+        cmocka_unit_test(test_side_by_side), cmocka_unit_test(test_little_is_not_a_number),
+        cmocka_unit_test(test_broken),       cmocka_unit_test(test_zeros),
+        cmocka_unit_test(test_memory),       cmocka_unit_test(test_folders_that_are_none),
     };
     return cmocka_run_group_tests(tests, workplace_open, workplace_close);
 }

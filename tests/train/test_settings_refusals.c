@@ -2,7 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "support/cmocka_all.h"
+#include "train/settings/foreign.h"
 #include "train/settings/settings.h"
 
 // Three lines, so that what a case adds begins in line 4.
@@ -66,6 +68,78 @@ static void unknown_keys(void **state)
         {"\"a\\nb\": 1\n", "t:4: there is no key 'a?b'"},
     };
     EXPECT(cases, true);
+}
+
+#define SUPERVISED                                                                                           \
+    "metier trains with a supervised loss. For DPO, GRPO and the like use TRL, with metier.attach for the "  \
+    "objective (docs/pytorch.md)"
+#define WHOLE_STEP "batch.examples is a whole step: batch size × accumulation steps × devices. "
+
+/* What people know from elsewhere gets a sentence, in whatever spelling and group it stands. */
+static void keys_of_other_programs(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {"gradient_accumulation_steps: 4\n", "t:4: there is no key 'gradient_accumulation_steps'; " WHOLE_STEP
+                                             "Micro-batches of at most batch.tokens are cut from it"},
+        {"Gradient-Accumulation-Steps: 4\n", "t:4: there is no key 'Gradient-Accumulation-Steps'; " WHOLE_STEP
+                                             "Micro-batches of at most batch.tokens are cut from it"},
+        {"batch:\n  micro_batch_size: 4\n", "t:5: there is no key 'batch.micro_batch_size'; " WHOLE_STEP
+                                            "batch.tokens is what one device computes at a time"},
+        {"packing: true\n", "t:4: there is no key 'packing'; data.layout: packed fills steps by tokens"},
+        {"Learning-Rate: 3\n", "t:4: there is no key 'Learning-Rate'; did you mean 'optimizer.lr'?"},
+        {"dpo_beta: 0.1\n", "t:4: there is no key 'dpo_beta'; " SUPERVISED},
+        {"method: dpo\n", "t:4: there is no method 'dpo'; " SUPERVISED},
+        {"method: GRPO\n", "t:4: there is no method 'GRPO'; " SUPERVISED},
+        {"method: sft\n",
+         "t:4: there is no method 'sft'; every method is supervised fine-tuning; 'none' adds "
+         "nothing to its loss"},
+        {"method: Paper\n", "t:4: there is no method 'Paper'; did you mean 'paper'?"},
+        {"method: loss_free\n", "t:4: there is no method 'loss_free'; did you mean 'loss-free'?"},
+        {"method: xyz\n", "t:4: there is no method 'xyz'; metier objective --methods lists them"},
+    };
+    EXPECT(cases, true);
+}
+
+/* True for a name with a dot that is neither a file nor Python's: a key somebody is told to set. */
+static bool looks_like_key(const char *word)
+{
+    static const char *const others[] = {"metier.attach", "metrics.jsonl"};
+    const char *dot = strchr(word, '.');
+    bool key = dot != NULL && dot > word && dot[1] != '\0' && strchr(word, '/') == NULL;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) key = key && strcmp(word, others[i]) != 0;
+    return key;
+}
+
+/* The advice names keys that exist, and no name in it hides one that a key answers to. */
+static void advice_is_about_keys(void **state)
+{
+    (void)state;
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_./";
+    size_t keys = 0;
+    for (const struct mt_key_foreign *foreign = mt_train_foreign; foreign->names != NULL; foreign++) {
+        struct mt_key key = {0};
+        while (mt_key_next(&mt_train_keys, &key)) {
+            char also[512];
+            (void)snprintf(also, sizeof also, "%s", key.row->also != NULL ? key.row->also : "");
+            assert_false(mt_is_among(foreign->names, key.name));
+            for (char *rest = NULL, *name = strtok_r(also, "|", &rest); name != NULL;
+                 name = strtok_r(NULL, "|", &rest))
+                assert_false(mt_is_among(foreign->names, name));
+        }
+        for (const char *at = foreign->advice; *at != '\0';) {
+            char word[64];
+            size_t length = strspn(at, letters);
+            (void)snprintf(word, sizeof word, "%.*s", (int)length, at);
+            if (length > 0 && word[length - 1] == '.') word[length - 1] = '\0'; // the end of a sentence
+            if (looks_like_key(word)) {
+                if (!mt_key_find(&mt_train_keys, word, &key)) fail_msg("%s: %s", word, foreign->advice);
+                keys++;
+            }
+            at += length > 0 ? length : 1;
+        }
+    }
+    assert_true(keys > 20);
 }
 
 static void doubled_keys(void **state)
@@ -395,6 +469,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unknown_keys),
+        cmocka_unit_test(keys_of_other_programs),
+        cmocka_unit_test(advice_is_about_keys),
         cmocka_unit_test(doubled_keys),
         cmocka_unit_test(wrong_types),
         cmocka_unit_test(impossible_values),

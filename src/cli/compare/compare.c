@@ -12,6 +12,7 @@
 #include "cli/shared/share.h"
 #include "cli/shared/table.h"
 #include "compare/page.h"
+#include "train/settings/settings.h"
 
 #define ARENA_BLOCK_BYTES 65536
 #define PATH_BYTES        4096
@@ -331,11 +332,11 @@ static enum mt_status run_verb(struct cli_call *call)
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
     const struct cli_void rules[] = {
-        {arguments.keys, "--tables --dry-run --share --markdown --latex --csv --png --svg --chart-js --quiet",
+        {arguments.keys, "--tables --dry-run --share --markdown --latex --csv --png --svg --chart-js",
          "with --keys"},
-        {arguments.dry_run, "--tables --share --markdown --latex --csv --png --svg --chart-js --quiet",
+        {arguments.dry_run, "--tables --share --markdown --latex --csv --png --svg --chart-js",
          "with --dry-run: nothing is trained"},
-        {arguments.tables, "--share --quiet", "with --tables: nothing is trained"},
+        {arguments.tables, "--share", "with --tables: nothing is trained"},
     };
     status = cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
     if (status == MT_OK && arguments.keys && call->positional_count > 0)
@@ -355,6 +356,12 @@ static enum mt_status run_verb(struct cli_call *call)
     mt_arena_free(&arena);
     return status;
 }
+
+static const struct cli_keys keys = {.keys = &mt_compare_keys,
+                                     .title = "a configuration of metier compare",
+                                     .words = true,
+                                     .group = "training.",
+                                     .within = &mt_train_keys};
 
 const struct cli_verb cli_verb_compare = {
     .name = "compare",
@@ -388,6 +395,7 @@ const struct cli_verb cli_verb_compare = {
         "  mpirun -n 4 metier compare share/configs/compare-benchmarks.yaml evaluation.data=data\n"
         "  metier compare share/configs/compare-paper.yaml --tables --latex tables.tex --csv csv --svg svg\n"
         "  metier compare share/configs/compare-demo.yaml out=again seeds=[1,2,3] training.steps=50",
+    .keys = &keys,
     .ranks = CLI_RANKS_SHARE,
     .run = run_verb,
 };

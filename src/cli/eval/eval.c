@@ -168,7 +168,7 @@ static enum mt_status check_void(const struct eval_arguments *arguments, const s
 {
     static const char of_tasks[] = "--tasks --data --model --endpoint --answers --questions --limit --shots "
                                    "--samples --pass-k --max-new --max-tokens --skip-missing "
-                                   "--without-sandbox --quiet";
+                                   "--without-sandbox";
     static const char of_a_model[] = "--adapter --quantize --prune --template --template-option --bos "
                                      "--temperature "
                                      "--top-p --seed --slots --context --memory --device --threads "
@@ -180,7 +180,7 @@ static enum mt_status check_void(const struct eval_arguments *arguments, const s
         {arguments->list, "--out --merge-review", "with --list"},
         {arguments->list, of_tasks, "with --list"},
         {arguments->merge_review != NULL, of_tasks, "with --merge-review"},
-        {arguments->questions != NULL, "--out --without-sandbox --quiet --samples --pass-k",
+        {arguments->questions != NULL, "--out --without-sandbox --samples --pass-k",
          "with --questions: nothing is answered"},
         {arguments->answers != NULL, "--max-new --max-tokens", "with --answers: they are there already"},
         {asks,
@@ -443,6 +443,8 @@ static enum mt_status run_verb(struct cli_call *call)
     return status;
 }
 
+static const struct cli_keys keys = {.keys = &mt_task_keys, .title = "a task of metier eval"};
+
 const struct cli_verb cli_verb_eval = {
     .name = "eval",
     .summary = "put benchmark tasks to a model or an endpoint, or judge answers: GSM8K, MATH-500, MMLU, BBH, "
@@ -477,5 +479,7 @@ const struct cli_verb cli_verb_eval = {
         "  metier eval gsm8k math500 --data data --answers theirs.jsonl --out runs/eval\n"
         "  metier eval --merge-review review.json --out runs/eval",
     .ranks = CLI_RANKS_SHARE,
+    .keys = &keys,
+    .names = "tasks",
     .run = run_verb,
 };

@@ -293,6 +293,8 @@ static enum mt_status run_verb(struct cli_call *call)
     return status == MT_OK ? run_checked(call, &arguments) : status;
 }
 
+static const struct cli_keys keys = {.keys = &mt_recipe_keys, .title = "a recipe of metier recipe"};
+
 const struct cli_verb cli_verb_recipe = {
     .name = "recipe",
     .summary = "training rows out of benchmarks' training splits, without what is in their tests",
@@ -314,5 +316,7 @@ const struct cli_verb cli_verb_recipe = {
         "  metier recipe gsm8k --data data --out taught.jsonl --teacher http://localhost:8000/v1 "
         "--teacher-model NAME --samples 4",
     .counts_arguments = true,
+    .keys = &keys,
+    .names = "recipes",
     .run = run_verb,
 };

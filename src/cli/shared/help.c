@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/shared/complete.h"
 #include "metier/version.h"
+
+#define SCHEMA_HELP "a JSON Schema of the keys, for editors (docs/training.md)"
 
 static void show_text(const struct cli_verb *verb, const struct cli_option *options)
 {
@@ -19,6 +22,7 @@ static void show_text(const struct cli_verb *verb, const struct cli_option *opti
                        option->value_name != NULL ? option->value_name : "");
         printf("  %-24s %s\n", left, option->help);
     }
+    if (verb->keys != NULL) printf("  %-24s %s\n", "--schema", SCHEMA_HELP);
     printf("  %-24s %s\n", "--help", "show this");
     if (verb->examples != NULL) printf("\nexamples:\n%s\n", verb->examples);
 }
@@ -76,54 +80,11 @@ static void show_man(const struct cli_verb *verb, const struct cli_option *optio
     (void)puts(".SH OPTIONS");
     for (const struct cli_option *option = options; option->name != NULL; option++)
         roff_option(option->name, option->value_name, option->help);
+    if (verb->keys != NULL) roff_option("--schema", NULL, SCHEMA_HELP);
     roff_option("--help", NULL, "show this");
     if (verb->examples != NULL) (void)puts(".SH EXAMPLES");
     if (verb->examples != NULL) cli_show_roff(verb->examples);
     (void)puts(".SH EXIT STATUS\n0 done, 1 failed, 2 bad usage or bad input.\n.SH SEE ALSO\n.BR metier (1)");
-}
-
-// ------------------------------------------------------------------ completions
-
-void cli_show_quoted(enum cli_help shell, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        bool quote = *text == '\'';
-        if (shell == CLI_HELP_FISH && (quote || *text == '\\')) (void)putchar('\\');
-        if (shell == CLI_HELP_ZSH && strchr("[]:\\", *text) != NULL) (void)putchar('\\');
-        if (shell == CLI_HELP_ZSH && quote) (void)fputs("'\\'", stdout);
-        (void)putchar(*text);
-    }
-}
-
-static void show_bash(const struct cli_verb *verb, const struct cli_option *options)
-{
-    printf("    %s) options=\"", verb->name);
-    for (const struct cli_option *option = options; option->name != NULL; option++)
-        printf("%s ", option->name);
-    printf("--help\" ;;\n");
-}
-
-static void show_zsh(const struct cli_verb *verb, const struct cli_option *options)
-{
-    printf("%s) _arguments", verb->name);
-    for (const struct cli_option *option = options; option->name != NULL; option++) {
-        printf(" \\\n    '%s%s[", option->value == CLI_LIST ? "*" : "", option->name);
-        cli_show_quoted(CLI_HELP_ZSH, option->help);
-        printf("]%s%s%s'", option->value_name != NULL ? ":" : "",
-               option->value_name != NULL ? option->value_name : "",
-               option->value_name != NULL ? ":_files" : "");
-    }
-    printf(" \\\n    '--help[show this]' '*:file:_files' ;;\n");
-}
-
-static void show_fish(const struct cli_verb *verb, const struct cli_option *options)
-{
-    for (const struct cli_option *option = options; option->name != NULL; option++) {
-        printf("complete -c metier -n '__fish_seen_subcommand_from %s' -l %s%s -d '", verb->name,
-               option->name + 2, option->value_name != NULL ? " -r" : "");
-        cli_show_quoted(CLI_HELP_FISH, option->help);
-        printf("'\n");
-    }
 }
 
 void cli_show_help(const struct cli_call *call, const struct cli_option *options)
@@ -131,8 +92,8 @@ void cli_show_help(const struct cli_call *call, const struct cli_option *options
     switch (call->help) {
     case CLI_HELP_TEXT: show_text(call->verb, options); break;
     case CLI_HELP_MAN: show_man(call->verb, options); break;
-    case CLI_HELP_BASH: show_bash(call->verb, options); break;
-    case CLI_HELP_ZSH: show_zsh(call->verb, options); break;
-    case CLI_HELP_FISH: show_fish(call->verb, options); break;
+    case CLI_HELP_BASH:
+    case CLI_HELP_ZSH:
+    case CLI_HELP_FISH: cli_complete_verb(call->help, call->verb, options); break;
     }
 }

@@ -8,6 +8,7 @@
 
 #include "base/nearest.h"
 #include "cli/shared/help.h"
+#include "cli/shared/table.h"
 
 #define MOST_THREADS 4096
 
@@ -155,6 +156,9 @@ enum mt_status cli_parse(struct cli_call *call, const struct cli_option *options
             cli_show_help(call, options);
             call->help_shown = true;
             return MT_OK;
+        } else if (!options_ended && strcmp(word, "--schema") == 0 && call->verb->keys != NULL) {
+            call->help_shown = true;
+            return cli_print_schema(call->ctx, call->verb->keys->keys, call->verb->keys->title);
         } else if (!options_ended && word[0] == '-' && word[1] != '\0') {
             enum mt_status status = read_option(call, options, &i);
             if (status != MT_OK) return status;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/columns.h"
+#include "formats/text/json_text.h"
 
 #define FIRST_ROWS 16
 #define GAP        2  // spaces between columns
@@ -264,4 +265,14 @@ enum mt_status cli_print_keys(const struct mt_keys *keys, int width)
         cli_print_text(width + 3, second);
     }
     return MT_OK;
+}
+
+enum mt_status cli_print_schema(struct mt_context *ctx, const struct mt_keys *keys, const char *title)
+{
+    struct mt_json_text text;
+    mt_json_text_init(&text, ctx);
+    enum mt_status status = mt_keys_schema(keys, title, &text);
+    if (status == MT_OK) (void)fwrite(text.bytes, 1, text.length, stdout);
+    mt_json_text_free(&text);
+    return status;
 }

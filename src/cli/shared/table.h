@@ -51,4 +51,7 @@ void cli_print_text(int indent, const char *text);
 /* Two lines for each key of a file: its name, padded to `width` columns, and meaning; values and default. */
 enum mt_status cli_print_keys(const struct mt_keys *keys, int width);
 
+/* A JSON Schema of them, for editors. */
+enum mt_status cli_print_schema(struct mt_context *ctx, const struct mt_keys *keys, const char *title);
+
 #endif

@@ -141,6 +141,18 @@ static void print_data(const struct mt_train_settings *settings, const struct mt
                mt_counted(outline->steps_done, "step is", "steps are").text);
 }
 
+/* A limit that somebody has set is kept. What is free may turn out to be more, so the run is tried. */
+static void print_no_fit(const struct mt_run_outline *outline)
+{
+    const struct mt_fit_sizes *sizes = &outline->fit->tried[outline->fit->chosen].sizes;
+    if (outline->bound.given)
+        printf("  nothing fits: this run would be refused\n");
+    else
+        printf("  nothing fits what is free now: the run would be tried with recompute: %s and batch.tokens: "
+               "%" PRId64 ", and may run out of memory\n",
+               mt_recompute_name(sizes->recompute), sizes->tokens);
+}
+
 /* What was tried to fit the limit, the fastest first, and what would be gained with more. */
 static enum mt_status print_fit(struct mt_context *ctx, const struct mt_train_settings *settings,
                                 const struct mt_run_outline *outline)
@@ -162,9 +174,10 @@ static enum mt_status print_fit(struct mt_context *ctx, const struct mt_train_se
             (void)snprintf(verdict, sizeof verdict, "%s too much", cli_short_bytes(bytes - room).text);
         cli_table_add(&table, "  %s\t%" PRId64 "\t%s\t%s%s", mt_recompute_name(try->sizes.recompute),
                       try->sizes.tokens, cli_short_bytes(bytes).text, verdict,
-                      i == fit->chosen ? ", taken" : "");
+                      i == fit->chosen && fit->fits ? ", taken" : "");
     }
     enum mt_status status = cli_table_print(&table, stdout);
+    if (status == MT_OK && !fit->fits) print_no_fit(outline);
     if (status != MT_OK || fit->chosen == 0) return status;
     const struct mt_fit_try *faster = &fit->tried[fit->chosen - 1];
     if (fit->fits)

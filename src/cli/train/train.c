@@ -230,7 +230,7 @@ static enum mt_status run_verb(struct cli_call *call)
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
     const struct cli_void rules[] = {
-        {arguments.keys, "--dry-run --quiet --threads --device --timeline --record-choices", "with --keys"}};
+        {arguments.keys, "--dry-run --threads --device --timeline --record-choices", "with --keys"}};
     status = cli_refuse_void(call, rules, 1);
     if (status == MT_OK && arguments.keys && call->positional_count > 0)
         status =
@@ -245,6 +245,9 @@ static enum mt_status run_verb(struct cli_call *call)
     mt_release(call->ctx, arguments.words, arguments.word_capacity * sizeof *arguments.words);
     return status;
 }
+
+static const struct cli_keys keys = {
+    .keys = &mt_train_keys, .title = "a configuration of metier train", .words = true};
 
 const struct cli_verb cli_verb_train = {
     .name = "train",
@@ -266,6 +269,7 @@ const struct cli_verb cli_verb_train = {
                 "  metier train run.yaml out=runs/wide lora.rank=64 optimizer.lr=5e-5\n"
                 "  metier train run.yaml out=runs/metier method=metier objective.beta=1e-3 --threads 8\n"
                 "  metier report runs/first runs/wide runs/metier --out runs.html",
+    .keys = &keys,
     .ranks = CLI_RANKS_SHARE,
     .run = run_verb,
 };

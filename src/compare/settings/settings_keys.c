@@ -4,7 +4,10 @@
 
 #include "compare/settings/settings_read.h"
 #include "formats/text/printable.h"
+#include "objective/options.h"
 #include "synth/synth.h"
+#include "train/settings/foreign.h"
+#include "train/settings/settings.h"
 
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-"
 #define MOST_NAME       64
@@ -278,17 +281,17 @@ static enum mt_status set_training(const struct mt_keys_reader *reader, const st
 
 static const struct mt_key_row rows[] = {
     {"model", MT_KEY_OWN, 0, "FOLDER", "required", .meaning = "the model every cell starts from",
-     .set = add_model},
+     .set = add_model, .members = &model_keys},
     {"models", MT_KEY_EACH, 0, "FOLDERS", "none",
      .meaning = "several: folders, or maps {name: N, path: FOLDER}; each is compared by itself",
-     .instead = "model", .set = add_model},
+     .instead = "model", .set = add_model, .members = &model_keys},
     {"out", MT_KEY_NAME, AT(out), "FOLDER", "required",
      .meaning = "where cells, compare.json and report.html go"},
     {"methods", MT_KEY_EACH, 0, "NAMES", "required",
      .meaning =
          "methods of metier objective --methods, or maps {name: N, method: M, KEY: VALUE ...} with keys of "
          "metier train",
-     .also = "method", .set = add_method},
+     .also = "method", .set = add_method, .name_at = mt_method_name},
     {"reference", MT_KEY_TEXT, AT(reference), "NAME", "the first of methods",
      .meaning = "the method the others are held against"},
     {"seeds", MT_KEY_EACH, 0, "NUMBERS", "[1]", .meaning = "each method is trained once with each",
@@ -296,12 +299,12 @@ static const struct mt_key_row rows[] = {
     {"domains", MT_KEY_EACH, 0, "NAMES", "required",
      .meaning = "what is trained on: built-in domains (metier synth), or maps {name: N, train: FILE, test: "
                 "FILE}, or {name: N, recipe: NAME} (metier recipe); without test a tenth is held out",
-     .set = add_domain},
+     .set = add_domain, .members = &domain_keys},
     {"others", MT_KEY_EACH, 0, "NAMES", "none",
      .meaning = "domains that are measured as well: built-in, or maps {name: N, test: FILE}",
-     .set = add_domain},
+     .set = add_domain, .members = &domain_keys},
     {"training", MT_KEY_OWN, 0, "KEYS", "none", .meaning = "keys of metier train, for every cell",
-     .set = set_training},
+     .set = set_training, .members = &mt_train_keys},
     {"prune", MT_KEY_EACH, AT(prune), "NUMBERS", "none",
      .meaning = "cells are asked again with so many experts of every layer taken away, the least used first",
      .set = add_probe},
@@ -323,7 +326,8 @@ static const struct mt_key_row rows[] = {
      .meaning = "beside quantised cells: tokens that choose the experts they do with weights as stored, "
                 "which takes their memory"},
     {"grid.method", MT_KEY_OWN, 0, "NAME", "none",
-     .meaning = "a method whose coefficients are varied, for the sensitivity grid", .set = set_grid_method},
+     .meaning = "a method whose coefficients are varied, for the sensitivity grid", .set = set_grid_method,
+     .name_at = mt_method_name},
     {"grid.alpha", MT_KEY_EACH, AT(grid.alpha), "NUMBERS", "as the method has it",
      .meaning = "strengths of L_aux", .set = add_grid_value},
     {"grid.beta", MT_KEY_EACH, AT(grid.beta), "NUMBERS", "as the method has it",
@@ -345,5 +349,6 @@ static const struct mt_key_part parts[] = {{.rows = rows}, {.rows = mt_compare_t
 
 const struct mt_keys mt_compare_keys = {
     .parts = parts,
+    .foreign = mt_train_foreign,
     .hint = "keys of metier train belong under training, the others are listed by metier compare --keys",
 };

@@ -129,6 +129,6 @@ const struct mt_key_row mt_compare_task_rows[] = {
      .meaning =
          "benchmarks every cell and every base is evaluated with: tasks and groups of metier eval "
          "--list, or maps {task: NAME, name: N, limit: N, shots: N, template: T, max_tokens: [N, ...]}",
-     .also = "benchmarks", .set = add_entry},
+     .also = "benchmarks", .set = add_entry, .members = &entry_keys},
     {0},
 };

@@ -32,8 +32,10 @@ enum mt_key_kind {
     MT_KEY_EACH,   // the same for every element of a list, or for a single value
 };
 
+struct mt_json_text;
 struct mt_key;
 struct mt_key_entry;
+struct mt_keys;
 struct mt_keys_reader;
 
 struct mt_key_row {
@@ -51,6 +53,10 @@ struct mt_key_row {
     const char *instead; // a row of the same table that says it in another way: only one may be given
     double most;         // of a number, beyond what `values` says; 0: any
     bool may_differ;     // when a run goes on
+    /* OWN, EACH, for schemas and shells: keys of a map in the value; the names it may be, NULL past the last.
+     * NULL: there are none that could be told beforehand. */
+    const struct mt_keys *members;
+    const char *(*name_at)(int index);
     /* OWN, EACH: reads the entry's node into the struct; appends the value as YAML on one line, or as lines
      * of a list. Without `append` the key is not written. */
     enum mt_status (*set)(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
@@ -67,8 +73,15 @@ struct mt_key_part {
     bool of_elements;              // keys of a list's elements: listed, but none of the table itself
 };
 
+/* Names other programs have for something that is no key here. */
+struct mt_key_foreign {
+    const char *names; // between bars; NULL: the end
+    const char *advice;
+};
+
 struct mt_keys {
     const struct mt_key_part *parts;
+    const struct mt_key_foreign *foreign; // ends with a row without names; NULL: none
     const char *what; // begins the message on an unknown key: "a source has"; NULL: "there is"
     const char *hint; // ends it where nothing is near to the key; NULL: nothing does
     bool loose;       // numbers and flags may be in quotes
@@ -195,5 +208,8 @@ enum mt_status mt_keys_append_element(const struct mt_keys *keys, const void *so
 enum mt_status mt_keys_text(struct mt_context *ctx, const struct mt_keys *keys, const void *source,
                             bool (*left_out)(const void *source, const char *name), struct mt_arena *arena,
                             const char **text);
+
+/* Appends a JSON Schema of a file with these keys: for editors. */
+enum mt_status mt_keys_schema(const struct mt_keys *keys, const char *title, struct mt_json_text *text);
 
 #endif

@@ -139,8 +139,7 @@ static void find_nearest(const struct mt_keys *keys, const char *unknown, struct
 {
     char nearest[MT_KEY_NAME_BYTES] = "";
     struct mt_key key = {0};
-    size_t half = (strlen(unknown) + 1) / 2;
-    int distance = half < NEAR ? (int)half : NEAR;
+    int distance = mt_near_enough(unknown, NEAR);
     bool bare = strchr(unknown, '.') == NULL;
     while (mt_key_next(keys, &key)) {
         if (key.part->of_elements) continue;
@@ -167,20 +166,33 @@ static struct meant find_meant(const struct mt_keys *keys, const char *unknown)
     struct mt_key key = {0};
     while (mt_key_next(keys, &key)) {
         if (key.part->of_elements) continue;
-        if (mt_key_place_of_word(key.row->also, unknown) >= 0) add_meant(&called, key.name);
+        if (mt_is_among(key.row->also, unknown)) add_meant(&called, key.name);
         if (ends_count && strcmp(last_part(key.name), last_part(unknown)) == 0) add_meant(&others, key.name);
     }
     if (called.count == 0 && others.count == 0) find_nearest(keys, unknown, &others);
     return called.count > 0 ? called : others;
 }
 
+/* What is said of a key that other programs have, whatever group it stands in; NULL: it is none of theirs. */
+static const char *advice_on(const struct mt_keys *keys, const char *unknown)
+{
+    const struct mt_key_foreign *foreign = keys->foreign;
+    while (foreign != NULL && foreign->names != NULL && !mt_is_among(foreign->names, last_part(unknown)))
+        foreign++;
+    return foreign != NULL ? foreign->advice : NULL;
+}
+
 enum mt_status mt_key_refuse_unknown(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
                                      const char *name)
 {
     const struct mt_keys *keys = reader->keys;
+    const char *advice = advice_on(keys, name);
     struct meant meant = find_meant(keys, name);
     char end[MT_MESSAGE_BYTES / 2] = "";
-    if (meant.count > 0) {
+    if (advice != NULL) {
+        (void)snprintf(end, sizeof end, "; %s%s%s", advice, keys->hint != NULL ? "; " : "",
+                       keys->hint != NULL ? keys->hint : "");
+    } else if (meant.count > 0) {
         (void)snprintf(end, sizeof end, "; did you mean %s?", meant.text);
     } else if (keys->hint != NULL) {
         (void)snprintf(end, sizeof end, "; %s", keys->hint);

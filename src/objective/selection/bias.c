@@ -2,18 +2,27 @@
  */
 #include "objective/selection/selection.h"
 
+double mt_selection_total(const double *load, int experts)
+{
+    double total = 0.0;
+    for (int j = 0; j < experts; j++) total += load[j];
+    return total;
+}
+
+double mt_selection_shortfall(double total, int experts, double load)
+{
+    return (total - experts * load) / total;
+}
+
 void mt_bias_update(enum mt_bias_rule rule, double rate, const double *load, int experts, float *bias)
 {
-    double mean = 0.0;
-    for (int j = 0; j < experts; j++) mean += load[j] / experts;
-    if ((rule != MT_BIAS_SIGN && rule != MT_BIAS_PROPORTIONAL) || !(mean > 0.0)) return;
+    double total = mt_selection_total(load, experts);
+    if ((rule != MT_BIAS_SIGN && rule != MT_BIAS_PROPORTIONAL) || !(total > 0.0)) return;
     for (int j = 0; j < experts; j++) {
-        double error = mean - load[j];
+        // In shares of the mean, so that the proportional rule's rate does not depend on the batch's size.
+        double error = mt_selection_shortfall(total, experts, load[j]);
         double sign = (error > 0.0) - (error < 0.0);
-        // The proportional rule is in shares of the mean, so that the rate does not depend on the batch's
-        // size.
-        double push = rule == MT_BIAS_SIGN ? sign : error / mean;
-        bias[j] = (float)((double)bias[j] + rate * push);
+        bias[j] = (float)((double)bias[j] + rate * (rule == MT_BIAS_SIGN ? sign : error));
     }
 }
 

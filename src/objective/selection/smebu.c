@@ -23,14 +23,14 @@ static size_t memory(int experts)
 static void after_step(const struct mt_objective_config *config, const struct mt_selection_step *step)
 {
     int experts = step->experts;
-    double load = 0.0;
+    double clamp = config->bias_clamp;
+    double total = mt_selection_total(step->load, experts);
     double centre = 0.0;
-    for (int j = 0; j < experts; j++) load += step->load[j] / experts;
-    if (!(load > 0.0)) return;
+    if (!(total > 0.0)) return;
     for (int j = 0; j < experts; j++)
-        centre += tanh(config->bias_clamp * (load - step->load[j]) / load) / experts;
+        centre += tanh(clamp * mt_selection_shortfall(total, experts, step->load[j])) / experts;
     for (int j = 0; j < experts; j++) {
-        double push = tanh(config->bias_clamp * (load - step->load[j]) / load) - centre;
+        double push = tanh(clamp * mt_selection_shortfall(total, experts, step->load[j])) - centre;
         double fresh = (1.0 - config->bias_momentum) * config->bias_rate * push;
         step->memory[j] = config->bias_momentum * step->memory[j] + fresh;
         step->bias[j] = (float)((double)step->bias[j] + step->memory[j]);

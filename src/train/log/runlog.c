@@ -161,12 +161,6 @@ enum mt_status mt_run_log_evaluation(struct mt_run_log *log, const struct mt_eva
     return status;
 }
 
-/* What somebody who wants no progress still has to know. */
-static bool is_damage(const char *kind)
-{
-    return strcmp(kind, "warning") == 0 || strcmp(kind, "data") == 0;
-}
-
 enum mt_status mt_run_log_event(struct mt_run_log *log, uint64_t step, const char *kind, const char *text)
 {
     if (log == NULL) return MT_OK;
@@ -175,7 +169,8 @@ enum mt_status mt_run_log_event(struct mt_run_log *log, uint64_t step, const cha
     enum mt_status status = write_line(log, &line);
     // A failure is told by whoever is handed it.
     if (strcmp(kind, "failed") != 0) mt_terminal_view_event(&log->view, step, kind, text);
-    if (is_damage(kind))
+    // What somebody who wants no progress still has to know.
+    if (strcmp(kind, "warning") == 0)
         mt_log_warning(log->quiet_log, "%s: step %" PRIu64 ": %s", log->metrics.path, step, text);
     return status;
 }

@@ -44,7 +44,10 @@ void mt_run_log_progress(struct mt_run_log *log, const struct mt_step_record *re
 
 enum mt_status mt_run_log_evaluation(struct mt_run_log *log, const struct mt_evaluation_record *record);
 
-/* kind: "checkpoint", "resumed", "warning", "data", "stopped", ...; a text over 2048 bytes is cut. */
+/*
+ * kind: "checkpoint", "resumed", "warning", "data", "stopped", ...; a text over 2048 bytes is cut. A
+ * "warning" asks for somebody to act and is told in quiet runs, too; the others are routine.
+ */
 enum mt_status mt_run_log_event(struct mt_run_log *log, uint64_t step, const char *kind, const char *text);
 
 /* Brings the files to disk; how long metrics.jsonl is now, for the checkpoint. */

@@ -8,6 +8,7 @@
 #include "arch/quantise.h"
 #include "formats/text/printable.h"
 #include "objective/options.h"
+#include "train/settings/foreign.h"
 #include "train/settings/settings.h"
 
 #define AT(field)     offsetof(struct mt_train_settings, field)
@@ -207,7 +208,7 @@ static const struct mt_key_row rows_to_method[] = {
 
     {"method", MT_KEY_OWN, 0, "METHOD", MT_TRAIN_DEFAULT_METHOD,
      .meaning = "a row of the methods: none, aux, loss-free, paper, metier, ...", .title = "The objective",
-     .also = "loss|objective.method", .set = set_method, .append = append_method},
+     .also = "loss|objective.method", .set = set_method, .append = append_method, .name_at = mt_method_name},
     {0},
 };
 
@@ -217,7 +218,7 @@ static const struct mt_key_row rows_to_sources[] = {
      .instead = "data.sources", .set = set_sources},
     {"data.sources", MT_KEY_OWN, 0, "LIST", "required",
      .meaning = "files to train on: paths, or maps of path, weight, form, ...", .also = "datasets|data.files",
-     .set = set_sources, .append = append_sources},
+     .set = set_sources, .append = append_sources, .members = &source_keys},
     {0},
 };
 
@@ -235,7 +236,7 @@ static const struct mt_key_row rows_from_template[] = {
      .also = "cutoff_len|max_seq_length|sequence_len|max_seq_len|block_size", .most = MOST_TOKENS},
     {"data.layout", MT_KEY_CHOICE, AT(batching), "in-order|buckets|packed", "in-order",
      .meaning = "a step: the next examples, some of like length, or as many as fit batch.tokens",
-     .also = "packing|group_by_length"},
+     .also = "batching"},
     {"data.window", MT_KEY_WHOLE, AT(window), "WHOLE NUMBER >= 0", "0",
      .meaning = "steps (buckets) or examples (packed) arranged together; 0: 16, 256", .most = 1048576.0},
     {"data.bad_rows", MT_KEY_SWITCH, AT(stop_at_bad_row), "skip|stop", "skip",
@@ -247,7 +248,7 @@ static const struct mt_key_row rows_from_template[] = {
     {"evaluation.sources", MT_KEY_OWN, 0, "LIST", "none",
      .meaning = "files never trained on, as data.sources", .title = "Evaluation while training",
      .also = "eval_dataset|test_file|validation_file|evaluation.path", .set = set_sources,
-     .append = append_sources, .may_differ = true},
+     .append = append_sources, .may_differ = true, .members = &source_keys},
     {"evaluation.split", MT_KEY_NUMBER, AT(split), "NUMBER >= 0 and < 1", "0",
      .meaning = "share of every file of data.sources kept out of training, instead",
      .instead = "evaluation.sources", .also = "val_size|val_set_size|test_size"},
@@ -263,7 +264,8 @@ static const struct mt_key_row rows_from_template[] = {
 
     {"batch.examples", MT_KEY_WHOLE, AT(examples), "WHOLE NUMBER >= 0", "32",
      .meaning = "examples of a step; packed: at most, 0: any number", .title = "Steps",
-     .also = "batch_size|per_device_train_batch_size|batch.size|micro_batch_size", .most = 1048576.0},
+     .also = "batch_size|batch.size|global_batch_size|train_batch_size|total_batch_size|effective_batch_size",
+     .most = 1048576.0},
     {"batch.tokens", MT_KEY_WHOLE, AT(tokens), "auto|WHOLE NUMBER >= 2", "auto",
      .meaning = "tokens computed together at most; auto: 4096, or fewer where memory.limit asks for it",
      .also = "max_tokens", .most = MOST_TOKENS},
@@ -317,7 +319,7 @@ static const struct mt_key_row rows_from_template[] = {
 
     {"quantize.format", MT_KEY_CHOICE, AT(quantise_format), MT_QUANTISE_FORMATS, "none",
      .meaning = "frozen weights in 8 or 4 bits, made as the model is loaded (docs/quantised.md)",
-     .title = "Quantised weights", .also = "quantization_bit|load_in_4bit|load_in_8bit|quantization"},
+     .title = "Quantised weights", .also = "quantization|quantize|quant_format"},
     {"quantize.parts", MT_KEY_LIST, AT(quantise_parts), "LIST", "routed_experts",
      .meaning = "which: routed_experts, shared_experts, dense_mlp, attention"},
     {"quantize.double", MT_KEY_FLAG, AT(quantise_nested), "true|false", "true",
@@ -337,7 +339,7 @@ static const struct mt_key_row rows_from_template[] = {
      .also = "max_memory|memory|gpu_memory_limit|gpu_memory_utilization", .may_differ = true},
     {"recompute", MT_KEY_CHOICE, AT(recompute), "auto|none|moe|full", "auto",
      .meaning = "what backward computes again instead of keeping, which changes no bit; auto: what it must",
-     .also = "gradient_checkpointing|activation_checkpointing", .may_differ = true},
+     .also = "recomputation", .may_differ = true},
     {"parallel.experts", MT_KEY_WHOLE, AT(expert_ranks), "WHOLE NUMBER >= 1", "1",
      .meaning = "ranks that share the routed experts between them; must divide the number of ranks",
      .also = "expert_parallel_size|ep", .most = 65536.0, .may_differ = true},
@@ -352,7 +354,7 @@ static const struct mt_key_row rows_from_template[] = {
      .meaning = "on many ranks: L_aux, L_v and the like over all ranks' tokens, or each rank's own"},
     {"activations", MT_KEY_CHOICE, AT(activations), "auto|f32|bf16", "auto",
      .meaning = "what lies between the layers' parts; auto: bf16 on cuda-bf16, f32 elsewhere",
-     .also = "activation_dtype|compute_dtype|bf16", .may_differ = true},
+     .also = "activation_dtype", .may_differ = true},
     {"seed", MT_KEY_SEED, AT(seed), "WHOLE NUMBER >= 0", "0",
      .meaning = "of everything drawn at random: order, splits, LoRA, dropout",
      .also = "random_seed|data_seed"},
@@ -370,4 +372,4 @@ static const struct mt_key_part parts[] = {
     {0},
 };
 
-const struct mt_keys mt_train_keys = {.parts = parts};
+const struct mt_keys mt_train_keys = {.parts = parts, .foreign = mt_train_foreign};
