@@ -76,7 +76,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS OFF)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
-set(CPACK_DEBIAN_PACKAGE_DEPENDS libjs-chart.js) # besides the libraries: report and compare write no page without it
+set(CPACK_DEBIAN_PACKAGE_DEPENDS libjs-chart.js) # besides the libraries: pages have fixed pictures without it
 # The sandbox and what runs in it; the launcher of many ranks.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "bubblewrap, python3, openmpi-bin")
 include(CPack)

@@ -538,6 +538,10 @@
         const parts = many ? panelsOf(data) : [data];
         if (many && canvases.length) addLegend(element, data);
         canvases.forEach((canvas, i) => {
+            if (configs[data.kind] && typeof Chart === 'undefined') {
+                canvas.parentElement.textContent = 'Not drawn: the Chart.js in this page does not run here.';
+                return;
+            }
             const figure = { data: parts[i], canvas, chart: null, drawn: null };
             figures.push(figure);
             draw(figure);

@@ -36,7 +36,7 @@ training:
     checkpoint: {every: 2}
 threads: 1
 END
-printf 'x' >"$place/chart.js"
+echo '/* stands for Chart.js v3.0 */' >"$place/chart.js"
 js="--chart-js $place/chart.js"
 
 # What cannot be is refused before anything is made.

@@ -18,7 +18,7 @@ log() {
 }
 log a 1
 log b 2
-: >"$folder/chart.js"
+echo '/* stands for Chart.js v3.0 */' >"$folder/chart.js"
 
 (cd "$folder" && "$metier" report a b --out page.html --chart-js chart.js --markdown page.md --png png --data data \
     --latex page.tex --csv csv --svg svg --title 'A <b>title</b>' >out) || fail "two runs"
@@ -80,10 +80,35 @@ refused 'folder of a run is missing' --out x.html
 refused 'nothing to write' "$folder/a"
 refused 'given twice' "$folder/a" "$folder/a/" --out "$folder/x.html"
 refused 'neither metrics.jsonl' "$folder" --out "$folder/x.html"
-refused 'libjs-chart.js' "$folder/a" --out "$folder/x.html" --chart-js "$folder/none.js"
-printf '</script>' >"$folder/bad.js"
-refused 'cannot stand in a page' "$folder/a" --out "$folder/x.html" --chart-js "$folder/bad.js"
 [ ! -e "$folder/x.html" ] || fail "a refused page was written"
+
+# Without Chart.js, or with what is not it, the page is there: tables, pictures, and what is missing, here and there.
+printf '</script> Chart.js v3.0' >"$folder/bad.js"
+echo '/* Chart.js v2.9 */' >"$folder/old.js"
+for js in none bad old; do
+    "$metier" report "$folder/a" "$folder/b" --out "$folder/still.html" --chart-js "$folder/$js.js" >"$folder/out" 2>"$folder/err" ||
+        fail "$js.js: no page: $(cat "$folder/err")"
+    grep -q "^metier: warning: .*still.html: Chart.js is missing (.*$js.js.*apt install libjs-chart.js" "$folder/err" ||
+        { cat "$folder/err"; fail "$js.js: what is missing is not said"; }
+    grep -q '<p class="note missing">Chart.js is missing (.*apt install libjs-chart.js' "$folder/still.html" ||
+        fail "$js.js: what is missing is not in the page"
+    grep -q 'src="data:image/svg+xml;base64,' "$folder/still.html" || fail "$js.js: no pictures"
+    grep -q '<th scope="row">seed</th>' "$folder/still.html" || fail "$js.js: no tables"
+done
+grep -q 'missing">Chart.js' "$folder/page.html" && fail "Chart.js is there, and missing"
+# The picture in the page is that of --svg.
+python3 - "$folder/still.html" "$folder/svg/training-loss.svg" <<'END' || fail "the picture in the page"
+import base64, re, sys
+page = open(sys.argv[1], encoding="utf-8").read()
+pictures = [base64.b64decode(text, validate=True) for text in re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', page)]
+assert open(sys.argv[2], "rb").read() in pictures
+END
+# A file that cannot be written keeps none of the others from it.
+"$metier" report "$folder/a" --out "$folder/still.html/x" --latex "$folder/still.html/y" --csv "$folder/rest" >"$folder/out" 2>"$folder/err" &&
+    fail "a page below a file"
+grep -q 'still.html' "$folder/err" && [ -s "$folder/rest/settings.csv" ] || { cat "$folder/err"; fail "the tables are not written without the page"; }
+"$metier" report "$folder/a" --csv "$folder/still.html/x" --out "$folder/other.html" >"$folder/out" 2>"$folder/err" && fail "tables below a file"
+[ -s "$folder/other.html" ] || fail "the page is not written without the tables"
 
 # A leaderboard of two comparisons: names are text, whatever they hold; what is no comparison is refused.
 # board FILE METHOD BASE: a comparison of one method with two seeds.

@@ -25,7 +25,7 @@ training:
     lora: {rank: 4, alpha: 8}
 threads: 1
 END
-printf 'x' >"$place/chart.js"
+echo '/* stands for Chart.js v3.0 */' >"$place/chart.js"
 
 # compare COUNT WORDS...: on so many ranks; what is said is in $place/text.
 compare() {

@@ -1,31 +1,28 @@
 /*
- * Answers of models that loop: every way to judge that comes along, on 24 kB of every loop below, is done
- * within 0.6 seconds of processor time; and where a pattern needs more work than allowed, the sample says so.
+ * Answers of models that loop: the work of every way to judge that comes along is linear in them, for every
+ * loop below, counted in blocks of its code; and where a pattern needs more work than allowed, the sample
+ * says so.
  */
 #include <dirent.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "eval/answers/grade.h"
 #include "eval/answers/pattern.h"
 #include "eval/livebench/livebench.h"
 #include "formats/text/json.h"
+#include "support/blocks.h"
 #include "support/cmocka_all.h"
-#include "support/patience.h"
 
 #define ARENA_BYTES  16384
-#define ANSWER_BYTES 24000
+#define ANSWER_BYTES 16000
 #define LIMIT_BYTES  80000 // where patterns give up
 #define MOST_TASKS   64
 #define MOST_SAMPLES 4 // of a task: instructions and tables differ from row to row
-#if defined(__SANITIZE_ADDRESS__)
-#define SECONDS 2.4
-#else
-#define SECONDS 0.6
-#endif
-#define LIMIT_SECONDS (4 * SECONDS)
+#define MOST_BLOCKS  (5000 * (uint64_t)ANSWER_BYTES) // twice what the slowest needs; half of a square is 8000
+#define LIMIT_BLOCKS 150000000                       // twice what is needed until patterns have given up
 
 /* What is repeated, and what stands behind the last. */
 static const struct loop {
@@ -135,13 +132,6 @@ static void write_loop(const struct loop *loop, size_t bytes, struct mt_byte_lis
     assert_int_equal(mt_byte_list_append_text(text, loop->tail), MT_OK);
 }
 
-static double processor_seconds(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static void write_name(const char *text)
 {
     for (; *text != '\0'; text++) printf(*text < ' ' ? "\\x%02x" : "%c", (unsigned char)*text);
@@ -149,22 +139,22 @@ static void write_name(const char *text)
 
 struct tally {
     size_t judged, slow, unjudged;
-    double worst;
+    uint64_t worst; // blocks
 };
 
-static void note(struct tally *tally, const char *who, const struct loop *loop, double start,
+static void note(struct tally *tally, const char *who, const struct loop *loop, uint64_t start,
                  int64_t unjudged)
 {
-    double seconds = processor_seconds() - start;
+    uint64_t blocks = blocks_run() - start;
     tally->judged++;
-    if (seconds > tally->worst) tally->worst = seconds;
-    if (seconds <= SECONDS * test_patience() && unjudged == 0) return;
+    if (blocks > tally->worst) tally->worst = blocks;
+    if (blocks <= MOST_BLOCKS && unjudged == 0) return;
     printf("%s, '", who);
     write_name(loop->piece);
     printf("' and '");
     write_name(loop->tail);
-    printf("': %.2f s%s\n", seconds, unjudged > 0 ? ", unjudged" : "");
-    tally->slow += seconds > SECONDS * test_patience() ? 1 : 0;
+    printf("': %" PRIu64 " blocks%s\n", blocks, unjudged > 0 ? ", unjudged" : "");
+    tally->slow += blocks > MOST_BLOCKS ? 1 : 0;
     tally->unjudged += (size_t)unjudged;
 }
 
@@ -189,7 +179,7 @@ static void judge_loops(const struct mt_grader *grader, const struct mt_task_sam
     for (size_t i = 0; i < sizeof loops / sizeof loops[0]; i++) {
         struct mt_outcome outcome = {0};
         write_loop(&loops[i], ANSWER_BYTES, &text);
-        double start = processor_seconds();
+        uint64_t start = blocks_run();
         enum mt_status status =
             mt_grader_runs_programs(grader)
                 ? mt_grade_program(grader, sample, mt_text_in(&text), &extracted, parts, &outcome.unjudged)
@@ -279,7 +269,8 @@ static void test_shipped_tasks(void **state)
         files++;
     }
     (void)closedir(directory);
-    printf("%zu kinds of tasks, %zu answers, the slowest %.2f s\n", files, tally.judged, tally.worst);
+    printf("%zu kinds of tasks, %zu answers, the slowest %" PRIu64 " blocks\n", files, tally.judged,
+           tally.worst);
     assert_true(files >= 20);
     assert_int_equal(tally.slow, 0);
     assert_int_equal(tally.unjudged, 0);
@@ -333,13 +324,13 @@ static void test_instructions(void **state)
         for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
             bool known = false;
             bool followed = false;
-            double start = processor_seconds();
+            uint64_t start = blocks_run();
             enum mt_status status = mt_livebench_follows(&ctx, names[k], &values, answer, &known, &followed);
             assert_true(known);
             note(&tally, names[k], &loops[i], start, status == MT_OK ? 0 : 1);
         }
     }
-    printf("%zu answers, the slowest %.2f s\n", tally.judged, tally.worst);
+    printf("%zu answers, the slowest %" PRIu64 " blocks\n", tally.judged, tally.worst);
     assert_int_equal(tally.slow, 0);
     assert_int_equal(tally.unjudged, 0);
     mt_json_free(&json);
@@ -349,7 +340,7 @@ static void test_instructions(void **state)
 
 // ------------------------------------------------------------------ patterns of others
 
-/* Patterns that are quadratic, cubic or worse: they end in time, and say that they did not come to an end. */
+/* Patterns that are quadratic, cubic or worse: they give up after a bounded work, and say so. */
 static void test_limits(void **state)
 {
     (void)state;
@@ -375,12 +366,11 @@ static void test_limits(void **state)
         struct mt_pattern_match match;
         assert_int_equal(mt_pattern_create(&ctx, rows[i].pattern, &pattern), MT_OK);
         write_loop(&rows[i].loop, LIMIT_BYTES, &text);
-        double start = processor_seconds();
+        uint64_t start = blocks_run();
         assert_false(mt_pattern_find_last(pattern, (const char *)text.data, text.count, &match));
-        double seconds = processor_seconds() - start;
-        if (seconds > LIMIT_SECONDS * test_patience())
-            print_message("%s: %.2f s\n", rows[i].pattern, seconds);
-        assert_true(seconds <= LIMIT_SECONDS * test_patience());
+        uint64_t blocks = blocks_run() - start;
+        if (blocks > LIMIT_BLOCKS) print_message("%s: %" PRIu64 " blocks\n", rows[i].pattern, blocks);
+        assert_true(blocks <= LIMIT_BLOCKS);
         enum mt_status status = mt_pattern_status(pattern);
         if (status != MT_ERR_LIMIT) print_message("%s: status %d\n", rows[i].pattern, (int)status);
         assert_int_equal(status, MT_ERR_LIMIT);

@@ -1,21 +1,18 @@
 /* Tokenizer files that are cut, changed or absurd: a sentence each, never a crash; and no memory. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "formats/tokenizer/tokenizer.h"
+#include "support/blocks.h"
 #include "support/cmocka_all.h"
 #include "support/failing_allocator.h"
 #include "support/golden_tokenizers.h"
-#include "support/patience.h"
 
-#define LOOP_BYTES 1000000
-#if defined(__SANITIZE_ADDRESS__)
-#define LOOP_SECONDS 16.0
-#else
-#define LOOP_SECONDS 2.0
-#endif
+#define LOOP_BYTES      200000
+#define QUADRATIC_BYTES 100000
+#define BLOCKS_PER_BYTE 1000 // its square would be two hundred times that; a logarithm is allowed
 
 /* A tokenizer with a part of every kind. */
 static const char small[] =
@@ -191,29 +188,9 @@ static const char *const real_splits[] = {
     " ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+",
 };
 
-static void encode_loop(struct mt_context *ctx, const struct mt_tokenizer *tokenizer, const char *piece)
+/* A tokenizer that splits by a pattern, as JSON has it, and knows some letters. The caller frees. */
+static struct mt_tokenizer *load_split(struct mt_context *ctx, const char *pattern)
 {
-    struct mt_token_scratch *scratch = NULL;
-    struct mt_id_list ids = {.ctx = ctx};
-    struct mt_byte_list loop = {.ctx = ctx};
-    while (loop.count < LOOP_BYTES) assert_int_equal(mt_byte_list_append_text(&loop, piece), MT_OK);
-    assert_int_equal(mt_token_scratch_create(ctx, tokenizer, &scratch), MT_OK);
-    clock_t start = clock();
-    enum mt_status status = mt_tokenizer_encode(tokenizer, scratch, loop.data, loop.count, 0, &ids);
-    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
-    if (status != MT_OK || seconds > LOOP_SECONDS * test_patience())
-        print_message("'%s': %.2f s, %s\n", piece, seconds, status != MT_OK ? ctx->message : "");
-    assert_int_equal(status, MT_OK);
-    assert_true(seconds <= LOOP_SECONDS * test_patience());
-    mt_token_scratch_free(scratch);
-    mt_id_list_free(&ids);
-    mt_byte_list_free(&loop);
-}
-
-/* A megabyte of what a model in a loop writes takes a time linear in its length, whatever it repeats. */
-static void texts_that_loop(void **state)
-{
-    (void)state;
     static const char head[] =
         "{\"version\":\"1.0\",\"added_tokens\":[],\"normalizer\":null,\"pre_tokenizer\":"
         "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"";
@@ -224,24 +201,77 @@ static void texts_that_loop(void **state)
         "4,\" \":5,\"  \":6,\"    \":7,\"1\":8,\"\\n\":9,\"\\n\\n\":10,\"ab\":11,\"abab\":12},\"merges\":["
         "[\"a\",\"a\"],[\"aa\",\"aa\"],[\" \",\" \"],[\"  \",\"  \"],[\"\\n\",\"\\n\"],[\"a\",\"b\"],[\"ab\","
         "\"ab\"]]}}";
+    struct mt_byte_list json = {.ctx = ctx};
+    struct mt_tokenizer *tokenizer = NULL;
+    assert_int_equal(mt_byte_list_append_text(&json, head), MT_OK);
+    assert_int_equal(mt_byte_list_append_text(&json, pattern), MT_OK);
+    assert_int_equal(mt_byte_list_append_text(&json, tail), MT_OK);
+    enum mt_status status =
+        mt_tokenizer_load_json(ctx, "loop.json", (const char *)json.data, json.count, &tokenizer);
+    if (status != MT_OK) print_message("%s\n", ctx->message);
+    assert_int_equal(status, MT_OK);
+    mt_byte_list_free(&json);
+    return tokenizer;
+}
+
+/* `bytes` of a piece again and again. */
+static enum mt_status encode_loop(struct mt_context *ctx, const struct mt_tokenizer *tokenizer,
+                                  const char *piece, size_t bytes)
+{
+    struct mt_token_scratch *scratch = NULL;
+    struct mt_id_list ids = {.ctx = ctx};
+    struct mt_byte_list loop = {.ctx = ctx};
+    while (loop.count < bytes) assert_int_equal(mt_byte_list_append_text(&loop, piece), MT_OK);
+    assert_int_equal(mt_token_scratch_create(ctx, tokenizer, &scratch), MT_OK);
+    enum mt_status status = mt_tokenizer_encode(tokenizer, scratch, loop.data, loop.count, 0, &ids);
+    mt_token_scratch_free(scratch);
+    mt_id_list_free(&ids);
+    mt_byte_list_free(&loop);
+    return status;
+}
+
+/* What a model in a loop writes takes work linear in its length, whatever it repeats. */
+static void texts_that_loop(void **state)
+{
+    (void)state;
     static const char *const pieces[] = {
         "a",  "A",  " ", "\n", "a ", " a", "1",  "1,", "\r\n",         " \n",      "\t",
         "ab", "aA", "'", "'s", ".",  "{",  "\\", "/",  "The answer (", "\xC3\xA9", "e\xCC\x81"};
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);
     for (size_t i = 0; i < sizeof real_splits / sizeof real_splits[0]; i++) {
-        struct mt_byte_list json = {.ctx = &ctx};
-        struct mt_tokenizer *tokenizer = NULL;
-        assert_int_equal(mt_byte_list_append_text(&json, head), MT_OK);
-        assert_int_equal(mt_byte_list_append_text(&json, real_splits[i]), MT_OK);
-        assert_int_equal(mt_byte_list_append_text(&json, tail), MT_OK);
-        enum mt_status status =
-            mt_tokenizer_load_json(&ctx, "loop.json", (const char *)json.data, json.count, &tokenizer);
-        if (status != MT_OK) print_message("%s\n", ctx.message);
-        assert_int_equal(status, MT_OK);
-        for (size_t k = 0; k < sizeof pieces / sizeof pieces[0]; k++) encode_loop(&ctx, tokenizer, pieces[k]);
+        struct mt_tokenizer *tokenizer = load_split(&ctx, real_splits[i]);
+        for (size_t k = 0; k < sizeof pieces / sizeof pieces[0]; k++) {
+            uint64_t start = blocks_run();
+            enum mt_status status = encode_loop(&ctx, tokenizer, pieces[k], LOOP_BYTES);
+            uint64_t per_byte = (blocks_run() - start) / LOOP_BYTES;
+            if (status != MT_OK || per_byte > BLOCKS_PER_BYTE)
+                print_message("'%s': %" PRIu64 " blocks a byte, %s\n", pieces[k], per_byte,
+                              status != MT_OK ? ctx.message : "");
+            assert_int_equal(status, MT_OK);
+            assert_true(per_byte <= BLOCKS_PER_BYTE);
+        }
         mt_tokenizer_free(tokenizer);
-        mt_byte_list_free(&json);
+    }
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
+/* Patterns that are quadratic in the text, from every place in it or within one match, end with a sentence.
+ */
+static void patterns_that_are_quadratic(void **state)
+{
+    (void)state;
+    static const char *const patterns[] = {"a+[cd]", "(?:a(?!.*[cd]))+[ef]", "(?:a(?=a*b?))+[ef]"};
+    struct mt_context ctx;
+    mt_context_init(&ctx, NULL);
+    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
+        struct mt_tokenizer *tokenizer = load_split(&ctx, patterns[i]);
+        enum mt_status status = encode_loop(&ctx, tokenizer, "a", QUADRATIC_BYTES);
+        if (status != MT_ERR_UNSUPPORTED || strstr(ctx.message, "too much work") == NULL)
+            fail_msg("'%s': %s: %s", patterns[i], mt_status_text(status), ctx.message);
+        // A short text is not the worse for it.
+        assert_int_equal(encode_loop(&ctx, tokenizer, "a", 10), MT_OK);
+        mt_tokenizer_free(tokenizer);
     }
     assert_int_equal(ctx.live_bytes, 0);
 }
@@ -349,10 +379,11 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(json_cut_anywhere),     cmocka_unit_test(json_changed_anywhere),
-        cmocka_unit_test(json_refusals),         cmocka_unit_test(patterns_that_never_end),
-        cmocka_unit_test(texts_that_loop),       cmocka_unit_test(tiktoken_refusals),
-        cmocka_unit_test(tiktoken_cut_anywhere), cmocka_unit_test(no_memory),
+        cmocka_unit_test(json_cut_anywhere), cmocka_unit_test(json_changed_anywhere),
+        cmocka_unit_test(json_refusals),     cmocka_unit_test(patterns_that_never_end),
+        cmocka_unit_test(texts_that_loop),   cmocka_unit_test(patterns_that_are_quadratic),
+        cmocka_unit_test(tiktoken_refusals), cmocka_unit_test(tiktoken_cut_anywhere),
+        cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -183,25 +183,26 @@ static enum mt_status print_comparison(const struct mt_comparison *comparison, b
 
 // ------------------------------------------------------------------ files
 
-/* OUT/compare.json, OUT/report.html and what `files` asks for. */
-static enum mt_status write_comparison(const struct mt_comparison *comparison, struct cli_page_files files)
+/* OUT/NAME. */
+static enum mt_status path_in(const struct mt_comparison *comparison, const char *name, char path[PATH_BYTES])
 {
-    char json[PATH_BYTES], html[PATH_BYTES];
-    struct mt_page page = {0};
     const char *out = comparison->settings->out;
-    int length = snprintf(json, sizeof json, "%s/compare.json", out);
-    if (length < 0 || (size_t)length >= sizeof json)
-        return mt_fail(comparison->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", out);
-    (void)snprintf(html, sizeof html, "%s/report.html", out);
-    enum mt_status status = mt_comparison_write(comparison, json);
+    int length = snprintf(path, PATH_BYTES, "%s/%s", out, name);
+    if (length >= 0 && length < PATH_BYTES) return MT_OK;
+    return mt_fail(comparison->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", out);
+}
+
+/* OUT/report.html and what `files` asks for. */
+static enum mt_status write_page(const struct mt_comparison *comparison, struct cli_page_files files)
+{
+    char html[PATH_BYTES];
+    struct mt_page page = {0};
+    enum mt_status status = path_in(comparison, "report.html", html);
     if (status != MT_OK) return status;
     mt_page_init(&page, comparison->ctx, "Comparison");
     status = mt_comparison_page(comparison, &page);
     files.html = html;
-    if (status == MT_OK) {
-        printf("\nwritten: %s\n", json);
-        status = cli_save_page(&page, &files, "         ");
-    }
+    if (status == MT_OK) status = cli_save_page(&page, &files, "         ");
     mt_page_free(&page);
     return status;
 }
@@ -215,12 +216,12 @@ struct arguments {
     size_t word_count;
 };
 
-static void report_interruption(const struct arguments *arguments)
+/* "metier compare: WORDS: metier compare CONFIG KEY=VALUE ... OPTION" */
+static void tell_command(const struct arguments *arguments, const char *words, const char *option)
 {
-    (void)fprintf(stderr, "metier compare: stopped; the same command goes on: metier compare %s",
-                  arguments->config);
+    (void)fprintf(stderr, "metier compare: %s: metier compare %s", words, arguments->config);
     for (size_t i = 0; i < arguments->word_count; i++) (void)fprintf(stderr, " %s", arguments->words[i]);
-    (void)fprintf(stderr, "\n");
+    (void)fprintf(stderr, "%s\n", option);
 }
 
 /* What every rank knows. */
@@ -230,11 +231,21 @@ struct comparing {
     struct mt_arena *arena;
 };
 
-/* The tables and files; the first rank's. */
-static enum mt_status show(const struct mt_comparison *comparison, bool ran, struct cli_page_files files)
+/* compare.json first, then the tables, then the page, which may fail alone; the first rank's. */
+static enum mt_status show(const struct mt_comparison *comparison, bool ran,
+                           const struct arguments *arguments)
 {
-    enum mt_status status = print_comparison(comparison, ran);
-    return status == MT_OK ? write_comparison(comparison, files) : status;
+    char json[PATH_BYTES];
+    enum mt_status status = path_in(comparison, "compare.json", json);
+    if (status == MT_OK) status = mt_comparison_write(comparison, json);
+    enum mt_status printed = print_comparison(comparison, ran);
+    if (status == MT_OK) status = printed;
+    if (status != MT_OK) return status;
+    printf("\nwritten: %s\n", json);
+    status = write_page(comparison, arguments->files);
+    if (status != MT_OK)
+        tell_command(arguments, "the results are all written, the page is not; to write it", " --tables");
+    return status;
 }
 
 /* --share I/N. */
@@ -284,9 +295,6 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
     if (status == MT_OK) status = cli_find_templates(arena, "plain", &options.templates);
     if (status == MT_OK) status = cli_find_share(arena, "tasks", "tasks", &options.tasks);
     if (status == MT_OK) status = cli_find_share(arena, "recipes", "recipes", &options.recipes);
-    // The page comes last: what it is drawn with has to be there before anything is trained.
-    if (status == MT_OK && talks && !arguments->dry_run)
-        status = cli_check_html(arena, arguments->files.chart_js);
     if (status == MT_OK) status = mt_comparison_open(ctx, &settings, &options, &comparison);
     if (status == MT_OK && arguments->tables && !mt_comparison_any_known(&comparison))
         status = mt_fail(ctx, MT_ERR_USAGE,
@@ -294,12 +302,15 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
                          settings.out);
     status = mt_comm_agree(comm, ctx, status);
     bool runs = !arguments->dry_run && !arguments->tables;
+    // The page comes last: what it lacks is better known before hours of training.
+    if (status == MT_OK && runs && talks) cli_check_html(arena, arguments->files.chart_js);
     if (status == MT_OK && runs) status = mt_comparison_run(&comparison, &options, &interrupted, &signal);
     if (status == MT_OK && interrupted) *exit_status = 128 + signal;
-    if (status == MT_OK && interrupted && talks) report_interruption(arguments);
+    if (status == MT_OK && interrupted && talks)
+        tell_command(arguments, "stopped; the same command goes on", "");
     bool shows = status == MT_OK && !interrupted && talks;
     if (shows && arguments->dry_run) status = cli_compare_print_plan(&comparison);
-    if (shows && !arguments->dry_run) status = show(&comparison, runs, arguments->files);
+    if (shows && !arguments->dry_run) status = show(&comparison, runs, arguments);
     status = mt_comm_agree(comm, ctx, status);
     if (status == MT_OK && !interrupted && comparison.failed > 0) *exit_status = 1;
     mt_comparison_close(&comparison);

@@ -16,7 +16,8 @@ struct cli_page_files {
 
 bool cli_page_files_any(const struct cli_page_files *files);
 
-/* Writes all of them, and a line for each on standard output, beginning with `indent`. */
+/* Writes all of them, and a line for each on standard output, beginning with `indent`. One that cannot be
+ * written keeps none of the others from it; the first failure is returned. */
 enum mt_status cli_save_page(const struct mt_page *page, const struct cli_page_files *files,
                              const char *indent);
 

@@ -89,23 +89,29 @@ enum mt_status cli_save_html(const struct mt_page *page, const char *charts, con
 {
     struct mt_arena arena;
     const char *folder = NULL;
+    char missing[MT_MISSING_BYTES] = "";
     mt_arena_init(&arena, page->ctx, BLOCK_BYTES);
     enum mt_status status = cli_find_share(&arena, "report", "the page's style and script", &folder);
     if (status == MT_OK)
-        status = mt_save_html(page, folder, charts != NULL ? charts : MT_CHARTS_FILE, path, bytes);
+        status = mt_save_html(page, folder, charts != NULL ? charts : MT_CHARTS_FILE, path, bytes, missing);
+    if (status == MT_OK && missing[0] != '\0')
+        (void)fprintf(stderr, "metier: warning: %s: %s\n", path, missing);
     mt_arena_free(&arena);
     return status;
 }
 
-enum mt_status cli_check_html(struct mt_arena *arena, const char *charts)
+void cli_check_html(struct mt_arena *arena, const char *charts)
 {
     const char *folder = NULL;
-    struct mt_html_parts parts;
+    struct mt_html_parts parts = {0};
     enum mt_status status = cli_find_share(arena, "report", "the page's style and script", &folder);
-    if (status != MT_OK) return status;
-    status = mt_html_parts_read(arena->ctx, folder, charts != NULL ? charts : MT_CHARTS_FILE, &parts);
+    if (status == MT_OK)
+        status = mt_html_parts_read(arena->ctx, folder, charts != NULL ? charts : MT_CHARTS_FILE, &parts);
+    if (status != MT_OK)
+        (void)fprintf(stderr, "metier: warning: the page will be missing: %s\n", arena->ctx->message);
+    if (status == MT_OK && parts.missing[0] != '\0')
+        (void)fprintf(stderr, "metier: warning: %s\n", parts.missing);
     mt_html_parts_free(&parts);
-    return status;
 }
 
 enum mt_status cli_list_yaml(struct mt_arena *arena, const char *folder, const char *const **names,

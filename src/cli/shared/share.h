@@ -17,11 +17,12 @@ enum mt_status cli_find_share(struct mt_arena *arena, const char *part, const ch
 enum mt_status cli_list_yaml(struct mt_arena *arena, const char *folder, const char *const **names,
                              size_t *count);
 
-/* Writes a page as HTML with the parts that come along. charts: Chart.js; NULL: where Debian puts it. */
+/* Writes a page as HTML with the parts that come along. charts: Chart.js; NULL: where Debian puts it. Where
+ * that is missing, a warning says so. */
 enum mt_status cli_save_html(const struct mt_page *page, const char *charts, const char *path, size_t *bytes);
 
-/* Whether cli_save_html will find what it needs; a sentence where it will not. */
-enum mt_status cli_check_html(struct mt_arena *arena, const char *charts);
+/* Warns of what cli_save_html will not find. */
+void cli_check_html(struct mt_arena *arena, const char *charts);
 
 /*
  * The folder of the chat templates. `name` is what is looked for in there: where no folder is found, it must

@@ -1,11 +1,18 @@
-/* PCRE2 behind the interface of tokenizer/regex.h. */
+/*
+ * PCRE2 behind the interface of tokenizer/regex.h. Its own match limit bounds what is tried from one place of
+ * the text, not a pattern that is quadratic in the text. So PCRE2 calls us before every item of the pattern
+ * (automatic callouts), and the work of a text is
+ *
+ *     the number of calls · CALL_WORK + the bytes that each call is further on than the one before
+ *
+ * which does not depend on how fast or how busy the machine is.
+ */
 #define _GNU_SOURCE // memmem
 #include "formats/tokenizer/regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include "base/clock.h"
 #include "formats/text/utf8.h"
 
 #define MATCH_LIMIT         200000u // steps of one search, and so many more for every byte of the text:
@@ -14,12 +21,11 @@
 #define JIT_STACK_FIRST     (64u * 1024)
 #define JIT_STACK_MOST      (64u * 1024 * 1024)
 #define MAX_COMPILED_LENGTH (16u * 1024 * 1024)
-#define WINDOW_BYTES        2048
-#define SEARCHES_PER_LOOK   4 // at the clock; a hostile search takes up to a second
-#define SECONDS_ALLOWED     2.0
-#define SECONDS_PER_BYTE    5e-6
-#define SCAN_BYTES          64 // shorter texts are first scanned for a byte a match can start with
-#define BLOCK_HEADER        64 // keeps PCRE2's blocks aligned
+#define CALL_WORK           32 // an item costs about as much as so many bytes of a repeat
+#define WORK_ALLOWED        (UINT64_C(1) << 30u)
+#define WORK_PER_BYTE       8192u // real patterns need tens to hundreds
+#define SCAN_BYTES          64    // shorter texts are first scanned for a byte a match can start with
+#define BLOCK_HEADER        64    // keeps PCRE2's blocks aligned
 
 /* Where PCRE2 gets memory; remembers whether it once got none. */
 struct pcre_memory {
@@ -46,8 +52,9 @@ struct mt_regex_matcher {
     pcre2_match_data *data;
     pcre2_match_context *context;
     pcre2_jit_stack *stack;
-    double deadline;
-    unsigned searches;
+    uint64_t work; // on the text in hand
+    uint64_t most; // of it
+    size_t place;  // of the last call, in the text
 };
 
 /* PCRE2 frees without the size, so each block carries it. */
@@ -96,9 +103,8 @@ static enum mt_status compile_code(struct mt_regex *regex, const char *pattern, 
     pcre2_set_max_pattern_length(context, MAX_COMPILED_LENGTH);
     int error = 0;
     size_t offset = 0;
-    regex->code =
-        pcre2_compile(text, bytes, PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_USE_OFFSET_LIMIT | options, &error,
-                      &offset, context);
+    regex->code = pcre2_compile(text, bytes, PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_AUTO_CALLOUT | options,
+                                &error, &offset, context);
     pcre2_compile_context_free(context);
     if (regex->code != NULL) return MT_OK;
     if (error == PCRE2_ERROR_HEAP_FAILED) return out_of_memory(regex->ctx);
@@ -167,6 +173,15 @@ void mt_regex_matcher_free(struct mt_regex_matcher *matcher)
     mt_release(matcher->ctx, matcher, sizeof *matcher);
 }
 
+static int count_work(pcre2_callout_block *block, void *self)
+{
+    struct mt_regex_matcher *matcher = self;
+    size_t place = block->current_position;
+    matcher->work += CALL_WORK + (place > matcher->place ? place - matcher->place : 0);
+    matcher->place = place;
+    return matcher->work > matcher->most ? PCRE2_ERROR_CALLOUT : 0;
+}
+
 enum mt_status mt_regex_matcher_create(struct mt_context *ctx, struct mt_regex_matcher **matcher)
 {
     void *memory = NULL;
@@ -189,6 +204,7 @@ enum mt_status mt_regex_matcher_create(struct mt_context *ctx, struct mt_regex_m
         return out_of_memory(ctx);
     }
     pcre2_set_heap_limit(made->context, HEAP_LIMIT_KIB);
+    (void)pcre2_set_callout(made->context, count_work, made);
     if (made->stack != NULL) pcre2_jit_stack_assign(made->context, NULL, made->stack);
     mt_regex_matcher_begin(made, 0);
     *matcher = made;
@@ -197,7 +213,8 @@ enum mt_status mt_regex_matcher_create(struct mt_context *ctx, struct mt_regex_m
 
 void mt_regex_matcher_begin(struct mt_regex_matcher *matcher, size_t bytes)
 {
-    matcher->deadline = mt_clock_seconds() + SECONDS_ALLOWED + SECONDS_PER_BYTE * (double)bytes;
+    matcher->work = 0;
+    matcher->most = WORK_ALLOWED + WORK_PER_BYTE * (uint64_t)bytes;
     size_t most = (UINT32_MAX - MATCH_LIMIT) / MATCHES_PER_BYTE;
     uint32_t limit = MATCH_LIMIT + MATCHES_PER_BYTE * (uint32_t)(bytes < most ? bytes : most);
     pcre2_set_match_limit(matcher->context, limit);
@@ -224,13 +241,6 @@ static bool cannot_match(const struct mt_regex *regex, const uint8_t *text, size
     return true;
 }
 
-static enum mt_status check_time(const struct mt_regex_matcher *matcher)
-{
-    if (mt_clock_seconds() < matcher->deadline) return MT_OK;
-    return mt_fail(matcher->ctx, MT_ERR_UNSUPPORTED,
-                   "a regular expression of the tokenizer takes too long on this text");
-}
-
 static int call_pcre2(struct mt_regex_matcher *matcher, const struct mt_regex *regex, const uint8_t *text,
                       size_t bytes, size_t from)
 {
@@ -239,23 +249,11 @@ static int call_pcre2(struct mt_regex_matcher *matcher, const struct mt_regex *r
     return pcre2_match(regex->code, text, bytes, from, PCRE2_NO_UTF_CHECK, matcher->data, matcher->context);
 }
 
-/* One search, in windows of starting points, so that the time can be looked at between. */
 static enum mt_status search(struct mt_regex_matcher *matcher, const struct mt_regex *regex,
                              const uint8_t *text, size_t bytes, struct mt_regex_walk *walk, bool *found)
 {
-    int result = PCRE2_ERROR_NOMATCH;
-    size_t from = walk->from;
-    *found = false;
-    while (from <= bytes) {
-        size_t limit = bytes - from > WINDOW_BYTES ? from + WINDOW_BYTES : bytes;
-        (void)pcre2_set_offset_limit(matcher->context, limit);
-        result = call_pcre2(matcher, regex, text, bytes, from);
-        if (result != PCRE2_ERROR_NOMATCH || limit == bytes) break;
-        enum mt_status status = check_time(matcher);
-        if (status != MT_OK) return status;
-        from = limit + 1;
-        while (from < bytes && (text[from] & 0xC0u) == 0x80) from++;
-    }
+    matcher->place = walk->from;
+    int result = call_pcre2(matcher, regex, text, bytes, walk->from);
     *found = result >= 0;
     if (*found) {
         const size_t *positions = pcre2_get_ovector_pointer(matcher->data);
@@ -278,11 +276,6 @@ enum mt_status mt_regex_next(struct mt_regex_matcher *matcher, const struct mt_r
                              const uint8_t *text, size_t bytes, struct mt_regex_walk *walk, bool *found)
 {
     *found = false;
-    matcher->searches++;
-    if (matcher->searches % SEARCHES_PER_LOOK == 0) {
-        enum mt_status status = check_time(matcher);
-        if (status != MT_OK) return status;
-    }
     while (walk->from <= bytes) {
         if (regex->is_literal) {
             *found = find_literal(regex, text, bytes, walk);

@@ -36,8 +36,9 @@ enum mt_status mt_regex_matcher_create(struct mt_context *ctx, struct mt_regex_m
 void mt_regex_matcher_free(struct mt_regex_matcher *matcher);
 
 /*
- * Starts the time allowed for all matching on a text of `bytes` bytes: hundreds of times what real patterns
- * need. When it is over, mt_regex_next fails; so a pattern that takes quadratic time ends with a message.
+ * Starts counting the work of all matching on a text of `bytes` bytes. Where it is more than allowed, which
+ * is tens of times what real patterns need, mt_regex_next fails; so a pattern that is quadratic in the text
+ * ends with a message.
  */
 void mt_regex_matcher_begin(struct mt_regex_matcher *matcher, size_t bytes);
 

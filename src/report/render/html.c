@@ -4,6 +4,7 @@
  * forbids every request.
  */
 #include <math.h>
+#include <stdio.h>
 
 #include "base/files/file.h"
 #include "report/render.h"
@@ -38,6 +39,24 @@ static enum mt_status read_part(struct mt_context *ctx, const char *path, struct
                    path);
 }
 
+/* Chart.js, or what it takes to have it. */
+static enum mt_status read_charts(struct mt_context *ctx, const char *path, struct mt_html_parts *parts)
+{
+    enum mt_status status = read_part(ctx, path, &parts->charts);
+    if (status == MT_OK && !holds(&parts->charts, "chart.js v3."))
+        status = mt_fail(ctx, MT_ERR_FORMAT, "%s: is not Chart.js 3", path);
+    if (status == MT_OK || status == MT_ERR_MEMORY) return status;
+    mt_byte_list_free(&parts->charts);
+    parts->charts = (struct mt_byte_list){.ctx = ctx};
+    (void)snprintf(
+        parts->missing, sizeof parts->missing,
+        "Chart.js is missing (%.500s): figures are fixed pictures. To have figures that show their "
+        "values, install it (apt install libjs-chart.js), or name a copy of version 3 with "
+        "--chart-js FILE, and write the page again.",
+        ctx->message);
+    return MT_OK;
+}
+
 enum mt_status mt_html_parts_read(struct mt_context *ctx, const char *folder, const char *charts,
                                   struct mt_html_parts *parts)
 {
@@ -48,15 +67,7 @@ enum mt_status mt_html_parts_read(struct mt_context *ctx, const char *folder, co
     if (status == MT_OK) status = mt_path_join(ctx, folder, "report.js", &program);
     if (status == MT_OK) status = read_part(ctx, style, &parts->style);
     if (status == MT_OK) status = read_part(ctx, program, &parts->program);
-    if (status == MT_OK) {
-        status = read_part(ctx, charts, &parts->charts);
-        if (status == MT_ERR_IO)
-            status = mt_fail(
-                ctx, status,
-                "%.300s cannot be read: the page draws with Chart.js, which is in the package libjs-chart.js "
-                "(apt install libjs-chart.js); --chart-js FILE names another copy of version 3",
-                charts);
-    }
+    if (status == MT_OK) status = read_charts(ctx, charts, parts);
     mt_path_release(ctx, style);
     mt_path_release(ctx, program);
     return status;
@@ -167,11 +178,58 @@ static void put_canvas(struct mt_output *out, const struct mt_figure *figure, co
     mt_put(out, "\"></canvas>");
 }
 
-static void put_plot(struct mt_output *out, const struct mt_figure *figure)
+static void put_base64(struct mt_output *out, const struct mt_byte_list *bytes)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < bytes->count; i += 3) {
+        size_t here = bytes->count - i < 3 ? bytes->count - i : 3;
+        uint32_t bits = 0;
+        for (size_t k = 0; k < 3; k++) bits = bits << 8 | (k < here ? bytes->data[i + k] : 0u);
+        char text[4] = {digits[bits >> 18], digits[bits >> 12 & 63], digits[bits >> 6 & 63],
+                        digits[bits & 63]};
+        for (size_t k = here + 1; k < 4; k++) text[k] = '=';
+        mt_put_bytes(out, text, sizeof text);
+    }
+}
+
+/*
+ * The figure without Chart.js. An image of its own, not SVG in the page: names in cairo's SVG are the same in
+ * every one.
+ */
+static void put_picture(struct mt_output *out, const struct mt_figure *figure)
+{
+    struct mt_output picture;
+    mt_output_init(&picture, figure->page->ctx);
+    enum mt_status status = mt_render_svg(figure, &picture);
+    if (status == MT_OK) {
+        mt_put(out, "<img class=\"picture\" alt=\"");
+        mt_put_html(out, figure->head.title);
+        mt_put(out, "\" src=\"data:image/svg+xml;base64,");
+        put_base64(out, &picture.text);
+        mt_put(out, "\">\n");
+    } else if (status == MT_ERR_MEMORY) {
+        out->status = status;
+    } else {
+        put_element(out, "<p class=\"empty\">No picture: ", figure->page->ctx->message, "</p>\n");
+    }
+    mt_output_free(&picture);
+}
+
+/* Heat maps are drawn by the page's own script. */
+static bool needs_charts(const struct mt_figure *figure)
+{
+    return figure->head.kind != MT_FIGURE_HEATMAP && figure->head.kind != MT_FIGURE_GRID;
+}
+
+static void put_plot(struct mt_output *out, const struct mt_figure *figure, bool charts)
 {
     const struct mt_column *panels = mt_figure_panels(figure);
     if (mt_figure_rows(figure) == 0) {
         mt_put(out, "<p class=\"empty\">No data.</p>\n");
+        return;
+    }
+    if (!charts && needs_charts(figure)) {
+        put_picture(out, figure);
         return;
     }
     if (panels == NULL) {
@@ -193,7 +251,7 @@ static void put_plot(struct mt_output *out, const struct mt_figure *figure)
     mt_put(out, "</div>\n");
 }
 
-static enum mt_status put_figure(struct mt_output *out, const struct mt_figure *figure)
+static enum mt_status put_figure(struct mt_output *out, const struct mt_figure *figure, bool charts)
 {
     struct mt_thinned thinned = {0};
     bool table = figure->head.kind == MT_FIGURE_TABLE;
@@ -207,7 +265,7 @@ static enum mt_status put_figure(struct mt_output *out, const struct mt_figure *
     if (table) {
         put_table(out, figure);
     } else {
-        put_plot(out, figure);
+        put_plot(out, figure, charts);
     }
     if (thinned.kept < thinned.rows)
         mt_putf(out,
@@ -276,7 +334,7 @@ static void put_finding(struct mt_output *out, const struct mt_block *block)
 }
 
 /* Findings on one side, the figure on the other. */
-static void put_verdict(struct mt_output *out, const struct mt_section *section)
+static void put_verdict(struct mt_output *out, const struct mt_section *section, bool charts)
 {
     mt_put(out, "<div class=\"verdict\"><div>\n");
     for (const struct mt_block *block = section->first; block != NULL; block = block->next) {
@@ -288,24 +346,25 @@ static void put_verdict(struct mt_output *out, const struct mt_section *section)
     }
     mt_put(out, "</div>\n");
     for (const struct mt_block *block = section->first; block != NULL; block = block->next) {
-        if (block->figure != NULL) (void)put_figure(out, block->figure);
+        if (block->figure != NULL) (void)put_figure(out, block->figure, charts);
     }
     mt_put(out, "</div></section>\n");
 }
 
-static void put_section(struct mt_output *out, const struct mt_section *section)
+/* charts: Chart.js is in the page. */
+static void put_section(struct mt_output *out, const struct mt_section *section, bool charts)
 {
     mt_putf(out, "<section id=\"s-%s\">", section->id);
     put_element(out, "<h2>", section->title, "</h2>\n");
     if (section->verdict) {
-        put_verdict(out, section);
+        put_verdict(out, section, charts);
         return;
     }
     mt_put(out, "<div class=\"blocks\">\n");
     for (const struct mt_block *block = section->first; block != NULL && out->status == MT_OK;
          block = block->next) {
         if (block->figure != NULL) {
-            (void)put_figure(out, block->figure);
+            (void)put_figure(out, block->figure, charts);
         } else if (block->headline != NULL) {
             put_finding(out, block);
         } else {
@@ -319,12 +378,14 @@ enum mt_status mt_render_html(const struct mt_page *page, const struct mt_html_p
                               struct mt_output *out)
 {
     const struct mt_section *section = page->first;
+    bool charts = parts->missing[0] == '\0';
     put_head(out, page, parts);
     put_contents(out, page);
+    if (!charts) put_element(out, "<p class=\"note missing\">", parts->missing, "</p>\n");
     // What was found comes before everything else.
-    for (; section != NULL && section->verdict; section = section->next) put_section(out, section);
+    for (; section != NULL && section->verdict; section = section->next) put_section(out, section, charts);
     put_cards(out, page);
-    for (; section != NULL; section = section->next) put_section(out, section);
+    for (; section != NULL; section = section->next) put_section(out, section, charts);
     mt_put(out, "</main></div>\n<script>");
     mt_put_bytes(out, parts->charts.data, parts->charts.count);
     mt_put(out, "</script>\n<script>");

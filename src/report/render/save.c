@@ -1,4 +1,6 @@
 /* A figure's numbers as CSV and JSON; folders of them, and of pictures. */
+#include <stdio.h>
+
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "report/render.h"
@@ -156,7 +158,7 @@ enum mt_status mt_save_pictures(const struct mt_page *page, const char *folder, 
 // ------------------------------------------------------------------ the whole page
 
 enum mt_status mt_save_html(const struct mt_page *page, const char *folder, const char *charts,
-                            const char *path, size_t *bytes)
+                            const char *path, size_t *bytes, char missing[MT_MISSING_BYTES])
 {
     struct mt_html_parts parts = {0};
     struct mt_output out;
@@ -165,6 +167,7 @@ enum mt_status mt_save_html(const struct mt_page *page, const char *folder, cons
     if (status == MT_OK) status = mt_render_html(page, &parts, &out);
     if (status == MT_OK) status = mt_output_save(&out, path);
     *bytes = out.text.count;
+    (void)snprintf(missing, MT_MISSING_BYTES, "%s", parts.missing);
     mt_html_parts_free(&parts);
     mt_output_free(&out);
     return status;
