@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/given.h"
 #include "base/nearest.h"
 #include "metier/objective.h"
 
@@ -191,6 +192,9 @@ const struct mt_method *mt_method_listed(int index)
 enum mt_status mt_objective_config_method(struct mt_context *ctx, const char *name,
                                           struct mt_objective_config *config)
 {
+    enum mt_status status = mt_given(ctx, "mt_objective_config_method", "name", name);
+    if (status == MT_OK) status = mt_given(ctx, "mt_objective_config_method", "config", config);
+    if (status != MT_OK) return status;
     const struct mt_method *nearest = &methods[0];
     int distance = 1000; // more than any: there is always a nearest
     for (int i = 0; mt_method_listed(i) != NULL; i++) {

@@ -5,6 +5,7 @@
 void mt_bias_update(enum mt_bias_rule rule, double rate, const double *load, int experts, float *bias)
 {
     double mean = 0.0;
+    if (load == NULL || bias == NULL) return;
     for (int j = 0; j < experts; j++) mean += load[j] / experts;
     if ((rule != MT_BIAS_SIGN && rule != MT_BIAS_PROPORTIONAL) || !(mean > 0.0)) return;
     for (int j = 0; j < experts; j++) {

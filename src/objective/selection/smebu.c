@@ -25,6 +25,7 @@ static void after_step(const struct mt_objective_config *config, const struct mt
     int experts = step->experts;
     double load = 0.0;
     double centre = 0.0;
+    if (step->load == NULL || step->memory == NULL) return;
     for (int j = 0; j < experts; j++) load += step->load[j] / experts;
     if (!(load > 0.0)) return;
     for (int j = 0; j < experts; j++)
