@@ -5,7 +5,8 @@
     metier.attach(model, method="paper")                 in the training of a transformers model; metier.detach(model)
     metier.methods(), metier.keys()                      what there is
 
-Everything is computed by libmetier.so, which is looked for where METIER_LIBRARY says, then where metier is installed.
+Everything is computed by libmetier.so, which is looked for where METIER_LIBRARY says, then in this package, then where
+metier is installed.
 docs/pytorch.md has examples.
 """
 from __future__ import annotations
@@ -19,6 +20,10 @@ __all__ = ["Attached", "Failure", "Method", "Objective", "Result", "Setting", "T
 
 _HOMES = {"Attached": "attachment", "attach": "attachment", "detach": "attachment",
           "Objective": "differentiable", "objective": "differentiable", "Result": "report", "Term": "report"}
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
 
 
 def __getattr__(name: str) -> Any:
