@@ -144,7 +144,11 @@ def _candidates() -> Iterator[str]:
     if named:  # and nowhere else
         yield named
         return
-    yield from map(str, sorted((Path(__file__).parent / "lib").glob(f"libmetier.so.{VERSION}")))  # a wheel's own
+    package = Path(__file__).resolve().parent
+    folders = [package / "lib"]  # a wheel's own
+    if (package.parents[2] / "include" / "metier" / "version.h").is_file():  # a clone: what was built there
+        folders += [package.parents[2] / "build" / preset / "lib" for preset in ("release", "cuda")]
+    yield from (str(path) for folder in folders for path in folder.glob(f"libmetier.so.{VERSION}"))
     program = shutil.which("metier")
     prefixes = [Path(sys.prefix)] + ([Path(program).resolve().parent.parent] if program else [])
     for prefix in prefixes:
