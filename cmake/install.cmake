@@ -17,7 +17,10 @@ target_link_options(metier_shared PRIVATE LINKER:--as-needed ${METIER_SYMBOLS})
 # Before version 1 every minor version may break programs: it is part of the name.
 set_target_properties(metier_shared PROPERTIES OUTPUT_NAME metier VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
-    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib
+    # In a wheel what it loads lies beside it (bindings/python/setup.py). As installed, not as CMake pads the paths of a
+    # build: an empty one at the end would be the current folder.
+    INSTALL_RPATH "$ORIGIN" BUILD_WITH_INSTALL_RPATH ON)
 
 # Manual pages and completions are what the program says of itself.
 set(METIER_HELP ${CMAKE_BINARY_DIR}/help)

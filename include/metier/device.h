@@ -2,6 +2,9 @@
  * Devices: who computes, and where its memory is. A device is created by name ("ref", "cpu", "cuda");
  * everything above src/ops sees only this header and the op table (metier/ops.h).
  *
+ * What may be NULL is said where it is declared. Anything else that is NULL is MT_ERR_USAGE, with a sentence
+ * where there is a device or a context to carry it; functions without a status then return NULL, false or 0.
+ *
  * Threads: a device, its context and everything that lies on it belong to one thread at a time; devices with
  * contexts of their own may work side by side. Within a call a device uses threads of its own.
  */

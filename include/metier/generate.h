@@ -1,6 +1,10 @@
 /*
  * Generating: many prompts together, each with the answer it would have alone, to the last bit.
  *
+ * Every fallible function returns a status and leaves a sentence in the context. What may be NULL is said
+ * where it is declared. Anything else that is NULL is MT_ERR_USAGE; where the context or the generator is, no
+ * sentence can be left.
+ *
  * Threads: a generator and its context belong to one thread at a time; generators with contexts of their own
  * may be used side by side.
  */
@@ -58,7 +62,8 @@ struct mt_generate_request {
     int64_t prompt_tokens, tokens;
 };
 
-/* A request that samples as the model's authors say (generation_config.json), 256 tokens at the most. */
+/* A request that samples as the model's authors say (generation_config.json), 256 tokens at the most. Without
+ * a generator all numbers are 0. */
 struct mt_generate_request mt_generate_prepare(const struct mt_generator *generator, const char *prompt,
                                                size_t bytes);
 

@@ -13,8 +13,9 @@
  * mt_layers_chain the rest once the gradient of the total is known.
  *
  * On a GPU everything is issued and not waited for, unless finish must know this step's values: then it reads
- * back the layers' statistics, some kilobytes. Letters as in metier/routing.h. Belongs to the thread of its
- * device, as everything on it.
+ * back the layers' statistics, some kilobytes. Arguments that are NULL and enum values that do not exist are
+ * MT_ERR_USAGE; the sentence is in the device's context, unless the device or the layers themselves are NULL.
+ * Letters as in metier/routing.h. Belongs to the thread of its device, as everything on it.
  */
 #ifndef METIER_LAYERS_H
 #define METIER_LAYERS_H

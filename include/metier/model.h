@@ -8,7 +8,11 @@
  *     mt_lm_close
  *
  * Every fallible function returns a status and leaves a sentence in the context of the device the model was
- * opened on (metier/context.h). Threads: a model, its device and its context belong to one thread at a time;
+ * opened on (metier/context.h). What may be NULL is said where it is declared; anything else that is NULL,
+ * and every value that an enum does not have, is MT_ERR_USAGE. Where the model or the device itself is NULL
+ * there is no context to carry a sentence. Functions without a status then return false, NULL or zeros.
+ *
+ * Threads: a model, its device and its context belong to one thread at a time;
  * models on devices and contexts of their own may be used side by side. Functions that only look (const) may
  * be called by several threads while no other call is under way.
  */
@@ -110,12 +114,12 @@ enum mt_status mt_lm_clear_gradients(struct mt_lm *lm);
  * host, borrowed for the call.
  */
 struct mt_lm_batch {
-    int64_t tokens, sequences;
-    const int32_t *ids;     // [tokens]
-    const int32_t *offsets; // [sequences+1]; NULL: one sequence
-    const int32_t *labels;  // [tokens]: the token each should predict; negative: none. NULL: no loss at all
-    const int32_t *mask;    // [tokens]: 0 is padding, only at a sequence's end; NULL: none
-    bool evaluation;        // no dropout, jitter or sampling, and no backward follows
+    int64_t tokens, sequences; // sequences without offsets: 0 or 1
+    const int32_t *ids;        // [tokens]
+    const int32_t *offsets;    // [sequences+1]; NULL: one sequence
+    const int32_t *labels; // [tokens]: the token each should predict; negative: none. NULL: no loss at all
+    const int32_t *mask;   // [tokens]: 0 is padding, only at a sequence's end; NULL: none
+    bool evaluation;       // no dropout, jitter or sampling, and no backward follows
     // Of all batches of an optimizer step, where there are several: labels >= 0, tokens not masked. Each
     // label then weighs 1/step_labels. 0: this batch is the step.
     int64_t step_labels, step_tokens;
@@ -153,8 +157,9 @@ const struct mt_layer_report *mt_lm_terms(const struct mt_lm *lm, int64_t moe_la
 // ------------------------------------------------------------------ texts
 
 /*
- * The ids of a plain text, into ids[capacity]. *count is how many there are: more than capacity are
- * MT_ERR_LIMIT, and nothing is written. The tokenizer is read at the first call.
+ * The ids of a plain text, into ids[capacity], which may be NULL where capacity is 0. *count is how many
+ * there are: more than capacity are MT_ERR_LIMIT, and nothing is written. The tokenizer is read at the first
+ * call.
  */
 enum mt_status mt_lm_encode(struct mt_lm *lm, const char *text, size_t bytes, int32_t *ids, size_t capacity,
                             size_t *count);

@@ -172,10 +172,11 @@ struct mt_term_info {
     const char *const *keys; // that change nothing while it is off, up to NULL; NULL: none
 };
 
+/* A term that does not exist is off, and has no info and no key (NULL). */
 int mt_term_count(void); // MT_TERM_COUNT, for those who cannot read this header
 const struct mt_term_info *mt_term_info(enum mt_term term);
-const char *mt_term_name(enum mt_term term);
-const char *mt_term_key(enum mt_term term); // of its coefficient: "beta"
+const char *mt_term_name(enum mt_term term); // never NULL
+const char *mt_term_key(enum mt_term term);  // of its coefficient: "beta"
 
 /* Whether a method has the term: its coefficient is above 0. */
 bool mt_term_is_on(const struct mt_objective_config *config, enum mt_term term);

@@ -45,7 +45,7 @@ struct mt_tensor {
 /* "f32", "bf16", ...; never NULL. */
 const char *mt_dtype_name(enum mt_dtype dtype);
 
-/* Bytes of one element. */
+/* Bytes of one element; 0 for a type that does not exist. */
 size_t mt_dtype_bytes(enum mt_dtype dtype);
 
 /* True for f32, bf16, f16 and f64. */

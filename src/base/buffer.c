@@ -8,6 +8,7 @@ static void release_host(struct mt_buffer *buffer)
 
 enum mt_status mt_buffer_create(struct mt_context *ctx, size_t bytes, struct mt_buffer *buffer)
 {
+    if (buffer == NULL) return mt_fail(ctx, MT_ERR_USAGE, "mt_buffer_create: buffer is NULL");
     *buffer = (struct mt_buffer){0};
     void *data = NULL;
     enum mt_status status = mt_allocate(ctx, bytes, &data);
@@ -30,6 +31,7 @@ struct mt_buffer mt_buffer_borrow(void *data, size_t bytes, enum mt_memory_kind 
 
 void mt_buffer_release(struct mt_buffer *buffer)
 {
+    if (buffer == NULL) return;
     if (buffer->owned && buffer->release != NULL) buffer->release(buffer);
     *buffer = (struct mt_buffer){0};
 }

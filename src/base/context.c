@@ -30,6 +30,7 @@ static void system_release(void *self, void *block, size_t bytes)
 
 void mt_context_init(struct mt_context *ctx, const struct mt_allocator *allocator)
 {
+    if (ctx == NULL) return;
     memset(ctx, 0, sizeof *ctx);
     if (allocator != NULL) {
         ctx->allocator = *allocator;
@@ -43,6 +44,7 @@ enum mt_status mt_fail(struct mt_context *ctx, enum mt_status status, const char
     // Written aside first: an argument may be the old message itself.
     char message[MT_MESSAGE_BYTES] = "";
     va_list args;
+    if (ctx == NULL) return status;
     va_start(args, format);
     (void)vsnprintf(message, sizeof message, format, args);
     va_end(args);
@@ -65,6 +67,7 @@ enum mt_status mt_fail_within(struct mt_context *ctx, enum mt_status status, con
 {
     char message[MT_MESSAGE_BYTES] = "";
     va_list args;
+    if (ctx == NULL) return status;
     va_start(args, format);
     (void)vsnprintf(message, sizeof message, format, args);
     va_end(args);
@@ -78,11 +81,12 @@ enum mt_status mt_fail_within(struct mt_context *ctx, enum mt_status status, con
 
 void mt_context_forbid_allocation(struct mt_context *ctx, const char *phase)
 {
-    ctx->forbidden_phase = phase;
+    if (ctx != NULL) ctx->forbidden_phase = phase;
 }
 
 enum mt_status mt_allocate(struct mt_context *ctx, size_t bytes, void **block)
 {
+    if (block == NULL || ctx == NULL) return mt_fail(ctx, MT_ERR_USAGE, "mt_allocate: block is NULL");
     *block = NULL;
     if (ctx->forbidden_phase != NULL) {
         return mt_fail(ctx, MT_ERR_INTERNAL, "%zu bytes asked for during %s, where nothing may be allocated",
@@ -104,6 +108,7 @@ enum mt_status mt_allocate(struct mt_context *ctx, size_t bytes, void **block)
 
 enum mt_status mt_allocate_array(struct mt_context *ctx, size_t count, size_t size, void **block)
 {
+    if (block == NULL) return mt_fail(ctx, MT_ERR_USAGE, "mt_allocate_array: block is NULL");
     *block = NULL;
     if (size != 0 && count > SIZE_MAX / size) {
         return mt_fail(ctx, MT_ERR_MEMORY, "cannot allocate %zu items of %zu bytes: too large to address",
@@ -117,6 +122,7 @@ enum mt_status mt_allocate_array(struct mt_context *ctx, size_t count, size_t si
 enum mt_status mt_reallocate(struct mt_context *ctx, size_t old_bytes, size_t new_bytes, void **block)
 {
     void *moved = NULL;
+    if (block == NULL) return mt_fail(ctx, MT_ERR_USAGE, "mt_reallocate: block is NULL");
     enum mt_status status = mt_allocate(ctx, new_bytes, &moved);
     if (status != MT_OK) return status;
     if (*block != NULL) {

@@ -27,10 +27,15 @@ enum mt_status mt_generator_open(struct mt_context *ctx, const char *folder,
                                          .context = asked->context};
     struct mt_arena arena;
     void *memory = NULL;
+    enum mt_status status = mt_given(NULL, "mt_generator_open", "ctx", ctx);
+    if (status == MT_OK) status = mt_given(ctx, "mt_generator_open", "generator", generator);
+    if (status != MT_OK) return status;
     *generator = NULL;
+    status = mt_given(ctx, "mt_generator_open", "folder", folder);
+    if (status != MT_OK) return status;
     if (asked->threads < 0 || asked->together < 0 || asked->context < 0)
         return mt_fail(ctx, MT_ERR_USAGE, "threads, together and context are not negative");
-    enum mt_status status = mt_device_choose(ctx, NULL, session.device, MT_USE_FAST, &session.device);
+    status = mt_device_choose(ctx, NULL, session.device, MT_USE_FAST, &session.device);
     if (status == MT_OK) status = mt_allocate_array(ctx, 1, sizeof **generator, &memory);
     if (status != MT_OK) return status;
     struct mt_generator *made = memory;
@@ -56,6 +61,7 @@ void mt_generator_close(struct mt_generator *generator)
 struct mt_generate_request mt_generate_prepare(const struct mt_generator *generator, const char *prompt,
                                                size_t bytes)
 {
+    if (generator == NULL) return (struct mt_generate_request){.prompt = prompt, .bytes = bytes};
     struct mt_sampling sampling = mt_session_sampling(&generator->session);
     int64_t said = generator->session.generation.max_new_tokens;
     return (struct mt_generate_request){.prompt = prompt,
@@ -116,8 +122,9 @@ static enum mt_status add(struct mt_generator *generator, struct job *job, uint6
     struct mt_session *session = &generator->session;
     struct mt_generate_request *request = job->request;
     job->ids.ctx = generator->ctx;
-    enum mt_status status =
-        mt_answer_create(generator->ctx, session->tokenizer, request->stops, &job->answer);
+    enum mt_status status = mt_given(generator->ctx, "mt_generate", "prompt", request->prompt);
+    if (status == MT_OK)
+        status = mt_answer_create(generator->ctx, session->tokenizer, request->stops, &job->answer);
     if (status == MT_OK) status = mt_session_encode_said(session, request->prompt, request->bytes, &job->ids);
     if (status != MT_OK) return status;
     request->prompt_tokens = (int64_t)job->ids.count;
@@ -141,10 +148,13 @@ static enum mt_status add(struct mt_generator *generator, struct job *job, uint6
 
 enum mt_status mt_generate(struct mt_generator *generator, struct mt_generate_request *requests, size_t count)
 {
-    struct mt_engine *engine = generator->session.engine;
     void *memory = NULL;
     bool working = true;
-    enum mt_status status = mt_allocate_array(generator->ctx, count, sizeof(struct job), &memory);
+    enum mt_status status = mt_given(NULL, "mt_generate", "generator", generator);
+    if (status == MT_OK && count > 0) status = mt_given(generator->ctx, "mt_generate", "requests", requests);
+    if (status != MT_OK) return status;
+    struct mt_engine *engine = generator->session.engine;
+    status = mt_allocate_array(generator->ctx, count, sizeof(struct job), &memory);
     if (status != MT_OK) return status;
     struct job *jobs = memory;
     for (size_t i = 0; status == MT_OK && i < count; i++) {

@@ -3,6 +3,7 @@
 #define MT_LIBRARY_LM_H
 
 #include "base/arena.h"
+#include "base/given.h"
 #include "metier/model.h"
 #include "model/model.h"
 #include "text/plain_text.h"
@@ -49,6 +50,12 @@ struct mt_lm {
  * none. The text lives in the arena.
  */
 enum mt_status mt_library_templates(struct mt_arena *arena, const char **folder);
+
+/* The context of a model for a sentence; NULL where there is no model. */
+static inline struct mt_context *mt_lm_context(const struct mt_lm *lm)
+{
+    return lm != NULL ? lm->ctx : NULL;
+}
 
 void mt_lm_texts_init(struct mt_lm *lm);
 void mt_lm_texts_close(struct mt_lm *lm);

@@ -40,12 +40,21 @@ static enum mt_status read_words(struct mt_lm *lm, const struct mt_lm_options *o
 
 static enum mt_status check_options(struct mt_context *ctx, const struct mt_lm_options *options)
 {
-    if (options->tokens < 1 || options->sequences < 0 || options->positions < 0)
+    if (options->tokens < 1)
         return mt_fail(ctx, MT_ERR_USAGE, "a model has room for at least one token: tokens is %" PRId64,
                        options->tokens);
+    if (options->sequences < 0 || options->positions < 0)
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "sequences is %" PRId64 " and positions is %" PRId64 ", expected 0 or more",
+                       options->sequences, options->positions);
+    if (options->training != MT_LM_FROZEN && options->training != MT_LM_LORA &&
+        options->training != MT_LM_FULL)
+        return mt_fail(ctx, MT_ERR_USAGE, "there is no training number %d", (int)options->training);
     if (options->rank < 0 || options->rank > INT16_MAX || !(options->alpha >= 0.0) ||
-        !(options->dropout >= 0.0 && options->dropout < 1.0))
-        return mt_fail(ctx, MT_ERR_USAGE, "rank, alpha and dropout are not negative, and dropout is below 1");
+        !isfinite(options->alpha) || !(options->dropout >= 0.0 && options->dropout < 1.0))
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "rank is %d, alpha %g and dropout %g; expected 0 to %d, 0 or more, and 0 to below 1",
+                       options->rank, options->alpha, options->dropout, INT16_MAX);
     if (options->adapter != NULL && options->training == MT_LM_FULL)
         return mt_fail(ctx, MT_ERR_USAGE,
                        "an adapter is trained with MT_LM_LORA: merge it to train it fully");
@@ -129,8 +138,13 @@ enum mt_status mt_lm_open(struct mt_device *device, const char *folder, const st
 {
     struct mt_context *ctx = mt_device_context(device);
     void *memory = NULL;
+    enum mt_status status = mt_given(ctx, "mt_lm_open", "lm", lm);
+    if (status != MT_OK) return status;
     *lm = NULL;
-    enum mt_status status = check_options(ctx, options);
+    status = mt_given(NULL, "mt_lm_open", "device", device);
+    if (status == MT_OK) status = mt_given(ctx, "mt_lm_open", "folder", folder);
+    if (status == MT_OK) status = mt_given(ctx, "mt_lm_open", "options", options);
+    if (status == MT_OK) status = check_options(ctx, options);
     if (status == MT_OK) status = mt_allocate_array(ctx, 1, sizeof **lm, &memory);
     if (status != MT_OK) return status;
     struct mt_lm *made = memory;
@@ -157,6 +171,9 @@ void mt_lm_close(struct mt_lm *lm)
 
 void mt_lm_info(const struct mt_lm *lm, struct mt_lm_info *info)
 {
+    if (info == NULL) return;
+    *info = (struct mt_lm_info){0};
+    if (lm == NULL) return;
     const struct mt_model_desc *desc = mt_model_description(lm->model);
     struct mt_model_bytes bytes = mt_model_bytes(lm->model);
     *info = (struct mt_lm_info){
@@ -181,6 +198,7 @@ const char *mt_lm_part(int index)
 
 bool mt_lm_param(const struct mt_lm *lm, size_t index, struct mt_lm_param *param)
 {
+    if (lm == NULL || param == NULL) return false;
     const struct mt_params *params = mt_model_params(lm->model);
     if (lm->training == MT_LM_FROZEN || index >= params->trained_count) return false;
     const struct mt_param *found = &params->trained[index];
@@ -195,16 +213,39 @@ bool mt_lm_param(const struct mt_lm *lm, size_t index, struct mt_lm_param *param
 
 enum mt_status mt_lm_values_written(struct mt_lm *lm)
 {
+    enum mt_status status = mt_given(NULL, "mt_lm_values_written", "lm", lm);
+    if (status != MT_OK) return status;
     return mt_params_round(mt_model_params(lm->model));
 }
 
 enum mt_status mt_lm_clear_gradients(struct mt_lm *lm)
 {
-    if (lm->training == MT_LM_FROZEN) return MT_OK;
+    enum mt_status status = mt_given(NULL, "mt_lm_clear_gradients", "lm", lm);
+    if (status != MT_OK || lm->training == MT_LM_FROZEN) return status;
     return mt_params_zero_gradients(mt_model_params(lm->model));
 }
 
 // ------------------------------------------------------------------ batches
+
+static enum mt_status check_batch(const struct mt_lm *lm, const struct mt_lm_batch *batch,
+                                  const struct mt_lm_loss *loss)
+{
+    enum mt_status status = mt_given(NULL, "mt_lm_forward", "lm", lm);
+    if (status == MT_OK) status = mt_given(lm->ctx, "mt_lm_forward", "batch", batch);
+    if (status == MT_OK) status = mt_given(lm->ctx, "mt_lm_forward", "ids", batch->ids);
+    if (status == MT_OK) status = mt_given(lm->ctx, "mt_lm_forward", "loss", loss);
+    if (status != MT_OK) return status;
+    if (batch->offsets == NULL && (batch->sequences < 0 || batch->sequences > 1))
+        return mt_fail(lm->ctx, MT_ERR_USAGE,
+                       "the batch has %" PRId64 " sequences, but no offsets that say where they begin",
+                       batch->sequences);
+    if (batch->step_labels < 0 || batch->step_tokens < 0 || !(batch->progress >= 0.0) ||
+        !isfinite(batch->progress))
+        return mt_fail(lm->ctx, MT_ERR_USAGE,
+                       "step_labels is %" PRId64 ", step_tokens %" PRId64 ", progress %g; expected 0 or more",
+                       batch->step_labels, batch->step_tokens, batch->progress);
+    return MT_OK;
+}
 
 static enum mt_status check_ids(struct mt_lm *lm, const struct mt_lm_batch *batch, int64_t most)
 {
@@ -241,6 +282,8 @@ static void add_loads(struct mt_lm *lm)
 
 enum mt_status mt_lm_forward(struct mt_lm *lm, const struct mt_lm_batch *batch, struct mt_lm_loss *loss)
 {
+    enum mt_status status = check_batch(lm, batch, loss);
+    if (status != MT_OK) return status;
     bool trains = lm->training != MT_LM_FROZEN && batch->labels != NULL && !batch->evaluation;
     int32_t whole[2] = {0, batch->tokens > 0 && batch->tokens <= INT32_MAX ? (int32_t)batch->tokens : 0};
     struct mt_batch given = {.tokens = batch->tokens,
@@ -258,7 +301,7 @@ enum mt_status mt_lm_forward(struct mt_lm *lm, const struct mt_lm_batch *batch, 
     struct mt_model_loss found = {0};
     lm->tokens = 0;
     lm->backward_ready = lm->logits_ready = false;
-    enum mt_status status = check_ids(lm, batch, INT32_MAX);
+    status = check_ids(lm, batch, INT32_MAX);
     if (status == MT_OK) status = mt_model_forward(lm->model, &given, &found);
     if (status != MT_OK) return status;
     lm->forwards++;
@@ -272,6 +315,8 @@ enum mt_status mt_lm_forward(struct mt_lm *lm, const struct mt_lm_batch *batch, 
 
 enum mt_status mt_lm_backward(struct mt_lm *lm)
 {
+    enum mt_status status = mt_given(NULL, "mt_lm_backward", "lm", lm);
+    if (status != MT_OK) return status;
     if (!lm->backward_ready)
         return mt_fail(lm->ctx, MT_ERR_USAGE,
                        "backward follows a forward with labels, once, in a model that is trained");
@@ -281,12 +326,15 @@ enum mt_status mt_lm_backward(struct mt_lm *lm)
 
 enum mt_status mt_lm_logits(struct mt_lm *lm, float *logits)
 {
-    int64_t vocabulary = mt_model_description(lm->model)->vocabulary;
     struct mt_buffer buffer = {0};
+    enum mt_status status = mt_given(NULL, "mt_lm_logits", "lm", lm);
+    if (status == MT_OK) status = mt_given(lm->ctx, "mt_lm_logits", "logits", logits);
+    if (status != MT_OK) return status;
+    int64_t vocabulary = mt_model_description(lm->model)->vocabulary;
     if (!lm->logits_ready)
         return mt_fail(lm->ctx, MT_ERR_USAGE, "logits follow a forward, before its backward");
     size_t bytes = (size_t)lm->tokens * (size_t)vocabulary * sizeof *logits;
-    enum mt_status status = mt_device_buffer_create(lm->device, bytes, &buffer);
+    status = mt_device_buffer_create(lm->device, bytes, &buffer);
     if (status != MT_OK) return status;
     struct mt_tensor there = mt_tensor_2d(buffer.data, MT_F32, lm->tokens, vocabulary);
     status = mt_model_logits(lm->model, &there);
@@ -297,13 +345,13 @@ enum mt_status mt_lm_logits(struct mt_lm *lm, float *logits)
 
 const struct mt_routing *mt_lm_routing(const struct mt_lm *lm, int64_t moe_layer)
 {
-    if (lm->tokens == 0 || moe_layer < 0 || moe_layer >= lm->moe_count) return NULL;
+    if (lm == NULL || lm->tokens == 0 || moe_layer < 0 || moe_layer >= lm->moe_count) return NULL;
     return mt_model_routing(lm->model, lm->moe_layers[moe_layer]);
 }
 
 const struct mt_layer_report *mt_lm_terms(const struct mt_lm *lm, int64_t moe_layer)
 {
-    const struct mt_objective *objective = mt_model_objective(lm->model);
+    const struct mt_objective *objective = lm != NULL ? mt_model_objective(lm->model) : NULL;
     if (objective == NULL || moe_layer < 0 || moe_layer >= lm->moe_count) return NULL;
     return mt_objective_layer(objective, (int)moe_layer);
 }

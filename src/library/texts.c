@@ -67,9 +67,13 @@ static enum mt_status hand_out(struct mt_context *ctx, const struct mt_id_list *
 enum mt_status mt_lm_encode(struct mt_lm *lm, const char *text, size_t bytes, int32_t *ids, size_t capacity,
                             size_t *count)
 {
-    struct mt_lm_texts *texts = &lm->texts;
-    enum mt_status status = open_tokenizer(lm);
+    enum mt_status status = mt_given(NULL, "mt_lm_encode", "lm", lm);
+    if (status == MT_OK) status = mt_given(lm->ctx, "mt_lm_encode", "text", text);
+    if (status == MT_OK) status = mt_given(lm->ctx, "mt_lm_encode", "count", count);
+    if (status == MT_OK && capacity > 0) status = mt_given(lm->ctx, "mt_lm_encode", "ids", ids);
+    if (status == MT_OK) status = open_tokenizer(lm);
     if (status != MT_OK) return status;
+    struct mt_lm_texts *texts = &lm->texts;
     int32_t beginning = texts->special.bos >= 0 ? texts->special.bos : texts->special.eos;
     texts->ids.count = 0;
     status = mt_plain_text_encode(texts->tokenizer, texts->scratch,
@@ -81,11 +85,17 @@ enum mt_status mt_lm_encode(struct mt_lm *lm, const char *text, size_t bytes, in
 enum mt_status mt_lm_encode_row(struct mt_lm *lm, const char *json, size_t bytes, int32_t *ids,
                                 int32_t *labels, size_t capacity, size_t *count)
 {
+    enum mt_status status = mt_given(NULL, "mt_lm_encode_row", "lm", lm);
+    if (status == MT_OK) status = mt_given(lm->ctx, "mt_lm_encode_row", "json", json);
+    if (status == MT_OK) status = mt_given(lm->ctx, "mt_lm_encode_row", "count", count);
+    if (status == MT_OK && capacity > 0) status = mt_given(lm->ctx, "mt_lm_encode_row", "ids", ids);
+    if (status == MT_OK && capacity > 0) status = mt_given(lm->ctx, "mt_lm_encode_row", "labels", labels);
+    if (status != MT_OK) return status;
     struct mt_lm_texts *texts = &lm->texts;
     struct mt_dataset *dataset = NULL;
     const struct mt_dataset_options options = {.format = MT_DATASET_JSONL};
     const struct mt_example_source source = {.form = MT_FORM_AUTO};
-    enum mt_status status = open_maker(lm);
+    status = open_maker(lm);
     if (status == MT_OK) status = mt_dataset_open_memory(lm->ctx, "row", json, bytes, &options, &dataset);
     if (status != MT_OK) return status;
     if (mt_dataset_rows(dataset) != 1)
@@ -102,9 +112,13 @@ enum mt_status mt_lm_encode_row(struct mt_lm *lm, const char *json, size_t bytes
 enum mt_status mt_lm_decode(struct mt_lm *lm, const int32_t *ids, size_t count, char *text, size_t capacity,
                             size_t *bytes)
 {
-    struct mt_lm_texts *texts = &lm->texts;
-    enum mt_status status = open_tokenizer(lm);
+    enum mt_status status = mt_given(NULL, "mt_lm_decode", "lm", lm);
+    if (status == MT_OK && count > 0) status = mt_given(lm->ctx, "mt_lm_decode", "ids", ids);
+    if (status == MT_OK && capacity > 0) status = mt_given(lm->ctx, "mt_lm_decode", "text", text);
+    if (status == MT_OK) status = mt_given(lm->ctx, "mt_lm_decode", "bytes", bytes);
+    if (status == MT_OK) status = open_tokenizer(lm);
     if (status != MT_OK) return status;
+    struct mt_lm_texts *texts = &lm->texts;
     texts->text.count = 0;
     status = mt_tokenizer_decode(texts->tokenizer, lm->ctx, ids, count, MT_DECODE_SKIP_SPECIAL, &texts->text);
     if (status != MT_OK) return status;

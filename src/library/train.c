@@ -25,7 +25,8 @@ static double given(double value, double usual)
 static enum mt_status check(struct mt_context *ctx, const struct mt_optimizer_options *options)
 {
     if (options->beta1 >= 0.0 && options->beta1 < 1.0 && options->beta2 >= 0.0 && options->beta2 < 1.0 &&
-        options->epsilon > 0.0 && options->weight_decay >= 0.0 && options->clip >= 0.0)
+        options->epsilon > 0.0 && isfinite(options->epsilon) && options->weight_decay >= 0.0 &&
+        isfinite(options->weight_decay) && options->clip >= 0.0)
         return MT_OK;
     return mt_fail(ctx, MT_ERR_USAGE,
                    "AdamW: beta1 %g, beta2 %g (0 to 1), epsilon %g, weight_decay %g, clip %g (not negative)",
@@ -43,10 +44,14 @@ enum mt_status mt_adamw_create(struct mt_lm *lm, const struct mt_adamw_options *
                                                  .weight_decay = asked->weight_decay,
                                                  .clip = asked->clip};
     void *memory = NULL;
+    enum mt_status status = mt_given(mt_lm_context(lm), "mt_adamw_create", "adamw", adamw);
+    if (status != MT_OK) return status;
     *adamw = NULL;
+    status = mt_given(NULL, "mt_adamw_create", "lm", lm);
+    if (status != MT_OK) return status;
     if (lm->training == MT_LM_FROZEN)
         return mt_fail(lm->ctx, MT_ERR_USAGE, "the model was opened to be run, not to be trained");
-    enum mt_status status = check(lm->ctx, &numbers);
+    status = check(lm->ctx, &numbers);
     if (status == MT_OK) status = mt_allocate_array(lm->ctx, 1, sizeof **adamw, &memory);
     if (status != MT_OK) return status;
     struct mt_adamw *made = memory;
@@ -80,9 +85,11 @@ enum mt_status mt_adamw_step(struct mt_adamw *adamw, double learning_rate, doubl
 {
     double found = 0.0;
     bool clipped = false;
+    enum mt_status status = mt_given(NULL, "mt_adamw_step", "adamw", adamw);
+    if (status != MT_OK) return status;
     if (!(learning_rate >= 0.0) || !isfinite(learning_rate))
         return mt_fail(adamw->lm->ctx, MT_ERR_USAGE, "the learning rate is %g", learning_rate);
-    enum mt_status status = mt_optimizer_norm(&adamw->optimizer, &found);
+    status = mt_optimizer_norm(&adamw->optimizer, &found);
     if (norm != NULL) *norm = found;
     if (status == MT_OK && !isfinite(found)) status = fail_gradient(adamw, found);
     if (status == MT_OK)
@@ -130,8 +137,15 @@ enum mt_status mt_train_run(struct mt_context *ctx, const char *config, const ch
     const struct mt_train_options none = {0};
     struct mt_train_settings settings;
     struct mt_arena arena;
+    enum mt_status status = mt_given(NULL, "mt_train_run", "ctx", ctx);
+    if (status == MT_OK) status = mt_given(ctx, "mt_train_run", "config", config);
+    if (status == MT_OK) status = mt_given(ctx, "mt_train_run", "result", result);
+    if (status == MT_OK && count > 0) status = mt_given(ctx, "mt_train_run", "words", words);
+    for (size_t i = 0; status == MT_OK && i < count; i++)
+        status = mt_given(ctx, "mt_train_run", "one of words", words[i]);
+    if (status != MT_OK) return status;
     mt_arena_init(&arena, ctx, ARENA_BLOCK_BYTES);
-    enum mt_status status = mt_train_settings_read(ctx, config, NULL, 0, words, count, &arena, &settings);
+    status = mt_train_settings_read(ctx, config, NULL, 0, words, count, &arena, &settings);
     if (status == MT_OK) status = run(&arena, &settings, options != NULL ? options : &none, result);
     mt_arena_free(&arena);
     return status;

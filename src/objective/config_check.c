@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/given.h"
 #include "objective/objective.h"
 
 static bool is_strength(double value)
@@ -83,7 +84,8 @@ static enum mt_status check_choices(struct mt_context *ctx, const struct mt_obje
 
 enum mt_status mt_objective_config_check(struct mt_context *ctx, const struct mt_objective_config *config)
 {
-    enum mt_status status = check_strengths(ctx, config);
+    enum mt_status status = mt_given(ctx, "mt_objective_config_check", "config", config);
+    if (status == MT_OK) status = check_strengths(ctx, config);
     if (status != MT_OK) return status;
     status = check_choices(ctx, config);
     if (status != MT_OK) return status;
@@ -116,7 +118,7 @@ struct mt_router_policy mt_objective_policy(const struct mt_objective_config *co
                                             uint64_t stream)
 {
     return (struct mt_router_policy){
-        .training = training, .method = config, .seed = config->seed, .stream = stream};
+        .training = training, .method = config, .seed = config != NULL ? config->seed : 0, .stream = stream};
 }
 
 // ------------------------------------------------------------------ keys that change nothing
@@ -145,6 +147,7 @@ bool mt_objective_draws(const struct mt_objective_config *config, const struct m
 
 const char *mt_objective_key_idle(const struct mt_objective_config *config, const char *key)
 {
+    if (config == NULL || key == NULL) return NULL;
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         const struct mt_term_info *info = mt_term_info((enum mt_term)term);
         if (!mt_term_is_on(config, (enum mt_term)term) && is_one_of(key, info->keys)) return info->off;

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/given.h"
 #include "objective/evaluation.h"
 
 #define ALIGNMENT 64
@@ -51,6 +52,7 @@ size_t mt_objective_evaluate_bytes(const struct mt_objective_config *config,
                                    const struct mt_router_config *router,
                                    const struct mt_objective_arrays *arrays)
 {
+    if (config == NULL || router == NULL || arrays == NULL) return 0;
     struct mt_evaluation_sizes sizes = sizes_of(arrays);
     size_t bytes = mt_evaluation_bytes(config, router, &sizes);
     if (bytes == 0) return 0; // refused by evaluate, with a sentence
@@ -122,6 +124,10 @@ static enum mt_status check_arrays(struct mt_device *device, const struct mt_obj
                                    const struct mt_objective_results *results)
 {
     struct mt_context *ctx = mt_device_context(device);
+    enum mt_status status = mt_given(NULL, "mt_objective_evaluate", "device", device);
+    if (status == MT_OK) status = mt_given(ctx, "mt_objective_evaluate", "arrays", arrays);
+    if (status == MT_OK) status = mt_given(ctx, "mt_objective_evaluate", "results", results);
+    if (status != MT_OK) return status;
     if (!mt_device_on_host(device)) {
         return mt_fail(ctx, MT_ERR_UNSUPPORTED, "evaluate works on host memory, device %s does not",
                        mt_device_name(device));
@@ -236,6 +242,8 @@ enum mt_status mt_objective_evaluate(struct mt_device *device, const struct mt_o
 {
     struct mt_context *ctx = mt_device_context(device);
     enum mt_status status = check_arrays(device, arrays, results);
+    if (status == MT_OK) status = mt_given(ctx, "mt_objective_evaluate", "config", config);
+    if (status == MT_OK) status = mt_given(ctx, "mt_objective_evaluate", "router", router);
     if (status != MT_OK) return status;
     size_t needed = mt_objective_evaluate_bytes(config, router, arrays);
     if (needed == 0) {

@@ -5,6 +5,7 @@
  */
 #include "metier/layers.h"
 
+#include "base/given.h"
 #include "objective/objective.h"
 
 struct mt_layers {
@@ -32,8 +33,16 @@ enum mt_status mt_layers_create(struct mt_device *device, const struct mt_layers
     struct mt_context *ctx = mt_device_context(device);
     struct mt_objective_config config;
     void *memory = NULL;
+    enum mt_status status = mt_given(ctx, "mt_layers_create", "layers", layers);
+    if (status != MT_OK) return status;
     *layers = NULL;
-    enum mt_status status = read_method(ctx, options, &config);
+    status = mt_given(NULL, "mt_layers_create", "device", device);
+    if (status == MT_OK) status = mt_given(ctx, "mt_layers_create", "options", options);
+    if (status != MT_OK) return status;
+    if ((unsigned)options->given > MT_GIVEN_WEIGHTS)
+        return mt_fail(ctx, MT_ERR_USAGE, "layers: there is no way number %d to give a choice",
+                       (int)options->given);
+    status = read_method(ctx, options, &config);
     if (status == MT_OK) status = mt_selection_check(ctx, &config, &options->shape.router);
     if (status != MT_OK) return status;
     status = mt_terms_check_alone(ctx, &config, "layers of somebody else's model do");
@@ -64,12 +73,12 @@ void mt_layers_destroy(struct mt_layers *layers)
 
 const struct mt_objective_config *mt_layers_config(const struct mt_layers *layers)
 {
-    return &layers->objective->config;
+    return layers != NULL ? &layers->objective->config : NULL;
 }
 
 struct mt_objective *mt_layers_objective(struct mt_layers *layers)
 {
-    return layers->objective;
+    return layers != NULL ? layers->objective : NULL;
 }
 
 // ------------------------------------------------------------------ views
@@ -151,12 +160,20 @@ static struct mt_routing record_of(const struct mt_layers *layers, const struct 
 
 static enum mt_status check_arrays(const struct mt_layers *layers, const struct mt_layer_arrays *arrays)
 {
+    if (layers == NULL) return MT_ERR_USAGE;
     struct mt_context *ctx = mt_device_context(layers->device);
+    if (arrays == NULL) return mt_given(ctx, "layers", "arrays", arrays);
     if (arrays->tokens < 0 || arrays->tokens > layers->objective->shape.tokens)
         return mt_fail(ctx, MT_ERR_SHAPE, "layers: %lld tokens, room is for %lld", (long long)arrays->tokens,
                        (long long)layers->objective->shape.tokens);
     if (arrays->dtype != MT_F32 && arrays->dtype != MT_BF16)
         return mt_fail(ctx, MT_ERR_USAGE, "layers: expert outputs are f32 or bf16");
+    if (arrays->segments < 0 || arrays->segments > layers->objective->shape.segments)
+        return mt_fail(ctx, MT_ERR_SHAPE, "layers: %lld segments, room is for %d",
+                       (long long)arrays->segments, layers->objective->shape.segments);
+    if (arrays->unmasked < 0 || arrays->unmasked > arrays->tokens)
+        return mt_fail(ctx, MT_ERR_USAGE, "layers: %lld tokens are no padding, of %lld",
+                       (long long)arrays->unmasked, (long long)arrays->tokens);
     return mt_device_enter(layers->device);
 }
 
@@ -238,20 +255,27 @@ enum mt_status mt_layers_forward(struct mt_layers *layers, int layer, const stru
 
 size_t mt_layers_numbers(const struct mt_layers *layers)
 {
+    if (layers == NULL) return 0;
     return (size_t)layers->objective->shape.layers * layers->objective->stride;
 }
 
 enum mt_status mt_layers_finish(struct mt_layers *layers, const struct mt_objective_step *step, float *total,
                                 bool *waited)
 {
-    enum mt_status status = mt_device_enter(layers->device);
+    if (layers == NULL) return MT_ERR_USAGE;
+    struct mt_context *ctx = mt_device_context(layers->device);
+    enum mt_status status = mt_given(ctx, "mt_layers_finish", "total", total);
+    if (status == MT_OK) status = mt_given(ctx, "mt_layers_finish", "waited", waited);
+    if (status == MT_OK) status = mt_device_enter(layers->device);
     struct mt_tensor sum = mt_tensor_1d(total, MT_F32, 1);
     return status == MT_OK ? mt_values_issue(layers->objective, step, &sum, waited) : status;
 }
 
 enum mt_status mt_layers_read(struct mt_layers *layers, const double *numbers)
 {
-    enum mt_status status = mt_device_enter(layers->device);
+    if (layers == NULL) return MT_ERR_USAGE;
+    enum mt_status status = mt_given(mt_device_context(layers->device), "mt_layers_read", "numbers", numbers);
+    if (status == MT_OK) status = mt_device_enter(layers->device);
     return status == MT_OK ? mt_objective_read(layers->objective, numbers) : status;
 }
 
@@ -327,8 +351,9 @@ enum mt_status mt_layers_backward(struct mt_layers *layers, int layer, const str
 enum mt_status mt_layers_step(struct mt_layers *layers, const struct mt_layer_arrays *const *arrays,
                               const struct mt_objective_step *step, float *total, bool *waited)
 {
+    if (layers == NULL) return MT_ERR_USAGE;
     int count = layers->objective->shape.layers;
-    enum mt_status status = MT_OK;
+    enum mt_status status = mt_given(mt_device_context(layers->device), "mt_layers_step", "arrays", arrays);
     for (int layer = 0; layer < count && status == MT_OK; layer++)
         status = mt_layers_forward(layers, layer, arrays[layer], true);
     if (status == MT_OK) status = mt_layers_finish(layers, step, total, waited);
@@ -343,6 +368,9 @@ enum mt_status mt_layers_step(struct mt_layers *layers, const struct mt_layer_ar
 static enum mt_status scale(struct mt_layers *layers, const float *factor, struct mt_tensor x, void *y)
 {
     if (y == NULL) return MT_OK;
+    if (!mt_tensor_present(&x))
+        return mt_fail(mt_device_context(layers->device), MT_ERR_USAGE,
+                       "layers: a gradient is wanted that mt_layers_step was given no room for");
     int64_t count = mt_tensor_count(&x);
     return mt_axpby(layers->device, &(struct mt_axpby_args){
                                         .x = mt_tensor_1d(x.data, x.dtype, count),
@@ -356,6 +384,11 @@ enum mt_status mt_layers_chain(struct mt_layers *layers, const struct mt_layer_a
                                const struct mt_layer_chain *chain)
 {
     enum mt_status status = check_arrays(layers, arrays);
+    if (status == MT_OK)
+        status = mt_given(mt_device_context(layers->device), "mt_layers_chain", "chain", chain);
+    if (status == MT_OK)
+        status = mt_given(mt_device_context(layers->device), "mt_layers_chain", "factor", chain->factor);
+    if (status != MT_OK) return status;
     int64_t pairs = arrays->tokens * layers->objective->shape.slots;
     if (status == MT_OK)
         status = scale(layers, chain->factor, of_experts(layers, arrays, arrays->dlogits), chain->dlogits);

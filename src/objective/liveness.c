@@ -2,6 +2,7 @@
  * Nothing is silently inert: before the first step, every term that is switched on must reach something that
  * is trained, in at least one layer.
  */
+#include "base/given.h"
 #include "objective/objective.h"
 
 /* What is trained in any of the layers. */
@@ -109,6 +110,11 @@ enum mt_status mt_objective_check_live(struct mt_context *ctx, const struct mt_o
                                        const struct mt_router_config *router,
                                        const struct mt_layer_paths *paths, int layers, const char *prefix)
 {
+    enum mt_status given = mt_given(ctx, "mt_objective_check_live", "config", config);
+    if (given == MT_OK) given = mt_given(ctx, "mt_objective_check_live", "router", router);
+    if (given == MT_OK && layers > 0) given = mt_given(ctx, "mt_objective_check_live", "paths", paths);
+    if (given == MT_OK) given = mt_given(ctx, "mt_objective_check_live", "prefix", prefix);
+    if (given != MT_OK) return given;
     struct reach reach = reach_of(paths, layers);
     if (config->dense_router && router->kind == MT_ROUTER_SPARSEMIXER)
         return mt_fail(ctx, MT_ERR_UNSUPPORTED,

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/given.h"
 #include "objective/objective.h"
 
 #define ALIGNMENT 64
@@ -162,8 +163,12 @@ enum mt_status mt_objective_create_typed(struct mt_device *device, const struct 
                                          struct mt_objective **objective)
 {
     struct mt_context *ctx = mt_device_context(device);
+    enum mt_status status = mt_given(ctx, "mt_objective_create", "objective", objective);
+    if (status != MT_OK) return status;
     *objective = NULL;
-    enum mt_status status = mt_objective_config_check(ctx, config);
+    status = mt_given(NULL, "mt_objective_create", "device", device);
+    if (status == MT_OK) status = mt_given(ctx, "mt_objective_create", "shape", shape);
+    if (status == MT_OK) status = mt_objective_config_check(ctx, config);
     if (status != MT_OK) return status;
     status = mt_objective_shape_check(ctx, config, shape);
     if (status != MT_OK) return status;

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/given.h"
 #include "base/nearest.h"
 #include "metier/objective.h"
 #include "objective/options.h"
@@ -226,6 +227,9 @@ static const char *advice_on(const char *name)
 enum mt_status mt_objective_config_method(struct mt_context *ctx, const char *name,
                                           struct mt_objective_config *config)
 {
+    enum mt_status status = mt_given(ctx, "mt_objective_config_method", "name", name);
+    if (status == MT_OK) status = mt_given(ctx, "mt_objective_config_method", "config", config);
+    if (status != MT_OK) return status;
     const struct mt_method *nearest = NULL;
     int distance = mt_near_enough(name, NEAR);
     for (int i = 0; mt_method_listed(i) != NULL; i++) {

@@ -54,6 +54,7 @@ enum mt_status mt_terms_check_alone(struct mt_context *ctx, const struct mt_obje
 
 int mt_objective_needs(const struct mt_objective_config *config)
 {
+    if (config == NULL) return 0;
     return terms_needs(config) | (mt_scale_needs_router(config) ? MT_NEEDS_ROUTER_WEIGHT : 0) |
            (config->dense_router ? MT_NEEDS_DENSE_BACKWARD : 0);
 }

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/given.h"
 #include "objective/loads.h"
 #include "objective/objective.h"
 
@@ -41,6 +42,7 @@ struct mt_term_call mt_objective_call(struct mt_objective *objective, int layer,
 
 static enum mt_status check_layer(const struct mt_objective *objective, int layer)
 {
+    if (objective == NULL) return MT_ERR_USAGE;
     if (layer >= 0 && layer < objective->shape.layers) return MT_OK;
     return mt_fail(mt_device_context(objective->device), MT_ERR_USAGE,
                    "objective: there is no layer %d, expected 0 to %d", layer, objective->shape.layers - 1);
@@ -123,10 +125,11 @@ static enum mt_status count_layer(struct mt_objective *objective, int layer, con
 enum mt_status mt_objective_forward(struct mt_objective *objective, int layer,
                                     const struct mt_routing *record)
 {
-    struct mt_context *ctx = mt_device_context(objective->device);
     enum mt_status status = check_layer(objective, layer);
     if (status != MT_OK) return status;
-    status = check_record(objective, record);
+    struct mt_context *ctx = mt_device_context(objective->device);
+    status = mt_given(ctx, "mt_objective_forward", "record", record);
+    if (status == MT_OK) status = check_record(objective, record);
     if (status != MT_OK) return status;
     if (objective->records != NULL) objective->records[layer] = *record;
     status = mt_scale_observe(objective, layer, record);
@@ -246,7 +249,9 @@ static void weigh_gradients(struct mt_objective *objective, int layer)
 enum mt_status mt_objective_check_step(const struct mt_objective *objective,
                                        const struct mt_objective_step *step)
 {
+    if (objective == NULL) return MT_ERR_USAGE;
     struct mt_context *ctx = mt_device_context(objective->device);
+    if (step == NULL) return mt_given(ctx, "mt_objective_finish", "step", step);
     if (!(step->progress >= 0.0) || !isfinite(step->progress)) {
         return mt_fail(ctx, MT_ERR_USAGE, "objective: progress is %g, expected 0 or more", step->progress);
     }
@@ -299,7 +304,10 @@ static void add_counts(struct mt_objective *objective)
 enum mt_status mt_objective_finish(struct mt_objective *objective, const struct mt_objective_step *step,
                                    double *total)
 {
-    enum mt_status status = mt_objective_check_step(objective, step);
+    if (objective == NULL) return MT_ERR_USAGE;
+    enum mt_status status =
+        mt_given(mt_device_context(objective->device), "mt_objective_finish", "total", total);
+    if (status == MT_OK) status = mt_objective_check_step(objective, step);
     if (status == MT_OK) status = gather(objective, objective->device_statistics);
     if (status != MT_OK) return status;
     if (objective->counting) {
@@ -335,6 +343,10 @@ enum mt_status mt_objective_coupling(struct mt_objective *objective, int layer,
 {
     enum mt_status status = check_layer(objective, layer);
     if (status != MT_OK) return status;
+    struct mt_context *ctx = mt_device_context(objective->device);
+    status = mt_given(ctx, "mt_objective_coupling", "record", record);
+    if (status == MT_OK) status = mt_given(ctx, "mt_objective_coupling", "coupling", coupling);
+    if (status != MT_OK) return status;
     const struct mt_layer_report *report = &objective->layers[layer].report;
     const struct mt_term_kind *found = NULL;
     struct mt_term_call call;
@@ -342,7 +354,7 @@ enum mt_status mt_objective_coupling(struct mt_objective *objective, int layer,
         const struct mt_term_kind *kind = mt_term_kind((enum mt_term)term);
         if (report->weight[term] == 0.0 || kind->coupling == NULL) continue;
         if (found != NULL) {
-            return mt_fail(mt_device_context(objective->device), MT_ERR_UNSUPPORTED,
+            return mt_fail(ctx, MT_ERR_UNSUPPORTED,
                            "objective: the terms %s and %s both couple a token's outputs; one of them may",
                            found->info.name, kind->info.name);
         }
@@ -379,10 +391,14 @@ enum mt_status mt_objective_backward(struct mt_objective *objective, int layer,
 {
     enum mt_status status = check_layer(objective, layer);
     if (status != MT_OK) return status;
+    struct mt_context *ctx = mt_device_context(objective->device);
+    status = mt_given(ctx, "mt_objective_backward", "record", record);
+    if (status == MT_OK) status = mt_given(ctx, "mt_objective_backward", "gradient", gradient);
+    if (status == MT_OK) status = mt_given(ctx, "mt_objective_backward", "options", options);
+    if (status != MT_OK) return status;
     bool has_drows = drows != NULL && mt_tensor_present(drows);
     if (!has_drows && mt_terms_need(&objective->config, MT_NEEDS_ROWS)) {
-        return mt_fail(mt_device_context(objective->device), MT_ERR_USAGE,
-                       "objective: a term adds to drows, which is missing");
+        return mt_fail(ctx, MT_ERR_USAGE, "objective: a term adds to drows, which is missing");
     }
     if (options->measure) {
         status = mt_measure_layer(objective, layer, record);
@@ -393,7 +409,7 @@ enum mt_status mt_objective_backward(struct mt_objective *objective, int layer,
 
 const struct mt_layer_report *mt_objective_layer(const struct mt_objective *objective, int layer)
 {
-    if (layer < 0 || layer >= objective->shape.layers) return NULL;
+    if (objective == NULL || layer < 0 || layer >= objective->shape.layers) return NULL;
     return &objective->layers[layer].report;
 }
 
@@ -427,6 +443,7 @@ double *mt_objective_state(struct mt_objective *objective, size_t *count)
 
 double *mt_objective_rule_memory(struct mt_objective *objective, int layer)
 {
+    if (objective == NULL || layer < 0 || layer >= objective->shape.layers) return NULL;
     size_t numbers = mt_selection_memory(&objective->config, objective->shape.experts);
     return objective->rule_memory + (size_t)layer * numbers;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/exact.h"
+#include "base/given.h"
 #include "metier/objective.h"
 
 #define REFERENCE_ALPHA 1e-3 // what c_o and c_v refer to while alpha is 0
@@ -125,6 +126,11 @@ static const struct mt_keys keys = {.parts = parts};
 enum mt_status mt_objective_config_set(struct mt_context *ctx, struct mt_objective_config *config,
                                        const char *key, const char *value)
 {
+    enum mt_status status = mt_given(NULL, "mt_objective_config_set", "ctx", ctx);
+    if (status == MT_OK) status = mt_given(ctx, "mt_objective_config_set", "config", config);
+    if (status == MT_OK) status = mt_given(ctx, "mt_objective_config_set", "key", key);
+    if (status == MT_OK) status = mt_given(ctx, "mt_objective_config_set", "value", value);
+    if (status != MT_OK) return status;
     const struct mt_keys_reader reader = {.ctx = ctx, .keys = &keys};
     const struct mt_yaml_node node = {.kind = MT_YAML_SCALAR, .text = value};
     struct mt_key known;
@@ -136,7 +142,7 @@ enum mt_status mt_objective_config_set(struct mt_context *ctx, struct mt_objecti
 
 bool mt_objective_key_listed(int index, struct mt_objective_key *key)
 {
-    if (index < 0 || index >= ROW_COUNT) return false;
+    if (key == NULL || index < 0 || index >= ROW_COUNT) return false;
     const struct mt_key_row *row = &mt_objective_rows[index];
     *key = (struct mt_objective_key){row->name, row->values, row->meaning};
     return true;
@@ -146,9 +152,9 @@ void mt_objective_key_value(const struct mt_objective_config *config, int index,
 {
     char value[2 * MT_EXACT_BYTES]; // every value of the table fits
     struct mt_byte_list list = {.data = (uint8_t *)value, .capacity = sizeof value};
-    if (bytes == 0) return;
+    if (text == NULL || bytes == 0) return;
     text[0] = '\0';
-    if (index < 0 || index >= ROW_COUNT) return;
+    if (config == NULL || index < 0 || index >= ROW_COUNT) return;
     const struct mt_key key = {.part = parts, .row = &mt_objective_rows[index]};
     if (key.row->kind == MT_KEY_OWN) {
         double number = 0.0;

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/given.h"
 #include "objective/objective.h"
 
 bool mt_routing_is_plain(const struct mt_router_config *router, const struct mt_router_policy *policy,
@@ -72,6 +73,8 @@ static enum mt_status check_groups(struct mt_context *ctx, const struct mt_route
 enum mt_status mt_router_config_check(struct mt_context *ctx, const struct mt_router_config *router,
                                       int experts)
 {
+    enum mt_status status = mt_given(ctx, "mt_router_config_check", "router", router);
+    if (status != MT_OK) return status;
     if (experts < 1 || router->slots < 1 || router->slots > experts) {
         return mt_fail(ctx, MT_ERR_USAGE, "router: %d experts per token of %d experts", router->slots,
                        experts);
@@ -139,6 +142,12 @@ enum mt_status mt_routing_forward(struct mt_device *device, const struct mt_rout
                                   const struct mt_router_policy *policy, struct mt_routing *record)
 {
     struct mt_context *ctx = mt_device_context(device);
+    enum mt_status status = mt_given(ctx, "mt_routing_forward", "router", router);
+    if (status == MT_OK) status = mt_given(ctx, "mt_routing_forward", "policy", policy);
+    if (status == MT_OK) status = mt_given(ctx, "mt_routing_forward", "record", record);
+    if (status != MT_OK) return status;
+    if ((unsigned)router->kind > MT_ROUTER_SPARSEMIXER)
+        return mt_fail(ctx, MT_ERR_USAGE, "routing: there is no kind %d of router", (int)router->kind);
     bool has_bias = mt_tensor_present(&record->bias);
     if (has_bias && router->kind == MT_ROUTER_SPARSEMIXER) {
         return mt_fail(ctx, MT_ERR_USAGE, "routing: SparseMixer has no selection bias");
@@ -154,11 +163,11 @@ enum mt_status mt_routing_forward(struct mt_device *device, const struct mt_rout
                        "routing: greedy, chosen and expert share memory, but the router, the method or given "
                        "choices make them differ");
     }
-    enum mt_status status = mt_router_score_forward(device, &(struct mt_router_score_forward_args){
-                                                                .logits = record->logits,
-                                                                .probs = record->probs,
-                                                                .kind = score_kind(router),
-                                                            });
+    status = mt_router_score_forward(device, &(struct mt_router_score_forward_args){
+                                                 .logits = record->logits,
+                                                 .probs = record->probs,
+                                                 .kind = score_kind(router),
+                                             });
     if (status != MT_OK) return status;
     status = choose(device, router, policy, record);
     if (status != MT_OK) return status;
@@ -217,7 +226,11 @@ static enum mt_status weights_backward(struct mt_device *device, const struct mt
 enum mt_status mt_routing_backward(struct mt_device *device, const struct mt_router_config *router,
                                    const struct mt_routing *record, struct mt_routing_gradient *gradient)
 {
-    enum mt_status status = MT_OK;
+    struct mt_context *ctx = mt_device_context(device);
+    enum mt_status status = mt_given(ctx, "mt_routing_backward", "router", router);
+    if (status == MT_OK) status = mt_given(ctx, "mt_routing_backward", "record", record);
+    if (status == MT_OK) status = mt_given(ctx, "mt_routing_backward", "gradient", gradient);
+    if (status != MT_OK) return status;
     if (!gradient->dweight_empty) status = weights_backward(device, router, record, gradient);
     return status == MT_OK ? mt_scores_backward(device, router, record, gradient) : status;
 }

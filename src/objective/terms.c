@@ -6,7 +6,7 @@ const struct mt_term_kind *mt_term_kind(enum mt_term term)
 #define KIND(id, kind, key, meaning) &mt_term_##kind,
     static const struct mt_term_kind *const kinds[MT_TERM_COUNT] = {MT_TERMS(KIND)};
 #undef KIND
-    return kinds[term];
+    return (unsigned)term < MT_TERM_COUNT ? kinds[term] : NULL;
 }
 
 int mt_term_count(void)
@@ -19,22 +19,24 @@ const char *mt_term_key(enum mt_term term)
 #define KEY(id, kind, key, meaning) key,
     static const char *const keys[MT_TERM_COUNT] = {MT_TERMS(KEY)};
 #undef KEY
-    return keys[term];
+    return (unsigned)term < MT_TERM_COUNT ? keys[term] : NULL;
 }
 
 const struct mt_term_info *mt_term_info(enum mt_term term)
 {
-    return &mt_term_kind(term)->info;
+    const struct mt_term_kind *kind = mt_term_kind(term);
+    return kind != NULL ? &kind->info : NULL;
 }
 
 const char *mt_term_name(enum mt_term term)
 {
-    return mt_term_info(term)->name;
+    const struct mt_term_info *info = mt_term_info(term);
+    return info != NULL ? info->name : "unknown term";
 }
 
 bool mt_term_is_on(const struct mt_objective_config *config, enum mt_term term)
 {
-    return config->coefficient[term] > 0.0;
+    return config != NULL && (unsigned)term < MT_TERM_COUNT && config->coefficient[term] > 0.0;
 }
 
 bool mt_objective_has_terms(const struct mt_objective_config *config)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/given.h"
 #include "base/host_memory.h"
 #include "ops/limit.h"
 
@@ -27,7 +28,12 @@ static const struct mt_device_kind *find_kind(const char *name)
 static enum mt_status create(struct mt_context *ctx, const char *name, int threads,
                              const struct mt_device_place *place, struct mt_device **device)
 {
+    enum mt_status status = mt_given(NULL, "mt_device_create", "ctx", ctx);
+    if (status == MT_OK) status = mt_given(ctx, "mt_device_create", "device", device);
+    if (status != MT_OK) return status;
     *device = NULL;
+    status = mt_given(ctx, "mt_device_create", "name", name);
+    if (status != MT_OK) return status;
     const struct mt_device_kind *kind = find_kind(name);
     if (kind == NULL) {
         bool cuda = strcmp(name, "cuda") == 0 || strcmp(name, "cuda-bf16") == 0;
@@ -42,7 +48,7 @@ static enum mt_status create(struct mt_context *ctx, const char *name, int threa
                        threads);
     }
     void *memory = NULL;
-    enum mt_status status = mt_allocate_array(ctx, 1, sizeof **device, &memory);
+    status = mt_allocate_array(ctx, 1, sizeof **device, &memory);
     if (status != MT_OK) return status;
     struct mt_device *made = memory;
     made->ctx = ctx;
@@ -69,11 +75,13 @@ enum mt_status mt_device_create(struct mt_context *ctx, const char *name, int th
 enum mt_status mt_device_create_on(struct mt_context *ctx, const char *name,
                                    const struct mt_device_place *place, struct mt_device **device)
 {
-    return create(ctx, name, 0, place, device);
+    enum mt_status status = mt_given(ctx, "mt_device_create_on", "place", place);
+    return status == MT_OK ? create(ctx, name, 0, place, device) : status;
 }
 
 enum mt_status mt_device_enter(struct mt_device *device)
 {
+    if (device == NULL) return MT_ERR_USAGE;
     return device->enter != NULL ? device->enter(device) : MT_OK;
 }
 
@@ -89,39 +97,40 @@ void mt_device_destroy(struct mt_device *device)
 
 const char *mt_device_name(const struct mt_device *device)
 {
-    return device->name;
+    return device != NULL ? device->name : NULL;
 }
 
 const char *mt_device_description(const struct mt_device *device)
 {
-    return device->description;
+    return device != NULL ? device->description : NULL;
 }
 
 bool mt_device_on_host(const struct mt_device *device)
 {
-    return device->memory != MT_MEMORY_DEVICE;
+    return device != NULL && device->memory != MT_MEMORY_DEVICE;
 }
 
 enum mt_dtype mt_device_activations(const struct mt_device *device)
 {
-    return device->activations;
+    return device != NULL ? device->activations : MT_F32;
 }
 
 struct mt_context *mt_device_context(const struct mt_device *device)
 {
-    return device->ctx;
+    return device != NULL ? device->ctx : NULL;
 }
 
 const char *mt_device_listed(int index)
 {
     const struct mt_device_kind *kind = mt_device_kind_there(mt_device_kinds);
+    if (index < 0) return NULL;
     for (int i = 0; kind != NULL && i < index; i++) kind = mt_device_kind_there(kind + 1);
     return kind != NULL ? kind->name : NULL;
 }
 
 bool mt_device_shares_addresses(const struct mt_device *device)
 {
-    return device->shares_addresses;
+    return device != NULL && device->shares_addresses;
 }
 
 // ------------------------------------------------------------------ memory
@@ -153,23 +162,26 @@ static enum mt_status create_dry(struct mt_device *device, size_t bytes, struct 
 
 void mt_device_set_dry(struct mt_device *device)
 {
+    if (device == NULL) return;
     device->dry = true;
     device->planning = true;
 }
 
 bool mt_device_is_dry(const struct mt_device *device)
 {
-    return device->dry;
+    return device != NULL && device->dry;
 }
 
 size_t mt_device_dry_bytes(const struct mt_device *device)
 {
-    return device->dry_bytes;
+    return device != NULL ? device->dry_bytes : 0;
 }
 
 void mt_device_room(struct mt_device *device, struct mt_memory_room *room)
 {
+    if (room == NULL) return;
     *room = (struct mt_memory_room){0};
+    if (device == NULL) return;
     if (mt_device_on_host(device)) {
         mt_host_memory(&room->free, &room->total);
     } else if (device->memory_room != NULL) {
@@ -205,6 +217,8 @@ static enum mt_status create_counted(struct mt_device *device, size_t bytes, str
 
 enum mt_status mt_device_buffer_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer)
 {
+    enum mt_status status = mt_given(mt_device_context(device), "mt_device_buffer_create", "buffer", buffer);
+    if (status != MT_OK || device == NULL) return MT_ERR_USAGE;
     if (device->dry) return create_dry(device, bytes, buffer);
     if (device->buffer_create != NULL) return create_counted(device, bytes, buffer);
     return mt_buffer_create(device->ctx, bytes, buffer);
@@ -212,8 +226,20 @@ enum mt_status mt_device_buffer_create(struct mt_device *device, size_t bytes, s
 
 enum mt_status mt_device_staging_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer)
 {
+    enum mt_status status = mt_given(mt_device_context(device), "mt_device_staging_create", "buffer", buffer);
+    if (status != MT_OK || device == NULL) return MT_ERR_USAGE;
     if (device->staging_create != NULL) return device->staging_create(device, bytes, buffer);
     return mt_buffer_create(device->ctx, bytes, buffer);
+}
+
+/* Both ends of a copy of something. */
+static enum mt_status check_copy(const struct mt_device *device, const void *target, const void *source,
+                                 size_t bytes)
+{
+    if (device == NULL) return MT_ERR_USAGE;
+    if (bytes == 0 || (target != NULL && source != NULL)) return MT_OK;
+    return mt_fail(device->ctx, MT_ERR_USAGE, "%zu bytes are to be copied, but their %s is NULL", bytes,
+                   target == NULL ? "target" : "source");
 }
 
 /* Nothing can be copied. On the host it can: checks of planned ops read what index tensors hold. */
@@ -224,7 +250,8 @@ static bool is_hollow(const struct mt_device *device)
 
 enum mt_status mt_device_upload(struct mt_device *device, void *target, const void *host, size_t bytes)
 {
-    if (bytes == 0 || is_hollow(device)) return MT_OK;
+    enum mt_status status = check_copy(device, target, host, bytes);
+    if (status != MT_OK || bytes == 0 || is_hollow(device)) return status;
     if (device->upload != NULL) return device->upload(device, target, host, bytes);
     memmove(target, host, bytes);
     return MT_OK;
@@ -232,7 +259,8 @@ enum mt_status mt_device_upload(struct mt_device *device, void *target, const vo
 
 enum mt_status mt_device_download(struct mt_device *device, void *host, const void *source, size_t bytes)
 {
-    if (bytes == 0) return MT_OK;
+    enum mt_status status = check_copy(device, host, source, bytes);
+    if (status != MT_OK || bytes == 0) return status;
     if (is_hollow(device)) {
         memset(host, 0, bytes);
         return MT_OK;
@@ -244,20 +272,21 @@ enum mt_status mt_device_download(struct mt_device *device, void *host, const vo
 
 enum mt_status mt_device_synchronise(struct mt_device *device)
 {
+    if (device == NULL) return MT_ERR_USAGE;
     return device->synchronise != NULL ? device->synchronise(device) : MT_OK;
 }
 
 void mt_device_set_planning(struct mt_device *device, bool planning)
 {
-    device->planning = planning || device->dry;
+    if (device != NULL) device->planning = planning || device->dry;
 }
 
 void mt_device_set_timing(struct mt_device *device, struct mt_op_time *times)
 {
-    device->times = times;
+    if (device != NULL) device->times = times;
 }
 
 size_t mt_device_scratch_bytes(const struct mt_device *device)
 {
-    return device->scratch.bytes + device->scratch_beside.bytes;
+    return device == NULL ? 0 : device->scratch.bytes + device->scratch_beside.bytes;
 }

@@ -52,6 +52,10 @@ static enum mt_status run_timed(struct mt_device *device, const struct mt_op_imp
 
 enum mt_status mt_op_run(struct mt_device *device, enum mt_op op, const void *args)
 {
+    if (device == NULL) return MT_ERR_USAGE;
+    if ((unsigned)op >= MT_OP_COUNT)
+        return mt_fail(device->ctx, MT_ERR_USAGE, "there is no op number %d", (int)op);
+    if (args == NULL) return mt_fail(device->ctx, MT_ERR_USAGE, "%s: args is NULL", mt_op_name(op));
     if (device->impl[op]->run == NULL) {
         return mt_fail(device->ctx, MT_ERR_UNSUPPORTED, "device %s has no %s", device->name, mt_op_name(op));
     }

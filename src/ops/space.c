@@ -5,7 +5,7 @@
 
 void mt_device_lend_scratch(struct mt_device *device, struct mt_space space)
 {
-    if (space.data == NULL || space.bytes <= device->scratch.bytes) return;
+    if (device == NULL || space.data == NULL || space.bytes <= device->scratch.bytes) return;
     device->owned = device->scratch;
     device->lent = space.data;
     device->scratch = mt_buffer_borrow(space.data, space.bytes, device->memory);
@@ -13,7 +13,7 @@ void mt_device_lend_scratch(struct mt_device *device, struct mt_space space)
 
 void mt_device_end_loan(struct mt_device *device)
 {
-    if (device->lent == NULL) return;
+    if (device == NULL || device->lent == NULL) return;
     // Else neither was enough, and the device has more now.
     if (device->scratch.data == device->lent) device->scratch = device->owned;
     device->owned = (struct mt_buffer){0};

@@ -22,8 +22,7 @@ size_t mt_dtype_bytes(enum mt_dtype dtype)
         MT_DTYPE_LIST(MT_DTYPE_SIZE)
 #undef MT_DTYPE_SIZE
     };
-    assert((unsigned)dtype < MT_DTYPE_COUNT);
-    return sizes[dtype];
+    return (unsigned)dtype < MT_DTYPE_COUNT ? sizes[dtype] : 0;
 }
 
 bool mt_dtype_is_float(enum mt_dtype dtype)

@@ -5,7 +5,8 @@
     metier.attach(model, method="paper")                 in the training of a transformers model; metier.detach(model)
     metier.methods(), metier.keys()                      what there is
 
-Everything is computed by libmetier.so, which is looked for where METIER_LIBRARY says, then where metier is installed.
+Everything is computed by libmetier.so, which a wheel of this package brings along. Without, it is looked for in the clone
+and where the program metier is; METIER_LIBRARY says where it is instead.
 docs/pytorch.md has examples.
 """
 from __future__ import annotations
@@ -21,6 +22,10 @@ _HOMES = {"Attached": "attachment", "attach": "attachment", "detach": "attachmen
           "Objective": "differentiable", "objective": "differentiable", "Result": "report", "Term": "report"}
 
 
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
 def __getattr__(name: str) -> Any:
     """What needs torch is loaded when it is asked for: the library itself can be looked at without."""
     home = _HOMES.get(name)
@@ -28,4 +33,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'metier' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"metier.{home}"), name)
+    try:
+        return getattr(import_module(f"metier.{home}"), name)
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "transformers"):
+            raise
+        raise ModuleNotFoundError(f"metier.{name} needs {error.name}, which this Python does not have: pip install "
+                                  f"{error.name}", name=error.name) from None

@@ -5,6 +5,7 @@ import ctypes
 
 import torch
 
+from . import checks
 from .layers import Layers
 from .library import SelectionStep, keys, load, text
 from .structure import Block
@@ -27,6 +28,7 @@ def move_biases(layers: Layers, numbers: torch.Tensor, blocks: list[Block]) -> N
     layers.read(numbers)
     for layer, block in enumerate(blocks):
         loads = layers.loads(layer)
+        checks.tensor("the selection bias", block.bias, checks.FLOATS, (len(loads),), block.bias.device)
         values = (ctypes.c_float * len(loads))(*block.bias.tolist())
         step = SelectionStep(load=ctypes.addressof(loads), measured=layers.measured(layer), experts=len(loads),
                              memory=load().mt_objective_rule_memory(layers.objective, layer),

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from . import library
+from . import checks, library
 from .layers import DTYPES, Device, Layers, computable, plain, point, router_of
 from .library import Failure, LayerArrays, Shape
 from .plan import Plan, Template, key_of
@@ -17,13 +17,13 @@ MOST_PLANS = 64  # where shapes change from step to step
 Tensors = torch.Tensor | Sequence[torch.Tensor] | None
 
 
-def _as_list(value: Tensors, layers: int) -> list[torch.Tensor | None]:
-    if value is None:
-        return [None] * layers
-    found = [value] if isinstance(value, torch.Tensor) else list(value)
-    if len(found) != layers:
-        raise Failure(f"{layers} layers of logits, but {len(found)} of something else")
-    return found
+def _logits_of(scores: Tensors, kind: str) -> list[torch.Tensor]:
+    """Logits whose softmax, or sigmoid, these are."""
+    given = checks.per_layer("router_scores", scores)
+    for one in given:
+        checks.tensor("router_scores", one, checks.FLOATS, ("N", "n"), one.device)
+        checks.scores_values(one, kind != "sigmoid")
+    return [(torch.logit if kind == "sigmoid" else torch.log)(one.float()) for one in given]
 
 
 class _Terms(torch.autograd.Function):
@@ -41,6 +41,8 @@ class _Terms(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        if torch.is_grad_enabled():  # create_graph: what comes of it would lack the terms, and nothing would say so
+            raise Failure("metier: the terms have no second derivatives: backward without create_graph")
         return None, *ctx.call.backward(ctx.saved_tensors, ctx.needs_input_grad, gradient)
 
 
@@ -65,7 +67,7 @@ class _Call:
         if outputs is not None:
             arrays.outputs, arrays.dtype = outputs.data_ptr(), DTYPES[outputs.dtype]
         if chosen is not None:
-            chosen = chosen.int().contiguous()
+            chosen = chosen.int().contiguous()  # its values fit: they have been looked at
         point(arrays, router_weight=weight, bias=self.bias, chosen=chosen)
         layers.route(layer, arrays)
         if layers.drops:
@@ -106,10 +108,12 @@ class Objective:
                  normalise: bool = False, routed_scale: float = 1.0, epsilon: float = 0.0, groups: int = 0,
                  groups_kept: int = 0, group_rule: str = "none", sparsemixer_jitter: float = 0.0,
                  **settings: Any) -> None:
-        self.method, self.top_k, self.settings = method, top_k, settings
+        self.method, self.settings = checks.word("method", method), settings
+        self.top_k = None if top_k is None else checks.whole("top_k", top_k, 1)
         self.router: dict[str, Any] = {
             "kind": router, "normalise": normalise, "scale": routed_scale, "epsilon": epsilon, "groups": groups,
             "groups_kept": groups_kept, "group_rule": group_rule, "jitter": sparsemixer_jitter}
+        router_of(**self.router)  # refuses what cannot be, before any tensor comes
         self.layers: Layers | None = None
         self._plans: dict[Any, Plan] = {}
 
@@ -133,23 +137,24 @@ class Objective:
         self._plans.clear()  # they are of the one before
         return made
 
-    def _plan(self, device: Device, inputs: list[torch.Tensor | None], segments: int, is_chosen: bool,
-              has_bias: bool) -> Plan:
-        """For inputs that have been looked through."""
+    def _plan(self, inputs: list[torch.Tensor | None], segments: int, chosen: list[torch.Tensor | None],
+              shared: Sequence[torch.Tensor | None]) -> Plan:
+        """For shapes that are new: looked through, and memory for them."""
         logits, outputs, weights = inputs[0], inputs[1::3], inputs[2::3]
+        slots = checks.inputs(inputs[0::3], outputs, weights, chosen, self.top_k)
         tokens, experts = logits.shape
+        checks.shared(tokens, experts, logits.device, *shared)
+        device, is_chosen, has_bias = Device.of(logits.device), chosen[0] is not None, shared[-1] is not None
+        if is_chosen and has_bias:
+            raise Failure("metier: bias selects experts, and `chosen` has selected them: give one of the two")
         wide = next((x for x in (*outputs, *weights) if x is not None), None)
-        slots = self.top_k or next((x.shape[1] for x in outputs if x is not None), 0)
-        if not slots:
-            raise Failure("objective: top_k is needed where no outputs say how many experts a token has")
         layers = self._prepare(device, len(outputs), max(tokens, 1), experts, slots, segments,
                                0 if wide is None else wide.shape[-1],
                                library.GIVEN_CHOICE if is_chosen else library.GIVEN_LOGITS)
-        for x in outputs:
-            if x is not None and tuple(x.shape[:2]) != (tokens, slots):
-                raise Failure(f"objective: outputs are {list(x.shape)}, expected [{tokens}, {slots}, d]")
-            if x is None and layers.needs & (library.NEEDS_GRAM | library.NEEDS_ROWS):
-                raise Failure("L_o needs the expert outputs: give them, or set beta=0")
+        if outputs[0] is None and layers.needs & (library.NEEDS_GRAM | library.NEEDS_ROWS):
+            raise Failure("L_o needs the expert outputs: give them, or set beta=0")
+        if weights[0] is None and layers.needs & library.NEEDS_ROUTER_WEIGHT:
+            raise Failure(f"metier: router_weight is missing, which method {self.method} looks at with these settings")
         frozen = {path: f"{path} need no gradient" for place, path in enumerate(library.PATHS)
                   if not any(x is not None and x.requires_grad for x in inputs[place::3])}
         has_rows, has_weight = (any(x is not None for x in some) for some in (outputs, weights))
@@ -165,35 +170,49 @@ class Objective:
         text a token is of. router_weight [n,d]: for terms on the router's rows. bias [n]: selects, never weighs.
         progress: the learning rate over its peak, for brake=decay.
         """
+        if (logits is None) == (router_scores is None):
+            raise Failure("metier: give logits or router_scores, one of the two")
+        checks.number("progress", progress)
         if router_scores is not None:
-            invert = torch.logit if self.router["kind"] == "sigmoid" else torch.log
-            given = [router_scores] if isinstance(router_scores, torch.Tensor) else router_scores
-            logits = [invert(scores.float()) for scores in given]
-        if logits is None:
-            raise Failure("objective: logits or router_scores are needed")
-        all_logits = [logits] if isinstance(logits, torch.Tensor) else list(logits)
+            logits = _logits_of(router_scores, self.router["kind"])
+        all_logits = checks.per_layer("logits", logits)
         count, first = len(all_logits), all_logits[0]
-        choices, inputs = _as_list(chosen, count), []
-        for scores, rows, weight in zip(all_logits, _as_list(outputs, count), _as_list(router_weight, count)):
-            inputs += (scores, None if rows is None else computable(rows), weight)
+        choices, inputs = checks.per_layer("chosen", chosen, count), []
+        for scores, rows, weight in zip(all_logits, checks.per_layer("outputs", outputs, count),
+                                        checks.per_layer("router_weight", router_weight, count)):
+            inputs += (scores, rows, weight)
+        shared = (mask, sequence, bias)
+        for name, value in zip(("mask", "sequence", "bias"), shared):
+            if value is not None and not isinstance(value, torch.Tensor):
+                checks.refuse(name, value, "a torch.Tensor")
+        stream = torch._C._cuda_getCurrentRawStream(first.get_device()) if first.is_cuda else None
         segment, segments = None, 1
         if sequence is not None:
+            checks.tensor("sequence", sequence, checks.INTEGERS, first.shape[:1], first.device)
             names, segment = torch.unique(sequence, return_inverse=True)
             segment, segments = segment.int(), max(len(names), 1)
-        stream = torch._C._cuda_getCurrentRawStream(first.get_device()) if first.is_cuda else None
-        key = (first.device, stream, segments, chosen is None, bias is None, *map(key_of, inputs))
+        key = (stream, segments, *map(key_of, (*inputs, *choices, *shared)))
         plan = self._plans.get(key)
         if plan is None:
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
-            plan = self._plan(Device.of(first.device), inputs, segments, chosen is not None, bias is not None)
+            plan = self._plan(inputs, segments, choices, shared)
             self._plans[key] = plan
+        for scores, choice in zip(all_logits, choices):
+            checks.logits_values(scores, mask)
+            if choice is not None:
+                checks.choice("chosen", choice, scores.shape[1])
+        if bias is not None:
+            checks.finite("bias", bias)
+        inputs[1::3] = [None if rows is None else computable(rows) for rows in inputs[1::3]]
         if mask is not None or sequence is not None:
             template = plan.template(Batch.of(plan.layers, plan.tokens, first.device, mask, segment, segments))
         else:
             template = plan.usual = plan.usual or plan.template(Batch.of(plan.layers, plan.tokens, first.device, None, None, 1))
         call = _Call(plan, template, choices, plain(bias), progress)
-        return Result(_Terms.apply(call, *inputs), call.read)
+        total = _Terms.apply(call, *inputs)
+        checks.total_value(total, zip(("logits", "outputs", "router_weight") * count, inputs))
+        return Result(total, call.read)
 
 
 def objective(logits: Tensors = None, outputs: Tensors = None, *, method: str = "paper", **options: Any) -> Result:

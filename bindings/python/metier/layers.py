@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from . import library
+from . import checks, library
 from .library import (Context, LayerArrays, LayerChain, LayerPaths, LayersOptions, Place, Router, Shape, Step, check, load,
                       text)
 from .report import Found, Term
@@ -24,15 +24,15 @@ DTYPES = {torch.float32: library.F32, torch.bfloat16: library.BF16}
 def computable(outputs: torch.Tensor) -> torch.Tensor:
     """In a type the library has kernels for: f32, and on a GPU bf16."""
     fast = outputs.dtype == torch.float32 or (outputs.is_cuda and outputs.dtype in DTYPES)
-    outputs = outputs if fast else outputs.float()
+    outputs = (outputs if fast else outputs.float()).resolve_neg()  # an address has no sign bit
     return outputs if outputs.is_contiguous() else outputs.contiguous()
 
 
 def plain(tensor: torch.Tensor | None) -> torch.Tensor | None:
     """In f32 and contiguous."""
-    if tensor is None or (tensor.dtype == torch.float32 and tensor.is_contiguous()):
+    if tensor is None or (tensor.dtype == torch.float32 and tensor.is_contiguous() and not tensor.is_neg()):
         return tensor
-    return tensor.float().contiguous()
+    return tensor.float().resolve_neg().contiguous()
 
 
 class Device:
@@ -71,27 +71,24 @@ class Device:
 
 def router_of(kind: str = "softmax", top_k: int = 1, normalise: bool = False, scale: float = 1.0, epsilon: float = 0.0,
               groups: int = 0, groups_kept: int = 0, group_rule: str = "none", jitter: float = 0.0) -> Router:
-    if kind not in library.ROUTERS:
-        raise library.Failure(f"there is no router {kind!r}: {', '.join(library.ROUTERS)}")
-    if group_rule not in library.GROUP_RULES:
-        raise library.Failure(f"there is no group rule {group_rule!r}: {', '.join(library.GROUP_RULES)}")
-    return Router(kind=library.ROUTERS.index(kind), slots=top_k, normalise=normalise, epsilon=epsilon, scale=scale,
-                  group_rule=library.GROUP_RULES.index(group_rule), groups=groups, groups_kept=groups_kept,
-                  jitter=jitter)
-
-
-def _value_text(value: Any) -> str:
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+    return Router(kind=library.ROUTERS.index(checks.word("router", kind, library.ROUTERS)),
+                  slots=checks.whole("top_k", top_k, 1), normalise=checks.flag("normalise", normalise),
+                  epsilon=checks.number("epsilon", epsilon), scale=checks.number("routed_scale", scale),
+                  group_rule=library.GROUP_RULES.index(checks.word("group_rule", group_rule, library.GROUP_RULES)),
+                  groups=checks.whole("groups", groups), groups_kept=checks.whole("groups_kept", groups_kept),
+                  jitter=checks.number("sparsemixer_jitter", jitter))
 
 
 class Layers:
     """An objective for some layers on one device: its memory, and what it keeps from step to step."""
 
     def __init__(self, device: Device, method: str, settings: dict[str, Any], shape: Shape, given: int) -> None:
-        words = [word.encode() for key, value in settings.items() for word in (key, _value_text(value))]
+        self.handle = c_void_p()
+        words = [word.encode() for key, value in settings.items()
+                 for word in (checks.word("the name of a setting", key), checks.setting(key, value))]
         texts = (c_char_p * (len(words) + 1))(*words, None)
-        options = LayersOptions(method=method.encode(), settings=texts, shape=shape, given=given)
-        self.device, self.shape, self.given, self.handle = device, shape, given, c_void_p()
+        options = LayersOptions(method=checks.word("method", method).encode(), settings=texts, shape=shape, given=given)
+        self.device, self.shape, self.given = device, shape, given
         self._destroy = load().mt_layers_destroy  # at the interpreter's end the module's names are gone
         self.torch_device = device.torch_device
         check(device.context, load().mt_layers_create(device.handle, byref(options), byref(self.handle)))
@@ -138,7 +135,7 @@ class Layers:
         """int32 [N,k]: where a slot's output is, if outputs lie in the order of tokens and slots."""
         if self._rows is None or self._rows.shape[0] < tokens:
             count = tokens * self.shape.slots
-            self._rows = torch.arange(count, dtype=torch.int32, device=self.torch_device).view(tokens, -1)
+            self._rows = torch.arange(count, dtype=torch.int32, device=self.torch_device).view(tokens, self.shape.slots)
         return self._rows if self._rows.shape[0] == tokens else self._rows[:tokens]
 
     def new_numbers(self) -> torch.Tensor:
@@ -231,6 +228,7 @@ def point(arrays: LayerArrays, **tensors: torch.Tensor | None) -> None:
 def arrays_of(tokens: int, segments: int, dtype: torch.dtype, unmasked: int = 0,
               **tensors: torch.Tensor | None) -> LayerArrays:
     """The struct the library reads. The tensors are contiguous, and outlive the calls made with it."""
+    checks.layer_arrays(tokens, dtype, tensors)
     arrays = LayerArrays(tokens=tokens, segments=segments, unmasked=unmasked, dtype=DTYPES[dtype])
     point(arrays, **tensors)
     return arrays

@@ -18,7 +18,7 @@ OLD_FIELDS = 256  # fields are added at the end of structs, and zero means what 
 
 
 class Failure(RuntimeError):
-    """What libmetier refused, in its own sentence."""
+    """What was refused, in a sentence."""
 
 
 class Grown(ctypes.Structure):
@@ -144,6 +144,11 @@ def _candidates() -> Iterator[str]:
     if named:  # and nowhere else
         yield named
         return
+    package = Path(__file__).resolve().parent
+    folders = [package / "lib"]  # a wheel's own
+    if (package.parents[2] / "include" / "metier" / "version.h").is_file():  # a clone: what was built there
+        folders += [package.parents[2] / "build" / preset / "lib" for preset in ("release", "cuda")]
+    yield from (str(path) for folder in folders for path in folder.glob(f"libmetier.so.{VERSION}"))
     program = shutil.which("metier")
     prefixes = [Path(sys.prefix)] + ([Path(program).resolve().parent.parent] if program else [])
     for prefix in prefixes:
@@ -172,8 +177,8 @@ def load() -> ctypes.CDLL:
         if not text(library.mt_version()).startswith(VERSION + "."):
             raise Failure(f"{path} is version {text(library.mt_version())}, this package is for {VERSION}")
         return library
-    raise Failure("libmetier.so is not found; install metier, or say where it is with METIER_LIBRARY\n    "
-                  + "\n    ".join(tried))
+    raise Failure(f"libmetier.so.{VERSION} is not found: `pip install ./bindings/python` builds it and brings it along; or "
+                  "say where it is with METIER_LIBRARY. Tried:\n    " + "\n    ".join(tried))
 
 
 def text(value: bytes | None) -> str:

@@ -121,5 +121,5 @@ class Plan:
 
 
 def key_of(tensor: torch.Tensor | None) -> tuple[object, ...] | None:
-    """What plans depend on in a tensor."""
-    return None if tensor is None else (tensor.shape, tensor.dtype, tensor.requires_grad)
+    """What plans, and what was found right before, depend on in a tensor."""
+    return None if tensor is None else (tensor.shape, tensor.dtype, tensor.requires_grad, tensor.device, tensor.layout)

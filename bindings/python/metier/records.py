@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from . import library
+from . import checks, library
 from .layers import Layers
 
 
@@ -34,7 +34,13 @@ class Batch:
     @classmethod
     def of(cls, layers: Layers, tokens: int, device: torch.device, mask: torch.Tensor | None,
            segment: torch.Tensor | None, segments: int) -> Batch:
-        mask = None if mask is None else (mask.reshape(-1) != 0).int()
+        if mask is not None:
+            mask = mask.reshape(-1)
+            checks.tensor("mask", mask, (*checks.MASKS, *checks.FLOATS), (tokens,), device)
+            checks.mask_values("mask", mask)
+            mask = (mask != 0).int()
+        if segment is not None:
+            checks.tensor("sequence", segment, checks.INTEGERS, (tokens,), device)
         ortho = None
         if layers.needs & library.NEEDS_ORTHO_MASK:
             ortho = first_tokens_out(mask, segment, tokens, segments, device)
@@ -50,6 +56,8 @@ class Batch:
 def routing_room(layers: Layers, tokens: int, device: torch.device, chosen: torch.Tensor) -> dict[str, torch.Tensor]:
     """What mt_layers_route writes for a choice that was made before."""
     slots, experts = layers.shape.slots, layers.shape.experts
+    checks.tensor("chosen", chosen, checks.INTEGERS, (tokens, slots), device)
+    checks.choice("chosen", chosen, experts)
 
     def ints(*shape: int) -> torch.Tensor:
         return torch.empty(shape, dtype=torch.int32, device=device)

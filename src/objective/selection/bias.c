@@ -16,6 +16,7 @@ double mt_selection_shortfall(double total, int experts, double load)
 
 void mt_bias_update(enum mt_bias_rule rule, double rate, const double *load, int experts, float *bias)
 {
+    if (load == NULL || bias == NULL) return;
     double total = mt_selection_total(load, experts);
     if ((rule != MT_BIAS_SIGN && rule != MT_BIAS_PROPORTIONAL) || !(total > 0.0)) return;
     for (int j = 0; j < experts; j++) {

@@ -1,6 +1,7 @@
 /* The selection rules, from the list in metier/selection.h. */
 #include "metier/selection.h"
 
+#include "base/given.h"
 #include "metier/ops.h"
 
 #define DECLARE(name) extern const struct mt_selection_rule mt_selection_##name;
@@ -13,10 +14,15 @@ static const struct mt_selection_rule *const rules[] = {MT_SELECTION_RULES(LISTE
 
 #define RULES (sizeof rules / sizeof rules[0])
 
+static bool is_on(const struct mt_selection_rule *rule, const struct mt_objective_config *config)
+{
+    return config != NULL && rule->is_on(config);
+}
+
 bool mt_selection_is_on(const struct mt_objective_config *config)
 {
     for (size_t i = 0; i < RULES; i++) {
-        if (rules[i]->is_on(config)) return true;
+        if (is_on(rules[i], config)) return true;
     }
     return false;
 }
@@ -24,7 +30,7 @@ bool mt_selection_is_on(const struct mt_objective_config *config)
 bool mt_selection_has_bias(const struct mt_objective_config *config)
 {
     for (size_t i = 0; i < RULES; i++) {
-        if (rules[i]->has_bias && rules[i]->is_on(config)) return true;
+        if (rules[i]->has_bias && is_on(rules[i], config)) return true;
     }
     return false;
 }
@@ -33,7 +39,7 @@ bool mt_selection_has_bias(const struct mt_objective_config *config)
 static const struct mt_selection_rule *dropping(const struct mt_objective_config *config)
 {
     for (size_t i = 0; i < RULES; i++) {
-        if (rules[i]->serve != NULL && rules[i]->is_on(config)) return rules[i];
+        if (rules[i]->serve != NULL && is_on(rules[i], config)) return rules[i];
     }
     return NULL;
 }
@@ -46,8 +52,10 @@ bool mt_selection_drops(const struct mt_objective_config *config)
 enum mt_status mt_selection_check(struct mt_context *ctx, const struct mt_objective_config *config,
                                   const struct mt_router_config *router)
 {
+    enum mt_status given = mt_given(ctx, "mt_selection_check", "router", router);
+    if (given != MT_OK) return given;
     for (size_t i = 0; i < RULES; i++) {
-        if (rules[i]->check == NULL || !rules[i]->is_on(config)) continue;
+        if (rules[i]->check == NULL || !is_on(rules[i], config)) continue;
         enum mt_status status = rules[i]->check(ctx, router);
         if (status != MT_OK) return status;
     }
@@ -57,6 +65,10 @@ enum mt_status mt_selection_check(struct mt_context *ctx, const struct mt_object
 enum mt_status mt_selection_serve(struct mt_device *device, const struct mt_router_policy *policy,
                                   const struct mt_routing *record)
 {
+    struct mt_context *ctx = mt_device_context(device);
+    enum mt_status given = mt_given(ctx, "mt_selection_serve", "policy", policy);
+    if (given == MT_OK) given = mt_given(ctx, "mt_selection_serve", "record", record);
+    if (given != MT_OK) return given;
     bool acts = policy->training && policy->method != NULL;
     const struct mt_selection_rule *rule = acts ? dropping(policy->method) : NULL;
     if (rule != NULL) return rule->serve(device, policy, record);
@@ -68,7 +80,7 @@ size_t mt_selection_memory(const struct mt_objective_config *config, int experts
 {
     size_t numbers = 0;
     for (size_t i = 0; i < RULES; i++) {
-        if (rules[i]->memory != NULL && rules[i]->is_on(config)) numbers += rules[i]->memory(experts);
+        if (rules[i]->memory != NULL && is_on(rules[i], config)) numbers += rules[i]->memory(experts);
     }
     return numbers;
 }
@@ -77,7 +89,7 @@ size_t mt_selection_memory(const struct mt_objective_config *config, int experts
 static const struct mt_selection_rule *measuring(const struct mt_objective_config *config)
 {
     for (size_t i = 0; i < RULES; i++) {
-        if (rules[i]->measure != NULL && rules[i]->is_on(config)) return rules[i];
+        if (rules[i]->measure != NULL && is_on(rules[i], config)) return rules[i];
     }
     return NULL;
 }
@@ -93,14 +105,19 @@ enum mt_status mt_selection_measure(struct mt_device *device, const struct mt_ob
                                     const struct mt_selection_numbers *numbers)
 {
     const struct mt_selection_rule *rule = measuring(config);
+    struct mt_context *ctx = mt_device_context(device);
+    enum mt_status given = mt_given(ctx, "mt_selection_measure", "record", record);
+    if (given == MT_OK) given = mt_given(ctx, "mt_selection_measure", "numbers", numbers);
+    if (given != MT_OK) return given;
     return rule != NULL ? rule->measure(device, record, numbers) : MT_OK;
 }
 
 void mt_selection_move(const struct mt_objective_config *config, const struct mt_selection_step *step)
 {
+    if (step == NULL || step->bias == NULL) return;
     struct mt_selection_step own = *step;
     for (size_t i = 0; i < RULES; i++) {
-        if (rules[i]->after_step == NULL || !rules[i]->is_on(config)) continue;
+        if (rules[i]->after_step == NULL || !is_on(rules[i], config)) continue;
         rules[i]->after_step(config, &own);
         if (rules[i]->memory != NULL) own.memory += rules[i]->memory(own.experts);
     }

@@ -24,6 +24,7 @@ static void after_step(const struct mt_objective_config *config, const struct mt
 {
     int experts = step->experts;
     double clamp = config->bias_clamp;
+    if (step->load == NULL || step->memory == NULL) return;
     double total = mt_selection_total(step->load, experts);
     double centre = 0.0;
     if (!(total > 0.0)) return;
