@@ -209,7 +209,7 @@ static enum mt_status init(struct mt_device *device, bool bf16)
         device->join = cuda_join;
     }
     fill_table(device);
-    (void)snprintf(device->description, sizeof device->description, "%s, %.40s, %ssm_%d%d%s, products in %s",
+    (void)snprintf(device->description, sizeof device->description, "%s, %.36s, %ssm_%d%d%s, products in %s",
                    device->name, properties.name, gpu.poses ? "passing for " : "", properties.major,
                    properties.minor, properties.major == 9 && !gpu.hopper ? " (general kernels)" : "",
                    bf16 ? "bf16" : "f32");
