@@ -79,7 +79,7 @@ static enum mt_status give_program(void *self, size_t index, struct mt_byte_list
     const struct check_run *run = self;
     const struct mt_cheat *cheat = cheat_at(run, index);
     if (cheat != NULL) return put_trial(run, cheat, false, text);
-    if (run->cases[index].seconds > 0) options->seconds = run->cases[index].seconds;
+    mt_hostile_limit(&run->cases[index], options);
     return mt_hostile_program(&run->cases[index], &run->setting, text);
 }
 
@@ -94,7 +94,7 @@ static bool ended_well(const struct check_run *run, size_t index)
 {
     const struct mt_sandbox_result *result = &run->results[index];
     const struct mt_cheat *cheat = cheat_at(run, index);
-    if (cheat == NULL) return mt_hostile_contained(&run->cases[index], &run->options, result);
+    if (cheat == NULL) return mt_hostile_contained(&run->cases[index], result);
     return (result->outcome == MT_SANDBOX_PASSED) == (cheat == &honest);
 }
 

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "eval/answers/grade.h"
 #include "eval/code/code_judge.h"
 #include "eval/code/sandbox_hostile.h"
 #include "support/cmocka_all.h"
+#include "support/sandbox_bench.h"
 
 #define SAMPLE       10 // tasks of each benchmark, unless all
 #define CHEAT_SAMPLE 2  // tasks for every cheat, unless all
@@ -52,7 +52,6 @@ struct benchmark {
     struct mt_code_trial *trials; // [most]
     const char **names;           // [most]: "HumanEval/3, raises"
     bool *expected;               // [most]: passes
-    double *seconds;              // [most]; 0: no reference
     size_t count;
     int wrong;
 };
@@ -198,33 +197,11 @@ static void add_cheats(struct benchmark *benchmark, const struct mt_task_sample 
 static enum mt_status hear(void *self, size_t trial, const struct mt_sandbox_result *result)
 {
     struct benchmark *benchmark = self;
-    benchmark->seconds[trial] = benchmark->expected[trial] ? result->seconds : 0;
     if ((result->outcome == MT_SANDBOX_PASSED) == benchmark->expected[trial]) return MT_OK;
     benchmark->wrong++;
     print_error("%s: %s after %.2f s\n%s\n", benchmark->names[trial],
                 mt_sandbox_outcome_name(result->outcome), result->seconds, result->tail);
     return MT_OK;
-}
-
-static int by_size(const void *one, const void *other)
-{
-    double difference = *(const double *)one - *(const double *)other;
-    return (difference > 0) - (difference < 0);
-}
-
-/* Median and slowest of the references. */
-static void print_times(struct benchmark *benchmark, const char *name, double seconds)
-{
-    qsort(benchmark->seconds, benchmark->count, sizeof *benchmark->seconds, by_size);
-    size_t first = 0;
-    while (first < benchmark->count && benchmark->seconds[first] <= 0) first++;
-    size_t references = benchmark->count - first;
-    print_message("%s: %zu answers in %.1f s, %d other than expected", name, benchmark->count, seconds,
-                  benchmark->wrong);
-    if (references > 0)
-        print_message("; %zu references, median %.3f s, slowest %.2f s", references,
-                      benchmark->seconds[first + references / 2], benchmark->seconds[benchmark->count - 1]);
-    print_message("\n");
 }
 
 /* False: there is no such data, and nothing to close. */
@@ -268,7 +245,6 @@ static void run_benchmark(const char *task, size_t tasks, size_t answers, adder 
     benchmark.trials = arena_array(&benchmark.arena, benchmark.most, sizeof *benchmark.trials);
     benchmark.names = arena_array(&benchmark.arena, benchmark.most, sizeof *benchmark.names);
     benchmark.expected = arena_array(&benchmark.arena, benchmark.most, sizeof *benchmark.expected);
-    benchmark.seconds = arena_array(&benchmark.arena, benchmark.most, sizeof *benchmark.seconds);
     struct mt_task_sample sample;
     mt_sample_init(&benchmark.ctx, &sample);
     for (size_t i = 0; i < rows; i++) {
@@ -278,14 +254,13 @@ static void run_benchmark(const char *task, size_t tasks, size_t answers, adder 
         if (i % step == 0 || special) add(&benchmark, &sample);
     }
     mt_sample_free(&sample);
-    struct mt_sandbox_judge judge = {.ctx = &benchmark.ctx, .options = mt_sandbox_defaults()};
-    judge.options.seconds = 30; // a busy machine is no reason to fail a solution
-    judge.options.cpu_seconds = 20;
+    // A busy machine is no reason to fail a solution.
+    const struct mt_sandbox_judge judge = {.ctx = &benchmark.ctx, .options = sandbox_patient_options()};
     const struct mt_trial_listener listener = {.self = &benchmark, .heard = hear};
-    double began = mt_clock_seconds();
     enum mt_status status = mt_code_trials_run(&judge, benchmark.trials, benchmark.count, &listener);
     if (status == MT_ERR_UNSUPPORTED) print_message("skipped: %s\n", benchmark.ctx.message);
-    if (status == MT_OK) print_times(&benchmark, task, mt_clock_seconds() - began);
+    if (status == MT_OK)
+        print_message("%s: %zu answers, %d other than expected\n", task, benchmark.count, benchmark.wrong);
     int wrong = benchmark.wrong;
     mt_grader_free(&benchmark.grader);
     mt_task_data_close(benchmark.data);

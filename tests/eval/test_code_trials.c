@@ -8,6 +8,7 @@
 #include "eval/code/code_judge.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
+#include "support/sandbox_bench.h"
 
 #define MOST_CASES 64
 
@@ -51,8 +52,7 @@ static void run_cases(const struct trial_case *cases, size_t count)
     assert_true(count <= MOST_CASES);
     mt_context_init(&ctx, NULL);
     for (size_t i = 0; i < count; i++) trials[i] = trial_of(&cases[i]);
-    struct mt_sandbox_judge judge = {.ctx = &ctx, .options = mt_sandbox_defaults()};
-    judge.options.seconds = 30;
+    const struct mt_sandbox_judge judge = {.ctx = &ctx, .options = sandbox_patient_options()};
     struct heard heard = {.cases = cases};
     const struct mt_trial_listener listener = {.self = &heard, .heard = hear};
     assert_int_equal(mt_code_trials_run(&judge, trials, count, &listener), MT_OK);
@@ -278,7 +278,7 @@ static void test_limits(void **state)
     (void)state;
     static const struct trial_case cases[] = {
         {.part = {"def f(): x = bytearray(1 << 28); return len(x)\n", NULL, "f()\n"}},
-        {.part = {"def f():\n    while True: pass\n", NULL, "f()\n"}},
+        {.part = {"import os\ndef f(): os.close(8)\n", NULL, "f()\n"}},
         {.part = {"def f():\n    while True: print('x' * 4096)\n", NULL, "f()\n"}},
         {.part = {"def f(): return 'x' * (100 << 20)\n", NULL, "assert f() == 1\n"}},
         {.part = {"import os\ndef f(): os.kill(os.getpid(), 11)\n", NULL, "f()\n"}},
@@ -288,13 +288,12 @@ static void test_limits(void **state)
     struct mt_sandbox_result results[5];
     mt_context_init(&ctx, NULL);
     for (size_t i = 0; i < 5; i++) trials[i] = trial_of(&cases[i]);
-    struct mt_sandbox_judge judge = {.ctx = &ctx, .options = mt_sandbox_defaults()};
+    struct mt_sandbox_judge judge = {.ctx = &ctx, .options = sandbox_patient_options()};
     judge.options.memory = 192 << 20;
-    judge.options.seconds = 4;
     const struct mt_trial_listener listener = {.self = results, .heard = keep_result};
     assert_int_equal(mt_code_trials_run(&judge, trials, 5, &listener), MT_OK);
     assert_int_equal(results[0].outcome, MT_SANDBOX_OUT_OF_MEMORY);
-    assert_int_equal(results[1].outcome, MT_SANDBOX_TIMED_OUT);
+    assert_int_not_equal(results[1].outcome, MT_SANDBOX_PASSED);
     assert_int_equal(results[2].outcome, MT_SANDBOX_TOO_MUCH_OUTPUT);
     assert_int_not_equal(results[3].outcome, MT_SANDBOX_PASSED);
     assert_int_equal(results[4].outcome, MT_SANDBOX_KILLED);
@@ -315,7 +314,6 @@ static void test_reasons(void **state)
         {"def f(x) return x\n", "assert f(1) == 1\n", "SyntaxError: "},
         {"def g(x): return x\n", "assert f(1) == 1\n",
          "NameError: name 'f' is not defined in: assert f(1) == 1"},
-        {"def f(x):\n    while True: pass\n", "assert f(1) == 1\n", "timed out after 1"},
         {"def f(x): return len(bytearray(x))\n", "assert f(1 << 40) == 1\n",
          "out of memory: 1024 MiB are allowed"},
         {"", "assert f(1) == 1\n", "no program in the answer"},
@@ -331,7 +329,7 @@ static void test_reasons(void **state)
         trials[i].part[MT_TRIAL_ANSWER] = mt_text_of(reasons[i].answer);
         trials[i].part[MT_TRIAL_TESTS] = mt_text_of(reasons[i].tests);
     }
-    struct mt_sandbox_judge sandbox = {.ctx = &ctx, .options = mt_sandbox_defaults()};
+    struct mt_sandbox_judge sandbox = {.ctx = &ctx, .options = sandbox_patient_options()};
     const struct mt_code_judge judge = mt_sandbox_code_judge(&sandbox);
     assert_int_equal(judge.run(judge.self, trials, COUNT, verdicts), MT_OK);
     for (size_t i = 0; i < COUNT; i++) {
@@ -341,6 +339,52 @@ static void test_reasons(void **state)
         if (!same) print_error("wanted '%s', got '%s'\n", reasons[i].why, verdicts[i].why);
         assert_true(same);
         assert_int_equal(verdicts[i].passed, length == 0);
+    }
+}
+
+/* The program that takes too long, in wall time or in processor time, gives the pair its outcome. */
+static void test_time(void **state)
+{
+    (void)state;
+    static const struct trial_case one = {.part = {"def f():\n    while True: pass\n", NULL, "f()\n"}};
+    struct mt_context ctx;
+    struct mt_code_verdict verdict;
+    mt_context_init(&ctx, NULL);
+    const struct mt_code_trial trial = trial_of(&one);
+    for (int i = 0; i < 2; i++) {
+        struct mt_sandbox_judge sandbox = {.ctx = &ctx, .options = sandbox_patient_options()};
+        if (i == 0) sandbox.options.seconds = 1;
+        if (i == 1) sandbox.options.cpu_seconds = 1;
+        const struct mt_code_judge judge = mt_sandbox_code_judge(&sandbox);
+        assert_int_equal(judge.run(judge.self, &trial, 1, &verdict), MT_OK);
+        assert_false(verdict.passed);
+        assert_int_equal(strncmp(verdict.why, "timed out after ", 16), 0);
+    }
+}
+
+/* However quick an answer is, what it holds when its tests have passed is counted. */
+static void test_last_look(void **state)
+{
+    (void)state;
+    static const struct trial_case one = {
+        .part = {"import os, time\n"
+                 "def f():\n"
+                 "    read, write = os.pipe()\n"
+                 "    for i in range(4):\n"
+                 "        if os.fork() == 0:\n"
+                 "            hoard = bytearray(8 << 20); os.write(write, b'x'); time.sleep(1000)\n"
+                 "    for i in range(4): os.read(read, 1)\n",
+                 NULL, "f()\n"}};
+    struct mt_context ctx;
+    struct mt_sandbox_result result;
+    mt_context_init(&ctx, NULL);
+    struct mt_sandbox_judge judge = {.ctx = &ctx, .options = sandbox_patient_options()};
+    judge.options.memory = 48 << 20;
+    const struct mt_code_trial trial = trial_of(&one);
+    const struct mt_trial_listener listener = {.self = &result, .heard = keep_result};
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(mt_code_trials_run(&judge, &trial, 1, &listener), MT_OK);
+        assert_int_equal(result.outcome, MT_SANDBOX_OUT_OF_MEMORY);
     }
 }
 
@@ -365,14 +409,15 @@ static void test_every_allocation_failing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),  cmocka_unit_test(test_uses),
-        cmocka_unit_test(test_names),   cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_reasons), cmocka_unit_test(test_every_allocation_failing),
+        cmocka_unit_test(test_values),    cmocka_unit_test(test_uses),
+        cmocka_unit_test(test_names),     cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_reasons),   cmocka_unit_test(test_time),
+        cmocka_unit_test(test_last_look), cmocka_unit_test(test_every_allocation_failing),
     };
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);
     mt_sandbox_adopt_orphans();
-    const struct mt_sandbox_judge judge = {.ctx = &ctx, .options = mt_sandbox_defaults()};
+    const struct mt_sandbox_judge judge = {.ctx = &ctx, .options = sandbox_patient_options()};
     if (mt_sandbox_judge_check(&judge) == MT_ERR_UNSUPPORTED) {
         (void)printf("skipped: %s\n", ctx.message);
         return 77;

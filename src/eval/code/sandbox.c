@@ -20,12 +20,11 @@
 #include "base/clock.h"
 #include "formats/text/printable.h"
 
-#define SETUP_SECONDS       30    // until bubblewrap has the sandbox ready
-#define DEATH_MILLISECONDS  60000 // until a killed sandbox is gone
-#define BURIAL_MILLISECONDS 1000  // until bubblewrap has noticed
-#define MAX_FILES           20000 // in /tmp and /dev/shm; an empty file costs no byte there, but kernel memory
-#define MOST_PROCESSES      4096
-#define SIGNAL_BASE         128 // how shells and bubblewrap report a signal
+#define SETUP_SECONDS      60    // until the sandbox is ready, its interpreter waits, and it is counted
+#define DEATH_MILLISECONDS 60000 // until a killed sandbox is gone, and bubblewrap has noticed
+#define MAX_FILES          20000 // in /tmp and /dev/shm; an empty file costs no byte there, but kernel memory
+#define MOST_PROCESSES     4096
+#define SIGNAL_BASE        128 // how shells and bubblewrap report a signal
 
 const char *mt_sandbox_outcome_name(enum mt_sandbox_outcome outcome)
 {
@@ -222,7 +221,7 @@ static bool end_sandbox(struct mt_sandbox *sandbox)
     bool gone = wait_for_end(sandbox->first_handle, DEATH_MILLISECONDS);
     // Bubblewrap, if it is still there, buries its child and leaves; to be killed now would leave that to
     // init.
-    if (gone) (void)wait_for_end(sandbox->launcher_handle, BURIAL_MILLISECONDS);
+    if (gone) (void)wait_for_end(sandbox->launcher_handle, DEATH_MILLISECONDS);
     // If it left first: where orphans come to us, bury it; elsewhere init does.
     siginfo_t info;
     (void)waitid((idtype_t)P_PIDFD, (id_t)sandbox->first_handle, &info, WEXITED | WNOHANG);
@@ -260,7 +259,9 @@ void mt_sandbox_stop(struct mt_sandbox *sandbox)
 /* Why bubblewrap could not do it is the first line of what it says; what helps depends on it. */
 static enum mt_status cannot_start(struct mt_sandbox *sandbox)
 {
-    const char *reason = sandbox->result.tail[0] != '\0' ? sandbox->result.tail : "it said nothing";
+    const char *reason = sandbox->result.tail[0] != '\0' ? sandbox->result.tail
+                         : sandbox->proof_size > 0       ? "its memory and files cannot be counted"
+                                                         : "it said nothing";
     const char *cure =
         "let plain users make user namespaces: sysctl kernel.unprivileged_userns_clone=1 (Debian), "
         "kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), user.max_user_namespaces above 0; in a "
@@ -290,6 +291,12 @@ static bool ends_with_exception(const struct mt_sandbox *sandbox, const char *na
     return end - start >= strlen(name) && strncmp(tail + start, name, strlen(name)) == 0;
 }
 
+static bool is_proved(const struct mt_sandbox *sandbox)
+{
+    return sandbox->proof_size == 1 + MT_SANDBOX_PROOF_BYTES &&
+           memcmp(sandbox->proof_given + 1, sandbox->proof_wanted, MT_SANDBOX_PROOF_BYTES) == 0;
+}
+
 static enum mt_sandbox_outcome judge(const struct mt_sandbox *sandbox)
 {
     int exit_status = sandbox->result.exit_status;
@@ -297,9 +304,8 @@ static enum mt_sandbox_outcome judge(const struct mt_sandbox *sandbox)
     if (exit_status == SIGNAL_BASE + SIGXCPU) return MT_SANDBOX_TIMED_OUT;
     if (exit_status > SIGNAL_BASE && exit_status <= SIGNAL_BASE + SIGRTMAX) return MT_SANDBOX_KILLED;
     if (exit_status != 0 && ends_with_exception(sandbox, "MemoryError")) return MT_SANDBOX_OUT_OF_MEMORY;
-    bool proved = sandbox->proof_size == 1 + MT_SANDBOX_PROOF_BYTES &&
-                  memcmp(sandbox->proof_given + 1, sandbox->proof_wanted, MT_SANDBOX_PROOF_BYTES) == 0;
-    return exit_status == 0 && proved ? MT_SANDBOX_PASSED : MT_SANDBOX_FAILED;
+    bool passed = exit_status == 0 && sandbox->counted && is_proved(sandbox);
+    return passed ? MT_SANDBOX_PASSED : MT_SANDBOX_FAILED;
 }
 
 static const char unfinished[] = "(the program left before its last line)\n";
@@ -329,13 +335,11 @@ static enum mt_status finish(struct mt_sandbox *sandbox, enum mt_sandbox_outcome
     int status_shown =
         WIFSIGNALED(wait_status) ? SIGNAL_BASE + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
     long reported_status = reported(sandbox, "\"exit-code\":");
-    // What happens after the first line's mark is the program's doing, whatever bubblewrap makes of it.
-    // Before, bubblewrap reports a status only once the interpreter runs; who kills bubblewrap kills the
-    // program.
-    bool begun = sandbox->proof_size > 0;
+    // What happens once the program was let go is its doing, whatever bubblewrap makes of it. Before,
+    // bubblewrap reports a status only once the interpreter runs; who kills bubblewrap kills the program.
     bool judged = sandbox->options.without_sandbox ? status_shown != 127
                                                    : reported_status >= 0 || WIFSIGNALED(wait_status);
-    if (!begun && !judged) return cannot_start(sandbox);
+    if (!sandbox->started && !judged) return cannot_start(sandbox);
     result->exit_status = reported_status >= 0 ? (int)reported_status : status_shown;
     result->outcome = ran_out ? MT_SANDBOX_OUT_OF_MEMORY : judge(sandbox);
     if (result->outcome == MT_SANDBOX_FAILED && result->exit_status == 0)
@@ -360,23 +364,21 @@ enum mt_status mt_sandbox_start(struct mt_context *ctx, const struct mt_sandbox_
     for (int i = 0; i < MT_SANDBOX_VIEWS; i++) sandbox->views[i] = -1;
     sandbox->running = true;
     sandbox->began = mt_clock_seconds();
-    sandbox->started = options->without_sandbox;
     status = mt_sandbox_launch(sandbox, program, bytes);
     if (status != MT_OK) mt_sandbox_stop(sandbox);
     return status;
 }
 
-/* Once the sandbox is ready, its process 1 waits at the gate: name it, limit it, let it go. */
-static enum mt_status let_begin(struct mt_sandbox *sandbox)
+/* Process 1 of the sandbox waits at the gate: name it, limit it, let it start the interpreter. */
+static enum mt_status pass_gate(struct mt_sandbox *sandbox)
 {
+    if (sandbox->gate < 0) return MT_OK; // done
     name_first(sandbox);
     if (sandbox->first_handle < 0) return MT_OK; // not there yet, or dead already: bubblewrap will say why
     int error = mt_sandbox_limit_processes(sandbox->first, sandbox->options.processes);
     if (error != 0 && error != ESRCH)
         return mt_fail(sandbox->ctx, MT_ERR_UNSUPPORTED, "cannot limit the processes of a sandbox: %s",
                        strerror(error));
-    sandbox->started = true;
-    sandbox->began = mt_clock_seconds();
     (void)send(sandbox->gate, "", 1, MSG_NOSIGNAL);
     close_one(&sandbox->gate);
     return MT_OK;
@@ -388,50 +390,109 @@ static bool launcher_ended(const struct mt_sandbox *sandbox)
     return poll(&wait, 1, 0) > 0;
 }
 
-/*
- * Once the program runs, the sandbox is complete and can be looked into. That process 1 is on its way out,
- * which the program can bring about, is no failure; that we may not look, or have no descriptor left, is.
- */
-static enum mt_status open_views(struct mt_sandbox *sandbox)
+/* Takes a look at memory and files. *broken is the limit that is broken; MT_SANDBOX_OUTCOMES: none. */
+static enum mt_status look(struct mt_sandbox *sandbox, enum mt_sandbox_outcome *broken)
 {
-    if (sandbox->proof_size == 0 || sandbox->first_handle < 0) return MT_OK;
-    if (sandbox->views[MT_SANDBOX_VIEWS - 1] >= 0) return MT_OK;
+    const struct mt_sandbox_options *options = &sandbox->options;
+    bool contained = !options->without_sandbox;
+    struct mt_sandbox_look seen = contained ? mt_sandbox_look_at(sandbox->views[MT_SANDBOX_VIEW_PROCESSES])
+                                            : mt_sandbox_look_below(sandbox->launcher, options->processes);
+    if (seen.error == EMFILE) // ours, and no program's doing
+        return mt_fail(sandbox->ctx, MT_ERR_UNSUPPORTED, "cannot count a program's memory: %s",
+                       strerror(seen.error));
+    if (seen.memory > sandbox->result.peak_memory) sandbox->result.peak_memory = seen.memory;
+    // Once may be a process between two states; twice is memory that nobody can count.
+    bool hidden = seen.error != 0 && sandbox->blind;
+    sandbox->blind = seen.error != 0;
+    if (seen.memory > options->memory || hidden)
+        *broken = MT_SANDBOX_OUT_OF_MEMORY;
+    else if (contained && mt_sandbox_files_in(sandbox->views) > MAX_FILES)
+        *broken = MT_SANDBOX_TOO_MANY_FILES;
+    return MT_OK;
+}
+
+/* Opens the views, once. Not *visible: process 1 is on its way out, and bubblewrap will say why. */
+static enum mt_status open_views(struct mt_sandbox *sandbox, bool *visible)
+{
+    *visible = sandbox->options.without_sandbox || sandbox->views[MT_SANDBOX_VIEWS - 1] >= 0;
+    if (*visible || sandbox->first_handle < 0) return MT_OK;
     int error = mt_sandbox_open_views(sandbox->first, sandbox->views);
-    if (error == 0) return MT_OK;
+    // Its number may be another's once it has died: what was opened is its own if it lives now.
+    *visible = error == 0 && !wait_for_end(sandbox->first_handle, 0);
+    if (*visible) return MT_OK;
     for (int i = 0; i < MT_SANDBOX_VIEWS; i++) close_one(&sandbox->views[i]);
-    bool ours = error == EACCES || error == EPERM || error == EMFILE || error == ENFILE || error == ENOMEM;
-    if (!ours || wait_for_end(sandbox->first_handle, 0)) return MT_OK; // gone, or the next look will tell
+    if (error == 0 || wait_for_end(sandbox->first_handle, 0)) return MT_OK;
     return mt_fail(sandbox->ctx, MT_ERR_UNSUPPORTED, "cannot look into a sandbox from outside: %s",
                    strerror(error));
 }
 
-/* Memory and files; MT_SANDBOX_OUTCOMES: within the limits. */
-static enum mt_sandbox_outcome broken_by_size(struct mt_sandbox *sandbox)
+/*
+ * The interpreter waits at its first line, so the sandbox is complete and nothing of the program has run. It
+ * is let go when it can be counted and has been: a program that nobody counts never begins.
+ */
+static enum mt_status let_begin(struct mt_sandbox *sandbox, enum mt_sandbox_outcome *broken)
 {
-    const struct mt_sandbox_options *options = &sandbox->options;
-    bool contained = !options->without_sandbox;
-    if (contained && sandbox->views[MT_SANDBOX_VIEWS - 1] < 0) return MT_SANDBOX_OUTCOMES; // not there yet
-    struct mt_sandbox_look look = contained ? mt_sandbox_look_at(sandbox->views[MT_SANDBOX_VIEW_PROCESSES])
-                                            : mt_sandbox_look_below(sandbox->launcher, options->processes);
-    if (look.memory > sandbox->result.peak_memory) sandbox->result.peak_memory = look.memory;
-    // Once may be a process between two states; twice is memory that nobody can count.
-    bool hidden = look.unreadable && sandbox->unreadable;
-    sandbox->unreadable = look.unreadable;
-    if (look.memory > options->memory || hidden) return MT_SANDBOX_OUT_OF_MEMORY;
-    if (contained && mt_sandbox_files_in(sandbox->views) > MAX_FILES) return MT_SANDBOX_TOO_MANY_FILES;
-    return MT_SANDBOX_OUTCOMES;
+    if (sandbox->started || sandbox->proof_size == 0 || sandbox->proof < 0) return MT_OK;
+    bool visible = false;
+    enum mt_status status = open_views(sandbox, &visible);
+    if (status != MT_OK || !visible) return status;
+    status = look(sandbox, broken);
+    if (sandbox->blind) *broken = MT_SANDBOX_OUTCOMES; // the next step looks again
+    if (status != MT_OK || sandbox->blind || *broken != MT_SANDBOX_OUTCOMES) return status;
+    if (send(sandbox->proof, "", 1, MSG_NOSIGNAL) != 1) return MT_OK; // it has died
+    sandbox->started = true;
+    sandbox->began = sandbox->watched = mt_clock_seconds();
+    return MT_OK;
 }
 
 /* Which limit is broken; MT_SANDBOX_OUTCOMES: none. */
-static enum mt_sandbox_outcome broken_limit(struct mt_sandbox *sandbox, double now)
+static enum mt_status check_limits(struct mt_sandbox *sandbox, enum mt_sandbox_outcome *broken)
 {
-    if (!sandbox->started)
-        return now - sandbox->began > SETUP_SECONDS ? MT_SANDBOX_COULD_NOT_START : MT_SANDBOX_OUTCOMES;
-    if (sandbox->output_size > sandbox->options.output) return MT_SANDBOX_TOO_MUCH_OUTPUT;
-    if (now - sandbox->began > sandbox->options.seconds) return MT_SANDBOX_TIMED_OUT;
-    if (now - sandbox->watched < MT_SANDBOX_WATCH_SECONDS) return MT_SANDBOX_OUTCOMES;
+    double now = mt_clock_seconds();
+    double took = now - sandbox->began;
+    if (!sandbox->started) {
+        if (took > SETUP_SECONDS) *broken = MT_SANDBOX_COULD_NOT_START;
+        return MT_OK;
+    }
+    if (sandbox->output_size > sandbox->options.output)
+        *broken = MT_SANDBOX_TOO_MUCH_OUTPUT;
+    else if (took > sandbox->options.seconds)
+        *broken = MT_SANDBOX_TIMED_OUT;
+    if (*broken != MT_SANDBOX_OUTCOMES || now - sandbox->watched < MT_SANDBOX_WATCH_SECONDS) return MT_OK;
     sandbox->watched = now;
-    return broken_by_size(sandbox);
+    return look(sandbox, broken);
+}
+
+/* Looks at a program that another has judged, and ends it if a limit is broken. */
+static enum mt_status look_at_judged(struct mt_sandbox *sandbox)
+{
+    if (sandbox == NULL || !sandbox->running || !sandbox->started) return MT_OK;
+    enum mt_sandbox_outcome broken = MT_SANDBOX_OUTCOMES;
+    enum mt_status status = look(sandbox, &broken);
+    return status == MT_OK && broken != MT_SANDBOX_OUTCOMES ? finish(sandbox, broken) : status;
+}
+
+/* The last look at it, or at the one it judges, failed. */
+static bool is_blind(const struct mt_sandbox *sandbox)
+{
+    const struct mt_sandbox *judged = sandbox->judged;
+    return sandbox->blind || (judged != NULL && judged->running && judged->blind);
+}
+
+/*
+ * The last line waits for a last look: however short a program was, what it holds at its end has been counted
+ * when it is said to have passed.
+ */
+static enum mt_status let_end(struct mt_sandbox *sandbox, enum mt_sandbox_outcome *broken)
+{
+    // Where a look failed, the next regular one decides.
+    if (!sandbox->started || sandbox->counted || !is_proved(sandbox) || is_blind(sandbox)) return MT_OK;
+    enum mt_status status = look(sandbox, broken);
+    if (status == MT_OK) status = look_at_judged(sandbox->judged);
+    if (status != MT_OK || is_blind(sandbox) || *broken != MT_SANDBOX_OUTCOMES) return status;
+    sandbox->counted = true;
+    (void)shutdown(sandbox->proof, SHUT_WR);
+    return MT_OK;
 }
 
 enum mt_status mt_sandbox_step(struct mt_sandbox *sandbox)
@@ -440,13 +501,15 @@ enum mt_status mt_sandbox_step(struct mt_sandbox *sandbox)
     bool ended = launcher_ended(sandbox); // before reading: what it wrote is then there to be read
     read_all(sandbox);
     enum mt_status status = MT_OK;
-    if (!ended && !sandbox->started) status = let_begin(sandbox);
-    if (!ended && status == MT_OK) status = open_views(sandbox);
+    enum mt_sandbox_outcome broken = MT_SANDBOX_OUTCOMES;
+    if (!ended) status = pass_gate(sandbox);
+    if (!ended && status == MT_OK) status = let_begin(sandbox, &broken);
+    if (!ended && status == MT_OK && broken == MT_SANDBOX_OUTCOMES) status = check_limits(sandbox, &broken);
+    if (!ended && status == MT_OK && broken == MT_SANDBOX_OUTCOMES) status = let_end(sandbox, &broken);
     if (status != MT_OK) {
         mt_sandbox_stop(sandbox);
         return status;
     }
-    enum mt_sandbox_outcome broken = ended ? MT_SANDBOX_OUTCOMES : broken_limit(sandbox, mt_clock_seconds());
     if (!ended && broken == MT_SANDBOX_OUTCOMES) return MT_OK;
     return finish(sandbox, broken);
 }

@@ -6,8 +6,8 @@
  * filter; limits on time, memory, processes, output and files. When it is over, every process it started is
  * dead. docs/sandbox.md has the threat model.
  *
- * "Passed" means that the program reached its last line and its interpreter then left with status 0: a
- * program that ends itself early with status 0 has failed.
+ * "Passed" means that the program reached its last line, was within its limits there, and its interpreter
+ * then left with status 0: a program that ends itself early with status 0 has failed.
  *
  * Any number of programs can run side by side in one thread: start them, wait for them together, step each.
  * Nothing is allocated, and no temporary file exists at any time.
@@ -69,9 +69,10 @@ struct mt_sandbox {
     struct mt_sandbox_options options; // what the texts in it point to is borrowed
     struct mt_sandbox_result result;
     bool running;
-    bool started;        // the gate is open: its time counts
-    bool unreadable;     // the last look met a process without figures
-    double began;        // clock, when it was started
+    bool started;        // the program was let go: it is counted, and so is its time
+    bool counted;        // at its last line, too
+    bool blind;          // the last look could not see everything
+    double began;        // clock, when it was launched, then when it was let go
     double watched;      // clock, when its memory was last looked at
     pid_t launcher;      // bubblewrap, or the interpreter without it; our child
     pid_t first;         // process 1 of the sandbox; 0: none
@@ -79,9 +80,10 @@ struct mt_sandbox {
     int first_handle;    // process 1, by a name that cannot be given to another
     int output[2];       // standard output, standard error
     int status;          // what bubblewrap says
-    int gate;            // a byte here lets the program begin
-    int proof;           // what the first line and the last line wrote
+    int gate;            // a byte here lets bubblewrap start the interpreter
+    int proof; // a socket: what the first line and the last line write; a byte back lets the program begin
     int views[MT_SANDBOX_VIEWS];
+    struct mt_sandbox *judged; // is looked at, too, before this one may end; borrowed; NULL: none
     struct mt_sandbox_cgroup cgroup;
     uint64_t output_size; // bytes read so far
     size_t tail_size;

@@ -112,7 +112,7 @@ bool mt_sandbox_cgroup_ran_out(const struct mt_sandbox_cgroup *cgroup)
 {
     if (cgroup->all == NULL) return false;
     char events[TEXT_BYTES];
-    mt_sandbox_read_text(cgroup->folder, "memory.events", events, sizeof events);
+    (void)mt_sandbox_read_text(cgroup->folder, "memory.events", events, sizeof events);
     // "oom" counts this cgroup's limit only, "oom_kill" whoever's limit it was.
     return number_of(events, "oom") > 0 && number_of(events, "oom_kill") > 0;
 }
@@ -151,7 +151,7 @@ __attribute__((format(printf, 2, 3))) static bool refuse(struct mt_sandbox_cgrou
 static bool find_path(struct mt_sandbox_cgroups *cgroups, const char *root, const char *own)
 {
     char text[TEXT_BYTES];
-    mt_sandbox_read_text(AT_FDCWD, own, text, sizeof text);
+    (void)mt_sandbox_read_text(AT_FDCWD, own, text, sizeof text);
     const char *line = strncmp(text, "0::/", 4) == 0 ? text : strstr(text, "\n0::/");
     if (line == NULL) return refuse(cgroups, "this process is in no cgroup of version 2");
     const char *path = strchr(line, '/');
@@ -184,7 +184,7 @@ static bool is_marked(const struct mt_sandbox_cgroups *cgroups)
     char unit[TEXT_BYTES];
     int length = snprintf(path, sizeof path, "%s/systemd/transient%s", place, strrchr(cgroups->path, '/'));
     if (length < 0 || (size_t)length >= sizeof path) return false;
-    mt_sandbox_read_text(AT_FDCWD, path, unit, sizeof unit);
+    (void)mt_sandbox_read_text(AT_FDCWD, path, unit, sizeof unit);
     return strstr(unit, "\nDelegate=yes\n") != NULL;
 }
 
@@ -209,12 +209,12 @@ static bool is_divisible(struct mt_sandbox_cgroups *cgroups)
 {
     static const char *const needed[] = {"memory", "pids"};
     char text[TEXT_BYTES];
-    mt_sandbox_read_text(cgroups->folder, "cgroup.type", text, sizeof text);
+    (void)mt_sandbox_read_text(cgroups->folder, "cgroup.type", text, sizeof text);
     if (text[0] == '\0') return refuse(cgroups, "%s is the cgroup of the whole machine", cgroups->path);
     if (strcmp(text, "domain\n") != 0)
         return refuse(cgroups, "the cgroup %s is of the type %.*s", cgroups->path, (int)strcspn(text, "\n"),
                       text);
-    mt_sandbox_read_text(cgroups->folder, "cgroup.controllers", text, sizeof text);
+    (void)mt_sandbox_read_text(cgroups->folder, "cgroup.controllers", text, sizeof text);
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
         if (!has_word(text, needed[i]))
             return refuse(cgroups, "the cgroup %s has no controller '%s'", cgroups->path, needed[i]);
@@ -227,7 +227,7 @@ static bool is_alone(struct mt_sandbox_cgroups *cgroups)
     char text[TEXT_BYTES];
     char self[24];
     (void)snprintf(self, sizeof self, "%ld\n", (long)getpid());
-    mt_sandbox_read_text(cgroups->folder, "cgroup.procs", text, sizeof text);
+    (void)mt_sandbox_read_text(cgroups->folder, "cgroup.procs", text, sizeof text);
     return strcmp(text, self) == 0 || refuse(cgroups, "other processes are in the cgroup %s", cgroups->path);
 }
 

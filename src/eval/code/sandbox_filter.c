@@ -9,6 +9,8 @@
  *     socket or socketpair of another family     -> EPERM: only Unix's; some (vsock) know no namespace
  *     ioctl that types into a terminal           -> EPERM
  *     mmap of anonymous shared memory            -> EPERM: it can be held without being mapped in
+ *     fcntl beyond a descriptor's own affairs    -> EPERM: leases, watches, sizes of pipes
+ *     a socket's peer as a handle on a process   -> EPERM: the peer may be ours
  *     prlimit64 of another process               -> EPERM
  *     a call of the list below                   -> allowed
  *     clone3, and calls newer than the list      -> ENOSYS: libc then uses an older one
@@ -16,6 +18,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -41,6 +44,8 @@
      CLONE_NEWCGROUP)
 #define NEWEST_KNOWN     452 // calls after it may be tried by a libc newer than this list
 #define SHARED_ANONYMOUS (MAP_SHARED | MAP_ANONYMOUS)
+#define OPTION_PASSPIDFD 76 // newer than some libc's headers
+#define OPTION_PEERPIDFD 77
 #define MAX_INSTRUCTIONS 1024
 
 // Calls with a number newer than some libc's headers know are given by number: the same on every machine.
@@ -51,13 +56,12 @@ static const unsigned allowed_calls[] = {
     SYS_faccessat, SYS_getdents64, SYS_getcwd, SYS_chdir, SYS_fchdir, SYS_mkdirat, SYS_unlinkat, SYS_renameat,
     SYS_renameat2, SYS_linkat, SYS_symlinkat, SYS_mknodat, SYS_fchmod, SYS_fchmodat, SYS_fchown, SYS_fchownat,
     SYS_utimensat, SYS_truncate, SYS_ftruncate, SYS_fallocate, SYS_fadvise64, SYS_statfs, SYS_fstatfs,
-    SYS_fsync, SYS_fdatasync, SYS_umask, SYS_dup, SYS_dup3, SYS_fcntl, SYS_flock, SYS_sendfile, SYS_splice,
-    SYS_tee, SYS_copy_file_range, SYS_readahead, SYS_getxattr, SYS_lgetxattr, SYS_fgetxattr, SYS_listxattr,
+    SYS_fsync, SYS_fdatasync, SYS_umask, SYS_dup, SYS_dup3, SYS_sendfile, SYS_splice, SYS_tee,
+    SYS_copy_file_range, SYS_readahead, SYS_getxattr, SYS_lgetxattr, SYS_fgetxattr, SYS_listxattr,
     SYS_llistxattr, SYS_flistxattr,
     // waiting
     SYS_pipe2, SYS_ppoll, SYS_pselect6, SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_eventfd2,
-    SYS_timerfd_create, SYS_timerfd_settime, SYS_timerfd_gettime, SYS_signalfd4, SYS_inotify_init1,
-    SYS_inotify_add_watch, SYS_inotify_rm_watch,
+    SYS_timerfd_create, SYS_timerfd_settime, SYS_timerfd_gettime, SYS_signalfd4,
     // memory
     SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_brk, SYS_mincore, SYS_msync, SYS_membarrier,
     // processes and threads
@@ -79,8 +83,7 @@ static const unsigned allowed_calls[] = {
     SYS_uname, SYS_sysinfo, SYS_getrandom,
     // sockets between its own processes
     SYS_connect, SYS_accept, SYS_accept4, SYS_bind, SYS_listen, SYS_getsockname, SYS_getpeername,
-    SYS_getsockopt, SYS_setsockopt, SYS_shutdown, SYS_sendto, SYS_recvfrom, SYS_sendmsg, SYS_recvmsg,
-    SYS_sendmmsg, SYS_recvmmsg,
+    SYS_shutdown, SYS_sendto, SYS_recvfrom, SYS_sendmsg, SYS_recvmsg, SYS_sendmmsg, SYS_recvmmsg,
 #ifdef SYS_rseq
     SYS_rseq,
 #endif
@@ -91,10 +94,13 @@ static const unsigned allowed_calls[] = {
     SYS_open, SYS_creat, SYS_stat, SYS_lstat, SYS_access, SYS_pipe, SYS_dup2, SYS_fork, SYS_vfork, SYS_rename,
     SYS_mkdir, SYS_rmdir, SYS_link, SYS_unlink, SYS_symlink, SYS_readlink, SYS_chmod, SYS_chown, SYS_lchown,
     SYS_utime, SYS_utimes, SYS_futimesat, SYS_select, SYS_poll, SYS_epoll_create, SYS_epoll_wait, SYS_eventfd,
-    SYS_signalfd, SYS_inotify_init, SYS_getdents, SYS_mknod, SYS_alarm, SYS_pause, SYS_time, SYS_getpgrp,
-    SYS_arch_prctl
+    SYS_signalfd, SYS_getdents, SYS_mknod, SYS_alarm, SYS_pause, SYS_time, SYS_getpgrp, SYS_arch_prctl
 #endif
 };
+
+// What fcntl is for. Locks are those of POSIX, which sqlite3 and dbm need.
+static const unsigned fcntl_commands[] = {F_DUPFD, F_GETFD, F_SETFD,  F_GETFL,         F_SETFL,
+                                          F_GETLK, F_SETLK, F_SETLKW, F_DUPFD_CLOEXEC, F_GETPIPE_SZ};
 
 struct filter {
     struct sock_filter code[MAX_INSTRUCTIONS];
@@ -148,6 +154,17 @@ static void judge_argument(struct filter *filter, unsigned call, int index, unsi
     answer(filter, SECCOMP_RET_ALLOW);
 }
 
+/* If the call is `call`: allowed with one of these values in an argument, refused with any other. */
+static void allow_values(struct filter *filter, unsigned call, int index, const unsigned *values,
+                         size_t count)
+{
+    unsigned char rest = (unsigned char)(2 * count + 2);
+    add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, rest));
+    load(filter, argument(index));
+    for (size_t i = 0; i < count; i++) answer_if(filter, values[i], SECCOMP_RET_ALLOW);
+    answer(filter, SECCOMP_RET_ERRNO | EPERM);
+}
+
 static void build(struct filter *filter)
 {
     const unsigned all = ~0u;
@@ -165,6 +182,9 @@ static void build(struct filter *filter)
     judge_argument(filter, SYS_socketpair, 0, all, AF_UNIX, false);
     judge_argument(filter, SYS_mmap, 3, SHARED_ANONYMOUS, SHARED_ANONYMOUS, true);
     judge_argument(filter, SYS_prlimit64, 0, all, 0, false);
+    judge_argument(filter, SYS_getsockopt, 2, all, OPTION_PEERPIDFD, true);
+    judge_argument(filter, SYS_setsockopt, 2, all, OPTION_PASSPIDFD, true);
+    allow_values(filter, SYS_fcntl, 1, fcntl_commands, sizeof fcntl_commands / sizeof fcntl_commands[0]);
 
     add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 6));
     load(filter, argument(1));

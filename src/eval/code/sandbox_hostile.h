@@ -14,6 +14,7 @@ struct mt_hostile_case {
     const char *name;
     const char *program;  // with PARENT, CANARY and HOME of struct mt_hostile_setting defined
     double seconds;       // 0: the suite's
+    int64_t cpu_seconds;  // 0: the suite's
     unsigned expected;    // outcomes that mean it was contained: 1u << enum mt_sandbox_outcome
     const char *contains; // what the end of standard error must hold; NULL: anything
 };
@@ -27,16 +28,18 @@ struct mt_hostile_setting {
 /* The cases; `count` of them. They live forever. */
 const struct mt_hostile_case *mt_hostile_cases(size_t *count);
 
-/* Limits small enough that the whole suite takes seconds. */
+/* Limits small enough that the whole suite takes seconds, and times that only a hang exceeds. */
 struct mt_sandbox_options mt_hostile_options(void);
 
 /* Appends the program of a case to an empty text. */
 enum mt_status mt_hostile_program(const struct mt_hostile_case *hostile,
                                   const struct mt_hostile_setting *setting, struct mt_byte_list *text);
 
-/* Ended as it must, and in time. */
-bool mt_hostile_contained(const struct mt_hostile_case *hostile, const struct mt_sandbox_options *options,
-                          const struct mt_sandbox_result *result);
+/* The limits of a case, in place of the suite's. */
+void mt_hostile_limit(const struct mt_hostile_case *hostile, struct mt_sandbox_options *options);
+
+/* Ended as it must. */
+bool mt_hostile_contained(const struct mt_hostile_case *hostile, const struct mt_sandbox_result *result);
 
 /* Answers that solve nothing; none may pass its tests. */
 struct mt_cheat {

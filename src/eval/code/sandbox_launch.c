@@ -37,7 +37,7 @@ enum mt_sandbox_channel {
     MT_CHANNEL_FILTER,      // system calls
     MT_CHANNEL_STATUS,      // bubblewrap writes
     MT_CHANNEL_GATE,        // bubblewrap waits
-    MT_CHANNEL_PROOF,       // the program's first and last line write
+    MT_CHANNEL_PROOF,       // the program's first line and its last line write, and wait
     MT_CHANNEL_TALK,        // to another program, where it has one
     MT_CHANNEL_END
 };
@@ -89,14 +89,19 @@ static int open_pipe(int *ours, int *theirs)
     return fcntl(*ours, F_SETFL, O_NONBLOCK) == 0 ? 0 : errno;
 }
 
-/* A socket, not a pipe: writing to one whose reader has died can be told to raise no signal. */
-static int open_gate(int *ours, int *theirs)
+/*
+ * Sockets, for two reasons. Writing to one whose reader has died can be told to raise no signal. And a
+ * program cannot open one again: through /proc/self/fd it can open a pipe's other end, and read what was
+ * meant for us.
+ */
+static int open_socket(int *ours, int *theirs)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return errno;
     *ours = move_up(ends[0]);
     *theirs = move_up(ends[1]);
-    return *ours < 0 || *theirs < 0 ? errno : 0;
+    if (*ours < 0 || *theirs < 0) return errno;
+    return fcntl(*ours, F_SETFL, O_NONBLOCK) == 0 ? 0 : errno;
 }
 
 static int draw_proof(char digits[MT_SANDBOX_PROOF_BYTES + 1])
@@ -109,14 +114,15 @@ static int draw_proof(char digits[MT_SANDBOX_PROOF_BYTES + 1])
     return 0;
 }
 
-/* The program and its last line, in memory of the kernel's that has no name. */
+/* The program and its last line, which waits for the last look, in memory of the kernel's without a name. */
 static int open_program(struct mt_sandbox *sandbox, const char *program, size_t bytes, int *descriptor)
 {
-    char last_line[128];
+    char last_line[160];
     int error = draw_proof(sandbox->proof_wanted);
     if (error != 0) return error;
-    int length = snprintf(last_line, sizeof last_line, "\n__import__('os').write(%d, b'%s')\n",
-                          MT_CHANNEL_PROOF, sandbox->proof_wanted);
+    int length = snprintf(last_line, sizeof last_line,
+                          "\n__import__('os').write(%d, b'%s'); __import__('os').read(%d, 1)\n",
+                          MT_CHANNEL_PROOF, sandbox->proof_wanted, MT_CHANNEL_PROOF);
     *descriptor = move_up(memfd_create("program", MFD_CLOEXEC));
     if (*descriptor < 0) return errno;
     error = mt_sandbox_write_whole(*descriptor, program, bytes);
@@ -141,7 +147,7 @@ static int open_channels(struct mt_sandbox *sandbox, const char *program, size_t
     if (source[STDIN_FILENO] < 0) return errno;
     int error = open_pipe(&sandbox->output[0], &source[STDOUT_FILENO]);
     if (error == 0) error = open_pipe(&sandbox->output[1], &source[STDERR_FILENO]);
-    if (error == 0) error = open_pipe(&sandbox->proof, &source[MT_CHANNEL_PROOF]);
+    if (error == 0) error = open_socket(&sandbox->proof, &source[MT_CHANNEL_PROOF]);
     if (error == 0) error = open_program(sandbox, program, bytes, &source[MT_CHANNEL_PROGRAM]);
     if (error == 0 && sandbox->options.talk > 0) {
         source[MT_CHANNEL_TALK] = fcntl(sandbox->options.talk, F_DUPFD_CLOEXEC, FIRST_FREE);
@@ -150,7 +156,7 @@ static int open_channels(struct mt_sandbox *sandbox, const char *program, size_t
     if (error != 0 || sandbox->options.without_sandbox) return error;
     error = open_filter(&source[MT_CHANNEL_FILTER]);
     if (error == 0) error = open_pipe(&sandbox->status, &source[MT_CHANNEL_STATUS]);
-    if (error == 0) error = open_gate(&sandbox->gate, &source[MT_CHANNEL_GATE]);
+    if (error == 0) error = open_socket(&sandbox->gate, &source[MT_CHANNEL_GATE]);
     return error;
 }
 
@@ -205,6 +211,8 @@ static const char *const system_places[] = {
     "--proc", "/proc",
     // Process 1 reports how the program ended: out of its reach.
     "--perms", "0000", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1", "--dev", "/dev",
+    // No terminals: the machine has a limited number of them for everybody.
+    "--tmpfs", "/dev/pts", "--remount-ro", "/dev/pts",
     // Reads the same zeros; mapped, /dev/zero is memory that no
     // process has to show.
     "--dev-bind", "/dev/full", "/dev/zero", NULL};
@@ -228,11 +236,13 @@ static void add_sandbox(struct launch *launch, const struct mt_sandbox_options *
 }
 
 /*
- * The mark says that the interpreter runs: from then on every outcome is the program's. It comes before the
- * program is even compiled, and leaves no name behind.
+ * The mark says that the interpreter runs and the sandbox is complete. Nothing of the program has been read
+ * by then, and nothing is until the answer comes: whoever sends it counts memory and files already. From then
+ * on every outcome is the program's. Leaves no name behind.
  */
 #define BOOT(path)                                                                                           \
-    "__import__('os').write(7, b'+'); __import__('sys').argv[:] = ['" path "']; __file__ = '" path "'; "     \
+    "__import__('os').write(7, b'+'); __import__('os').read(7, 1) or __import__('os')._exit(1); "            \
+    "__import__('sys').argv[:] = ['" path "']; __file__ = '" path "'; "                                      \
     "exec(compile(open('" path "', 'rb').read(), '" path "', 'exec', 0, True))"
 static_assert(MT_CHANNEL_PROOF == 7, "the number in the first line");
 

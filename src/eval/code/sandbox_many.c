@@ -10,7 +10,6 @@
 #include "base/clock.h"
 
 #define PROGRAM_GONE 3    // exit status of a judge that says so (src/eval/code/python/tests.py)
-#define WAIT_SECONDS 1.0  // for the end of such a program
 #define MOST_STARTS  4    // of one program, where its sandbox fails
 #define REST_SECONDS 0.25 // before it is started again, times the failures so far
 
@@ -20,7 +19,6 @@ struct judged_pair {
     struct mt_sandbox judge; // not running: the program stands alone
     bool judged;             // there is a judge
     bool running;
-    double judge_ended;              // clock; 0: not yet
     struct mt_sandbox_result result; // complete once `running` is false
 };
 
@@ -51,6 +49,7 @@ static enum mt_status start_pair(struct mt_context *ctx, const struct mt_sandbox
     own.talk = ends[1];
     if (status == MT_OK && pair->judged)
         status = mt_sandbox_start(ctx, &own, judge.text, judge.bytes, &pair->judge);
+    pair->judge.judged = &pair->program;
     // With ours closed, the end of one program is the end of the other's channel.
     for (int i = 0; i < 2 && pair->judged; i++) (void)close(ends[i]);
     if (status != MT_OK) stop_pair(pair);
@@ -70,14 +69,13 @@ static void conclude(struct judged_pair *pair, bool program_ended)
     if (judge->seconds > pair->result.seconds) pair->result.seconds = judge->seconds;
 }
 
-/* A judge that found the program gone is seen to end, at times, before the program. */
-static bool awaits_program(struct judged_pair *pair)
+/*
+ * A judge that found the program gone is seen to end, at times, before the program. How that ends is the
+ * outcome; one that only closed its channel has its time limit.
+ */
+static bool awaits_program(const struct judged_pair *pair)
 {
-    if (!pair->judged || !pair->program.running || pair->judge.result.exit_status != PROGRAM_GONE)
-        return false;
-    double now = mt_clock_seconds();
-    if (pair->judge_ended == 0) pair->judge_ended = now;
-    return now - pair->judge_ended < WAIT_SECONDS;
+    return pair->judged && pair->program.running && pair->judge.result.exit_status == PROGRAM_GONE;
 }
 
 static enum mt_status step_pair(struct judged_pair *pair)
@@ -85,9 +83,9 @@ static enum mt_status step_pair(struct judged_pair *pair)
     if (!pair->running) return MT_OK;
     enum mt_status status = mt_sandbox_step(&pair->program);
     if (status == MT_OK) status = mt_sandbox_step(&pair->judge);
-    bool program_ended = !pair->program.running;
-    bool ended = pair->judged ? !pair->judge.running : program_ended;
+    bool ended = pair->judged ? !pair->judge.running : !pair->program.running;
     if (status == MT_OK && (!ended || awaits_program(pair))) return MT_OK;
+    bool program_ended = !pair->program.running;
     stop_pair(pair);
     if (status == MT_OK) conclude(pair, program_ended);
     return status;

@@ -22,19 +22,21 @@
 #define STATUS_BYTES  4096       // of a process's status; the lines that count come early
 #define CHILDREN_SIZE (64 << 10) // numbers of a thread's children
 
-void mt_sandbox_read_text(int folder, const char *path, char *text, size_t bytes)
+int mt_sandbox_read_text(int folder, const char *path, char *text, size_t bytes)
 {
     text[0] = '\0';
     int descriptor = openat(folder, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (descriptor < 0) return;
+    if (descriptor < 0) return errno;
     size_t used = 0;
     ssize_t size = 1;
     while (size > 0 && used < bytes - 1) {
         size = read(descriptor, text + used, bytes - 1 - used);
         if (size > 0) used += (size_t)size;
     }
-    text[used] = '\0';
+    int error = size < 0 ? errno : 0;
+    text[error == 0 ? used : 0] = '\0';
     (void)close(descriptor);
+    return error;
 }
 
 DIR *mt_sandbox_open_listing(int folder, const char *path)
@@ -53,22 +55,28 @@ static uint64_t status_bytes(const char *status, const char *key)
     return line == NULL ? 0 : strtoull(line + strlen(key), NULL, 10) * 1024;
 }
 
+/* What is gone needs no counting; any other reason for not seeing something is one. */
+static void note(struct mt_sandbox_look *look, int error)
+{
+    if (error != 0 && error != ENOENT && error != ESRCH) look->error = error;
+}
+
 /* What a process or one of its threads shows in its status; false: no figures, its memory is gone or hidden.
  */
-static bool shown_memory(int folder, const char *path, uint64_t *memory)
+static bool shown_memory(int folder, const char *path, struct mt_sandbox_look *look, uint64_t *memory)
 {
     char status[STATUS_BYTES];
-    mt_sandbox_read_text(folder, path, status, sizeof status);
+    note(look, mt_sandbox_read_text(folder, path, status, sizeof status));
     *memory = status_bytes(status, "\nRssAnon:") + status_bytes(status, "\nRssShmem:") +
               status_bytes(status, "\nVmSwap:");
     return strstr(status, "\nRssAnon:") != NULL;
 }
 
 /* Dead, or on its way there: such a task may have no memory left to show. */
-static bool is_dying(int folder, const char *path)
+static bool is_dying(int folder, const char *path, struct mt_sandbox_look *look)
 {
     char stat[STATUS_BYTES];
-    mt_sandbox_read_text(folder, path, stat, sizeof stat);
+    note(look, mt_sandbox_read_text(folder, path, stat, sizeof stat));
     const char *name_end = strrchr(stat, ')'); // the name may hold brackets itself
     if (name_end == NULL) return true;
     // ") S parent group session terminal group flags"
@@ -88,26 +96,29 @@ static void add_process(int folder, long process, struct mt_sandbox_look *look)
     char path[96];
     uint64_t memory = 0;
     (void)snprintf(path, sizeof path, "%ld/status", process);
-    if (shown_memory(folder, path, &memory)) {
+    if (shown_memory(folder, path, look, &memory)) {
         look->memory += memory;
         return;
     }
     (void)snprintf(path, sizeof path, "%ld/task", process);
     DIR *tasks = mt_sandbox_open_listing(folder, path);
-    if (tasks == NULL) return; // gone
+    if (tasks == NULL) {
+        note(look, errno);
+        return;
+    }
     bool lives = false;
     bool shown = false;
     for (struct dirent *entry = readdir(tasks); entry != NULL && !shown; entry = readdir(tasks)) {
         long task = strtol(entry->d_name, NULL, 10);
         if (task <= 0) continue;
         (void)snprintf(path, sizeof path, "%ld/task/%ld/status", process, task);
-        shown = shown_memory(folder, path, &memory);
+        shown = shown_memory(folder, path, look, &memory);
         (void)snprintf(path, sizeof path, "%ld/task/%ld/stat", process, task);
-        lives = lives || (!shown && !is_dying(folder, path));
+        lives = lives || (!shown && !is_dying(folder, path, look));
     }
     (void)closedir(tasks);
     if (shown) look->memory += memory;
-    if (lives && !shown) look->unreadable = true;
+    if (lives && !shown) look->error = ENODATA;
 }
 
 struct mt_sandbox_look mt_sandbox_look_at(int processes)
@@ -115,13 +126,16 @@ struct mt_sandbox_look mt_sandbox_look_at(int processes)
     struct mt_sandbox_look look = {0};
     DIR *listing = mt_sandbox_open_listing(processes, ".");
     if (listing == NULL) {
-        look.unreadable = true;
+        look.error = errno;
         return look;
     }
+    errno = 0;
     for (struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing)) {
         long process = strtol(entry->d_name, NULL, 10);
         if (process > 1) add_process(processes, process, &look); // 1 is bubblewrap's
+        errno = 0;
     }
+    note(&look, errno);
     (void)closedir(listing);
     return look;
 }
@@ -135,18 +149,21 @@ struct processes {
 };
 
 /* A process's children are those of its threads. */
-static void add_children(int folder, struct processes *found, pid_t process)
+static void add_children(int folder, struct processes *found, pid_t process, struct mt_sandbox_look *look)
 {
     char path[96];
     (void)snprintf(path, sizeof path, "%ld/task", (long)process);
     DIR *threads = mt_sandbox_open_listing(folder, path);
-    if (threads == NULL) return;
+    if (threads == NULL) {
+        note(look, errno);
+        return;
+    }
     for (struct dirent *entry = readdir(threads); entry != NULL; entry = readdir(threads)) {
         char text[CHILDREN_SIZE];
         long thread = strtol(entry->d_name, NULL, 10);
         if (thread <= 0) continue;
         (void)snprintf(path, sizeof path, "%ld/task/%ld/children", (long)process, thread);
-        mt_sandbox_read_text(folder, path, text, sizeof text);
+        note(look, mt_sandbox_read_text(folder, path, text, sizeof text));
         char *at = text;
         while (found->count < found->most) {
             char *end = NULL;
@@ -165,10 +182,13 @@ struct mt_sandbox_look mt_sandbox_look_below(pid_t first, int64_t most)
     struct processes found = {.process = {first}, .count = 1};
     found.most = most < MAX_PROCESSES ? most : MAX_PROCESSES;
     int folder = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0) return look;
+    if (folder < 0) {
+        look.error = errno;
+        return look;
+    }
     for (int64_t i = 0; i < found.count; i++) {
         add_process(folder, found.process[i], &look);
-        add_children(folder, &found, found.process[i]);
+        add_children(folder, &found, found.process[i], &look);
     }
     (void)close(folder);
     return look;

@@ -20,16 +20,16 @@ enum mt_sandbox_view {
     MT_SANDBOX_VIEWS
 };
 
-/* Reads the start of a file of the kernel's as text; "" when it is gone. */
-void mt_sandbox_read_text(int folder, const char *path, char *text, size_t bytes);
+/* Reads the start of a file of the kernel's as text. 0, or the error number, and then "". */
+int mt_sandbox_read_text(int folder, const char *path, char *text, size_t bytes);
 
-/* A folder of the kernel's to list; NULL: gone. The caller closes. */
+/* A folder of the kernel's to list; NULL with errno. The caller closes. */
 DIR *mt_sandbox_open_listing(int folder, const char *path);
 
 /* What a look at a sandbox's processes shows. */
 struct mt_sandbox_look {
     uint64_t memory; // bytes that they hold, each of its own
-    bool unreadable; // one lives and shows no figures
+    int error; // why some of it could not be seen; 0: everything was; ENODATA: one lives and shows no figures
 };
 
 /* At all processes of a sandbox, through its own /proc. */
@@ -38,7 +38,7 @@ struct mt_sandbox_look mt_sandbox_look_at(int processes);
 /* Without a sandbox: at a process and all below it; `most` processes are looked at. */
 struct mt_sandbox_look mt_sandbox_look_below(pid_t first, int64_t most);
 
-/* Opens the views into a sandbox whose program has begun. 0, or the error number; the caller closes what is
+/* Opens the views into a sandbox whose interpreter runs. 0, or the error number; the caller closes what is
  * open. */
 int mt_sandbox_open_views(pid_t first, int views[MT_SANDBOX_VIEWS]);
 
