@@ -133,10 +133,10 @@ expect 2 "there is no method 'pepper'" compare "$place/compare.yaml" "methods=[a
     ! grep -E '^aux-sums-s1: .*(nan|others|s/step)' "$place/text"
     result $? "a cell's line has figures that there are none of"
 
-    # Killed at some moment, again and again, it ends with the same.
-    for pause in 0.05 0.1 0.15 0.2 0.3 0.4; do
+    # Killed again and again, with ever more files written, it ends with the same.
+    for files in 1 5 12 20 28 40; do
         "$metier" compare "$place/compare.yaml" out="$place/killed" $js --quiet >/dev/null 2>&1 &
-        sleep $pause
+        until_files $files $!
         kill -9 $! 2>/dev/null
         wait $! 2>/dev/null
     done

@@ -119,10 +119,10 @@ result $? "a dry run left a folder"
     grep -q '^time: about' "$place/text"
     result $? "a dry run after a run says no time"
 
-    # Killed at some moment, again and again, while it trains and while it evaluates, it ends with the same.
-    for pause in 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9; do
+    # Killed again and again, with ever more files written, while it trains and while it evaluates, it ends with the same.
+    for files in 1 6 12 18 24 32 40 50; do
         "$metier" compare "$place/compare.yaml" out="$place/killed" $js --quiet >/dev/null 2>&1 &
-        sleep $pause
+        until_files $files $!
         kill -9 $! 2>/dev/null
         wait $! 2>/dev/null
     done

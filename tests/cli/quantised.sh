@@ -39,11 +39,9 @@ while [ ! -d "$place/killed/adapter" ] && [ $lives -lt $((kills + 100)) ]; do
     step=$(find "$place/killed/checkpoints" -maxdepth 1 -name 'step-????????' 2>/dev/null | sort | tail -n 1)
     if [ $lives -le "$kills" ]; then
         # Killed once it has made a step, at some moment after that.
-        waited=0
-        while [ $waited -lt 400 ] && kill -0 $process 2>/dev/null &&
+        while kill -0 $process 2>/dev/null &&
             [ "$(find "$place/killed/checkpoints" -maxdepth 1 -name 'step-????????' 2>/dev/null | sort | tail -n 1)" = "$step" ]; do
             sleep 0.01
-            waited=$((waited + 1))
         done
         sleep "0.00$((RANDOM % 10))"
         kill -KILL $process 2>/dev/null

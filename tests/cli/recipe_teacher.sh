@@ -5,8 +5,7 @@ unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY all_proxy
 python3 "$here/cli/eval/endpoint_server.py" "$place" &
 server=$!
 trap 'kill $server 2>/dev/null; rm -rf "$place"' EXIT
-waited=0
-while [ ! -s port ] && [ $waited -lt 100 ]; do sleep 0.1; waited=$((waited + 1)); done
+while [ ! -s port ] && kill -0 $server 2>/dev/null; do sleep 0.05; done
 port=$(cat port)
 
 # Three questions the teacher knows, one it gets wrong. Its answers end at STOP.
@@ -123,14 +122,16 @@ result $? "dead: rows were written"
 teach redirect 2
 teach nowhere 2
 anew
-teach slow 1 --timeout 0.3 --retries 0
+teach held 1 --timeout 0.3 --retries 0
 # Stopped: what was answered is kept, the same command goes on.
 anew
 : >requests
-"$metier" recipe recipes/gsm8k.yaml --data lesson --out taught.jsonl --quiet --teacher "http://127.0.0.1:$port/slow/v1" \
+echo 1 >go # one answer, no more
+"$metier" recipe recipes/gsm8k.yaml --data lesson --out taught.jsonl --quiet --teacher "http://127.0.0.1:$port/held/v1" \
     --teacher-model the/teacher --slots 1 >text 2>&1 &
 pid=$!
-sleep 2.5
+kept=taught.jsonl.teacher/round-1/samples_gsm8k.jsonl
+while [ "$(cat $kept 2>/dev/null | wc -l)" -lt 1 ] && kill -0 $pid 2>/dev/null; do sleep 0.05; done
 kill -TERM $pid
 wait $pid
 [ $? -eq 143 ]
@@ -138,9 +139,10 @@ result $? "stopped: $(cat text)"
 has 'the same command goes on'
 [ ! -e taught.jsonl ]
 result $? "stopped: rows were written"
-kept=$(cat taught.jsonl.teacher/round-1/samples_gsm8k.jsonl | wc -l)
+[ "$(cat $kept | wc -l)" -eq 1 ]
+result $? "stopped: what was answered is kept"
 teach good 0
-asked $((4 - kept))
+asked 3
 same taught.jsonl first "stopped and gone on"
 # Programs are judged by running them: this teacher writes none.
 printf pass >nothing.py

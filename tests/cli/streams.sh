@@ -44,9 +44,10 @@ for line in "--help" "--version" "devices" "inspect $model" "tokenize $model --f
     check "metier $line into a full disk says so" grep -q 'standard output' "$work/err"
 done
 # Whoever closes a pipe has read enough: nothing is said about it.
+mkfifo "$work/gone" # says that the reader is gone
 for line in "objective --methods" "train --keys" "synth --show 1" "inspect $model" "plan $model"; do
     # shellcheck disable=SC2086 # words
-    { sleep 0.2; "$metier" $line 2>"$work/err"; } | true
+    { read -r _ <"$work/gone"; "$metier" $line 2>"$work/err"; } | { exec <&-; echo >"$work/gone"; }
     check "metier $line into a closed pipe says nothing: $(cat "$work/err")" [ ! -s "$work/err" ]
 done
 "$metier" devices >&- 2>"$work/err"

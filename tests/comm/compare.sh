@@ -6,7 +6,6 @@ metier=$1
 here=$(cd "$(dirname "$0")/.." && pwd)
 samples=$(cd "$here/../share/samples" && pwd)
 . "$here/comm/launch.sh"
-export METIER_RANKS_LIMIT=100
 place=$(mktemp -d) || exit 1
 trap 'rm -rf "$place"' EXIT
 "$here/support/train-bench" "$metier" "$place" || exit 1

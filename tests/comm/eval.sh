@@ -6,7 +6,6 @@ metier=$1
 here=$(cd "$(dirname "$0")/.." && pwd)
 samples=$here/../share/samples
 . "$here/comm/launch.sh"
-export METIER_RANKS_LIMIT=100
 place=$(mktemp -d) || exit 1
 job=
 trap '[ -n "$job" ] && kill $job 2>/dev/null; rm -rf "$place"' EXIT
@@ -111,7 +110,7 @@ truncate -s -100 "$place/bent/model.safetensors"
 for verb in "eval gsm8k --limit 40 --data $place/data --out $place/mixed" \
     "analyze --data $place/data.jsonl --out $place/mixed"; do
     # shellcheck disable=SC2086
-    in_time 60 mpirun --oversubscribe --bind-to none -n 2 "$metier" $verb --model "$model" : \
+    in_time mpirun --oversubscribe --bind-to none -n 2 "$metier" $verb --model "$model" : \
         -n 1 "$metier" $verb --model "$place/bent" >"$place/text" 2>&1
     got=$?
     [ $got -ne 0 ] && [ $got -ne 124 ] && grep -m 1 '^metier' "$place/text" | grep -q 'rank 2: .*bent'
@@ -122,11 +121,10 @@ done
 "$here/support/poisoned-model" "$metier" "$place/model" "$place/poisoned" || exit 1
 mkdir -p "$place/poison/glue/RTE"
 awk 'NR == 500 { $0 = "499\tZ Z Z Z.\tZ.\tentailment" } { print }' "$place/data/glue/RTE/dev.tsv" >"$place/poison/glue/RTE/dev.tsv"
-began=$(date +%s)
 run 3 eval glue_rte --data "$place/poison" --model "$place/poisoned" --out "$place/nan" --quiet
 got=$?
-[ $got -ne 0 ] && [ $got -ne 124 ] && [ $(($(date +%s) - began)) -le $((30 * patience)) ]
-result $? "no number on one rank: exit status $got after $(($(date +%s) - began)) s"
+[ $got -ne 0 ] && [ $got -ne 124 ]
+result $? "no number on one rank: exit status $got"
 grep -m 1 '^metier' "$place/text" | grep -q 'metier eval: rank [012]: .*not'
 result $? "nobody said who met what is no number: $(head -n 3 "$place/text")"
 [ ! -e "$place/nan/results.json" ]
@@ -157,18 +155,17 @@ written() {
 
 # begin COUNT FOLDER MORE RANK: a long task in the background; waits until ranks have written so many samples more.
 # `victim` is the process id of a rank, looked for before: what is written goes on growing fast.
+found_and_written() {
+    [ -n "$victim" ] || victim=$(rank_of "$1" "$2")
+    [ -n "$victim" ] && [ "$(written "$1")" -ge "$3" ]
+}
 begin() {
     local wanted=$(($(written "$2") + $3))
     # shellcheck disable=SC2086
-    METIER_RANKS_LIMIT=150 ranks "$1" "$metier" eval $long --slots 2 --no-routing --out "$2" >"$place/text" 2>&1 &
+    ranks "$1" "$metier" eval $long --slots 2 --no-routing --out "$2" >"$place/text" 2>&1 &
     job=$!
     victim=
-    for _ in $(seq 6000); do
-        [ -n "$victim" ] || victim=$(rank_of "$2" "$4")
-        [ -n "$victim" ] && [ "$(written "$2")" -ge $wanted ] && break
-        kill -0 $job 2>/dev/null || break
-        sleep 0.02
-    done
+    until_true $job found_and_written "$2" "$4" $wanted
 }
 
 # A rank is killed, and so is one of the next life's; another number of ranks goes on, and all is as if nothing was.
@@ -182,12 +179,11 @@ for life in "4 1" "2 0"; do
     had=$(written "$place/killed")
     kill -KILL "$victim"
     result $? "no rank $2 to kill"
-    began=$(date +%s)
     wait $job
     got=$?
     job=
-    [ $got -ne 0 ] && [ $got -ne 124 ] && [ $(($(date +%s) - began)) -le $((20 * patience)) ]
-    result $? "rank $2 of $1 was killed: exit status $got after $(($(date +%s) - began)) s"
+    [ $got -ne 0 ] && [ $got -ne 124 ]
+    result $? "rank $2 of $1 was killed: exit status $got"
     [ ! -e "$place/killed/results.json" ]
     result $? "killed too late"
     [ "$(written "$place/killed")" -ge "$had" ]
@@ -212,11 +208,8 @@ wanted=$(($(written "$place/killed") + 30))
 env --default-signal=INT mpirun --oversubscribe --bind-to none -n 2 "$metier" eval $long --slots 2 --no-routing \
     --out "$place/killed" >"$place/text" 2>&1 &
 job=$!
-for _ in $(seq 6000); do
-    [ "$(written "$place/killed")" -ge $wanted ] && break
-    kill -0 $job 2>/dev/null || break
-    sleep 0.02
-done
+enough() { [ "$(written "$place/killed")" -ge $wanted ]; }
+until_true $job enough
 kill -INT $job
 wait $job
 got=$?

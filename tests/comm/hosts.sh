@@ -28,12 +28,10 @@ other=
 trap '[ -n "$other" ] && kill $other 2>/dev/null; rm -rf "$place"' EXIT
 
 # The second host is the namespaces of a process that sleeps.
-unshare --net --uts sleep 600 &
+unshare --net --uts sleep infinity &
 other=$!
-for _ in $(seq 100); do
-    [ "$(readlink /proc/$other/ns/net)" != "$(readlink /proc/self/ns/net)" ] && break
-    sleep 0.05
-done
+apart() { [ "$(readlink /proc/$other/ns/net)" != "$(readlink /proc/self/ns/net)" ]; }
+until_true $other apart
 there() { nsenter --target $other --net --uts "$@"; }
 hostname metier-one && there hostname metier-two &&
     ip link add name wire type veth peer name wire netns $other &&
@@ -48,7 +46,7 @@ chmod +x "$place/remote-shell"
 
 # on_hosts ARGUMENTS...: metier on both, a rank each, over the wire alone.
 on_hosts() {
-    in_time 100 mpirun --mca plm_rsh_agent "$place/remote-shell" --mca pml ob1 --mca btl tcp,self \
+    in_time mpirun --mca plm_rsh_agent "$place/remote-shell" --mca pml ob1 --mca btl tcp,self \
         --mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 --bind-to none \
         --host 10.77.0.1:1,10.77.0.2:1 -n 2 "$metier" "$@" >"$place/text" 2>&1
 }
@@ -101,34 +99,29 @@ for file in samples_gsm8k.jsonl samples_glue_cola.jsonl routing_gsm8k.json; do
     result $? "$file: two hosts and one differ"
 done
 
-# The other host dies, with all that runs there: the job ends within seconds, and its last checkpoint goes on alone.
+# The other host dies, with all that runs there: the job ends, and its last checkpoint goes on alone.
 # shellcheck disable=SC2086
 on_hosts train "$place/run.yaml" out="$place/died" steps=2000 $settings checkpoint.every=2 &
 job=$!
-for _ in $(seq 400); do
-    # Any of them: old ones go as new ones come.
-    ls "$place/died/checkpoints" 2>/dev/null | grep -qx "step-[0-9]*" && break
-    sleep 0.05
-done
+# Any of them: old ones go as new ones come.
+saved() { ls "$place/died/checkpoints" 2>/dev/null | grep -qx "step-[0-9]*"; }
+until_true $job saved
 there_net=$(readlink /proc/$other/ns/net)
 for process in /proc/[0-9]*; do
     pid=${process#/proc/}
     [ "$pid" != $other ] && [ "$(readlink "$process/ns/net" 2>/dev/null)" = "$there_net" ] && kill -KILL "$pid"
 done
-began=$(date +%s)
 wait $job
 got=$?
-[ $got -ne 0 ] && [ $got -ne 124 ] && [ $(($(date +%s) - began)) -le $((30 * patience)) ]
-result $? "a host died: exit status $got after $(($(date +%s) - began)) s, $(head -n 3 "$place/text")"
+[ $got -ne 0 ] && [ $got -ne 124 ]
+result $? "a host died: exit status $got, $(head -n 3 "$place/text")"
 step=$(ls "$place/died/checkpoints" | grep -v tmp | tail -n 1)
 # shellcheck disable=SC2086
 "$metier" train "$place/run.yaml" out="$place/died" ${settings/parallel.experts=2/} steps=2000 checkpoint.every=2 \
     >"$place/text" 2>&1 &
 job=$!
-for _ in $(seq 400); do
-    [ "$(ls "$place/died/checkpoints" | grep -v tmp | tail -n 1)" != "$step" ] && break
-    sleep 0.05
-done
+further() { [ "$(ls "$place/died/checkpoints" | grep -v tmp | tail -n 1)" != "$step" ]; }
+until_true $job further
 kill -TERM $job
 wait $job
 grep -q "which is saved" "$place/text"

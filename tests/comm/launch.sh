@@ -9,21 +9,29 @@ export OMPI_MCA_mpi_yield_when_idle=1
 # MPI keeps what it has allocated until the process ends.
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 
-# in_time SECONDS COMMAND...: ends what hangs; machines that are slow or emulated have more time.
+# in_time COMMAND...: ends what hangs, with status 124. No job here takes a minute; a busy machine may take ten times that.
 patience=${METIER_TEST_PATIENCE:-1}
 # Seconds of silence after which a rank counts as lost: tests wait for them in full, so patience has an end here.
-silence=$((5 * (patience < 8 ? patience : 8)))
+silence=$((10 * (patience < 4 ? patience : 4)))
 in_time() {
-    local seconds=$1
-    shift
-    timeout -k 5 $((seconds * patience)) "$@"
+    timeout -k 5 $((1000 * patience)) "$@"
 }
 
-# ranks N COMMAND...: N processes of it, at most a minute, or as METIER_RANKS_LIMIT says.
+# ranks N COMMAND...: N processes of it.
 ranks() {
     local count=$1
     shift
-    in_time "${METIER_RANKS_LIMIT:-60}" mpirun --oversubscribe --bind-to none -n "$count" "$@"
+    in_time mpirun --oversubscribe --bind-to none -n "$count" "$@"
+}
+
+# until_true JOB COMMAND...: waits until a command succeeds, or a job has ended.
+until_true() {
+    local job=$1
+    shift
+    until "$@"; do
+        kill -0 "$job" 2>/dev/null || return 1
+        sleep 0.02
+    done
 }
 
 # result OK TEXT...: complains; `failed` is the test's exit status.

@@ -201,7 +201,7 @@ static enum mt_status ask_all(struct mt_context *ctx, const void *self)
     int answered = 0;
     const struct mt_endpoint_options options = {
         .model = "m",
-        .http = {.endpoint = self, .key = "secret-key", .parallel = 2, .timeout = 20, .backoff = 1},
+        .http = {.endpoint = self, .key = "secret-key", .parallel = 2, .timeout = 1000, .backoff = 1},
         .temperature = -1.0};
     static const char *const stop[] = {"STOP", NULL};
     const struct mt_answer_listener listener = {

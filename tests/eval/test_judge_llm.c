@@ -29,7 +29,7 @@ static enum mt_status judge_run(struct mt_context *ctx, const void *self)
         .model = "m",
         .template = "{question}=== which is right\n{reference}\n=== the answer to grade\n{answer}\n===",
         .http = {
-            .endpoint = bench->endpoint, .key = "secret-key", .parallel = 2, .timeout = 20, .backoff = 1}};
+            .endpoint = bench->endpoint, .key = "secret-key", .parallel = 2, .timeout = 1000, .backoff = 1}};
     (void)unlink(workplace_path(bench->place, "judge_t.jsonl", path, sizeof path));
     enum mt_status status = mt_judged_run_read(ctx, bench->place->directory, NULL, &run);
     if (status == MT_OK) status = mt_llm_judge(ctx, &options, &run, &report);

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "formats/safetensors/safetensors_writer.h"
@@ -415,20 +414,13 @@ static void a_sparse_giant_opens_at_once(void **state)
     struct mt_safetensors file;
     struct rusage before;
     struct rusage after;
-    struct timespec start;
-    struct timespec end;
     (void)getrusage(RUSAGE_SELF, &before);
-    (void)clock_gettime(CLOCK_MONOTONIC, &start);
     assert_int_equal(mt_safetensors_open(&ctx, path, &file), MT_OK);
-    (void)clock_gettime(CLOCK_MONOTONIC, &end);
     (void)getrusage(RUSAGE_SELF, &after);
     const unsigned char *data = mt_safetensors_find(&file, "w")->data;
     assert_int_equal(data[bytes - 1], 0);
-    double milliseconds =
-        (double)(end.tv_sec - start.tv_sec) * 1e3 + (double)(end.tv_nsec - start.tv_nsec) / 1e6;
-    print_message("40 GB opened in %.3f ms, %ld kB of memory more at the peak, %zu bytes allocated\n",
-                  milliseconds, after.ru_maxrss - before.ru_maxrss, ctx.live_bytes);
-    assert_true(milliseconds < 1000.0);
+    print_message("40 GB opened: %ld kB of memory more at the peak, %zu bytes allocated\n",
+                  after.ru_maxrss - before.ru_maxrss, ctx.live_bytes);
     assert_true(after.ru_maxrss - before.ru_maxrss < 16384);
     mt_safetensors_close(&file);
 }

@@ -27,7 +27,7 @@ bool endpoint_server_start(const struct workplace *place, struct endpoint_server
         (void)execlp("python3", "python3", script, place->directory, (char *)NULL);
         _exit(SKIPPED);
     }
-    for (int waited = 0; waited < 1000 && server->port == 0; waited++) {
+    while (server->port == 0) {
         FILE *file = fopen(workplace_path(place, "port", path, sizeof path), "r");
         char digits[16] = "";
         if (file != NULL && fgets(digits, sizeof digits, file) != NULL)
@@ -36,6 +36,5 @@ bool endpoint_server_start(const struct workplace *place, struct endpoint_server
         if (waitpid(server->process, NULL, WNOHANG) == server->process) return false;
         (void)usleep(20000);
     }
-    if (server->port == 0) endpoint_server_stop(server);
-    return server->port != 0;
+    return true;
 }

@@ -36,6 +36,11 @@ expect() {
     fi
 }
 
+# until_files COUNT PROCESS: until $place/killed holds so many files, or the process that writes them has ended.
+until_files() {
+    while [ "$(find "$place/killed" -type f 2>/dev/null | wc -l)" -lt "$1" ] && kill -0 "$2" 2>/dev/null; do sleep 0.01; done
+}
+
 # same A B [WHAT]: two files of $place have the same bytes; differ: they have not.
 same() {
     cmp -s "$place/$1" "$place/$2"

@@ -5,6 +5,8 @@ library only.
 It judges answers, answers the questions of share/samples, and gives log-probabilities of prompts: a token is a word
 with the space before it, and its log-probability minus half its length.
 
+Nothing depends on how long things take: the mood "held" answers as many requests as FOLDER/go says, none without it.
+
 Usage: endpoint_server.py FOLDER. Writes its port to FOLDER/port, a line per request to FOLDER/requests and what was
 asked to FOLDER/bodies.
 """
@@ -12,6 +14,8 @@ import http.server
 import json
 import os
 import re
+import select
+import socket
 import sys
 import threading
 import time
@@ -20,6 +24,8 @@ folder = sys.argv[1]
 lock = threading.Lock()
 seen = {}
 running = 0
+met = threading.Event()  # two requests of the mood "together" were there at the same time
+released = 0  # requests of the mood "held" that were answered
 
 
 def verdict(prompt):
@@ -80,7 +86,15 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
     def log_message(self, *arguments):
         pass
 
+    def leave(self):
+        """The request counts as running no more: before the answer goes out, as another may come on it."""
+        global running
+        with lock:
+            running -= 1 if self.here else 0
+        self.here = False
+
     def send(self, status, body, headers=(), length=None):
+        self.leave()
         data = body.encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(data) if length is None else length))
@@ -102,8 +116,26 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
             self.wfile.write(b" ")
             time.sleep(0.01)
 
+    def hold(self):
+        """Waits until FOLDER/go allows one answer more; false: whoever asked has gone."""
+        global released
+        while True:
+            # First: what is allowed is not for those who have gone.
+            if select.select([self.connection], [], [], 0.02)[0] and not self.connection.recv(1, socket.MSG_PEEK):
+                return False
+            with lock:
+                try:
+                    with open(os.path.join(folder, "go")) as file:
+                        allowed = int(file.read() or 0)
+                except FileNotFoundError:
+                    allowed = 0
+                if released < allowed:
+                    released += 1
+                    return True
+
     def do_POST(self):
         global running
+        self.here = True
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
         mood = self.path.split("/")[1]
         key = self.headers.get("Authorization", "")
@@ -118,8 +150,7 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
             self.answer(mood, body, key, tries)
         except (BrokenPipeError, ConnectionResetError):
             pass
-        with lock:
-            running -= 1
+        self.leave()
 
     def answer(self, mood, body, key, tries):
         request = json.loads(body)
@@ -133,15 +164,22 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
             assert not self.path.endswith("/chat/completions") and request["logprobs"] >= 1
             self.send(200, json.dumps(scores(mood, prompt)))
         elif mood == "good":
-            time.sleep(0.05)
+            self.say(good)
+        elif mood == "together":  # nobody is answered before two have asked
+            with lock:
+                if running > 1:
+                    met.set()
+            met.wait()
             self.say(good)
         elif mood == "second":  # wrong at first, whatever the seed
             with lock:
                 seen[prompt] = seen.get(prompt, 0) + 1
             self.say(good if seen[prompt] > 1 else "#### 7654321")
-        elif mood == "slow":
-            time.sleep(1.5)
-            self.say(good)
+        elif mood == "held":
+            if self.hold():
+                self.say(good)
+            else:
+                self.close_connection = True
         elif mood == "busy":
             self.say(good) if tries > 2 else self.send(429, "", [("Retry-After", "1" if tries == 1 else "0")])
         elif mood == "broken":

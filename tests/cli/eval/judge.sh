@@ -34,8 +34,7 @@ command -v python3 >/dev/null || { printf 'judge.sh: no python3\n'; exit 77; }
 
 python3 "$here/endpoint_server.py" "$folder" &
 server=$!
-waited=0
-while [ ! -s "$folder/port" ] && [ $waited -lt 100 ]; do sleep 0.1; waited=$((waited + 1)); done
+while [ ! -s "$folder/port" ] && kill -0 $server 2>/dev/null; do sleep 0.05; done
 port=$(cat "$folder/port") || exit 1
 
 # judge MOOD STATUS [options]: judges a fresh copy of the run; output in out, err, run
@@ -62,7 +61,8 @@ grep -q 'rule-llm .* 3 .*1.000 .*1.000' "$folder/out" || { cat "$folder/out"; fa
 grep -q '"agreement": {' "$folder/run/results.json" || fail "good: the summary"
 grep -q '"exact_match,none"' "$folder/run/results.json" || fail "good: the summary lost something"
 [ "$(grep -c 'with key' "$folder/requests")" -eq 3 ] || fail "good: three requests with a key"
-grep -q ' [23] with' "$folder/requests" || fail "good: requests run at the same time"
+judge together 0 # nobody is answered before two have asked
+judge good 0
 
 # Nothing is asked twice; a torn line is cut off and its sample asked again.
 "$metier" judge "$folder/run" --endpoint "http://127.0.0.1:$port/stranger/v1" --model judge-1 --quiet >"$folder/out" ||
@@ -88,17 +88,18 @@ grep -q '503: no room for .*after 3 tries' "$folder/err" || { cat "$folder/err";
 rm -rf "$folder/run" "$folder/taken"
 cp -r "$folder/fresh" "$folder/run"
 rm -f "$folder/run"/judge_*
-"$metier" judge "$folder/run" --endpoint "http://127.0.0.1:$port/slow/v1" --model judge-1 --parallel 1 --quiet \
+"$metier" judge "$folder/run" --endpoint "http://127.0.0.1:$port/held/v1" --model judge-1 --parallel 1 --quiet \
     >"$folder/out" 2>"$folder/err" &
 judging=$!
 while [ ! -e "$folder/run/judge_gsm8k.jsonl" ] && kill -0 $judging 2>/dev/null; do sleep 0.05; done
 mv "$folder/run" "$folder/taken" && mkdir "$folder/run"
+echo 3 >"$folder/go"
 if wait $judging; then fail "verdicts for a folder that is not there"; fi
 grep -q 'run: is no longer the folder' "$folder/err" || { cat "$folder/err"; fail "the lost folder is not told of"; }
 [ -z "$(ls -A "$folder/run")" ] || fail "somebody else's folder was written to"
 
-judge slow 1 --timeout 0.3 --retries 1 --parallel 1
-grep -qi 'timeout' "$folder/err" || { cat "$folder/err"; fail "slow: why"; }
+judge held 1 --timeout 0.3 --retries 1 --parallel 1
+grep -qi 'timeout' "$folder/err" || { cat "$folder/err"; fail "held: why"; }
 judge garbage 1
 grep -q '3 answers got no verdict, .*not JSON' "$folder/err" || fail "garbage: why"
 judge shapeless 1
