@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """The wheel of bindings/python in a fresh virtual environment, without the clone: three steps of an attached model.
 
-Usage: bindings_wheel.py LIBRARY [--keep FOLDER]
+Usage: bindings_wheel.py LIBRARY
 Packs the wheel around LIBRARY, looks at its tag, files and metadata, installs it alone, and trains a tiny random model from
 another folder, with nothing of the clone in the environment. PyTorch and transformers are those of the Python that runs
-this. Where bubblewrap works, the clone and the system's copies of the libraries that come along are hidden as well.
---keep leaves the wheel in a folder. Exit status 77: there is no PyTorch, transformers, pip or setuptools >= 70.1.
+this. Where bubblewrap works, the clone and the system's copies of the libraries that come along are hidden as well. If the
+build has no CUDA module, an empty one that asks for CUDA's libraries stands in, to see what of it is packed. Exit status 77: there is no PyTorch, transformers, pip or setuptools >= 70.1.
 """
 import argparse
 import importlib.metadata
@@ -78,13 +78,35 @@ def check_tools():
     return importlib.metadata.version("torch")
 
 
+def staged(library, place):
+    """A copy of the library with a CUDA module beside it, its own or one that stands in; without a compiler, none."""
+    library = os.path.realpath(library)
+    module = os.path.join(os.path.dirname(library), "metier", "metier_cuda.so")
+    folder = os.path.join(place, "built")
+    os.makedirs(os.path.join(folder, "metier"))
+    copied = shutil.copy(library, folder)
+    target = os.path.join(folder, "metier", "metier_cuda.so")
+    if os.path.isfile(module):
+        shutil.copy(module, target)
+    elif shutil.which("cc"):
+        cublas = os.path.join(place, "libcublas.so.13")
+        with open(os.path.join(place, "empty.c"), "w", encoding="utf-8") as file:
+            file.write("int cublas(void); int uses(void) { return cublas(); }")
+        with open(os.path.join(place, "cublas.c"), "w", encoding="utf-8") as file:
+            file.write("int cublas(void); int cublas(void) { return 0; }")
+        run("cc", "-shared", "-fPIC", "-Wl,-soname,libcublas.so.13", "-o", cublas, os.path.join(place, "cublas.c"))
+        run("cc", "-shared", "-fPIC", "-o", target, os.path.join(place, "empty.c"), cublas)
+        os.remove(cublas)  # as on a machine that builds and has no GPU
+    return copied
+
+
 def make_wheel(library, place):
     """From a copy of the sources, which stay as they are."""
     source = os.path.join(place, "source")
     shutil.copytree(os.path.join(ROOT, "bindings", "python"), source,
                     ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
     run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", place, source,
-        env={**os.environ, "METIER_LIBRARY": os.path.realpath(library)})
+        env={**os.environ, "METIER_LIBRARY": library})
     found = [name for name in os.listdir(place) if name.endswith(".whl")]
     assert len(found) == 1, found
     return os.path.join(place, found[0])
@@ -114,7 +136,7 @@ def check_wheel(wheel, place, library):
             cuda = file.endswith("metier_cuda.so") and re.match(r"lib(cublas|cublasLt|cuda)\.so", name)
             assert usual or cuda or name in beside, f"{file} needs {name}, which is not in the wheel"
     assert not any(re.search("libcu(blas|da)", name) for name in names), "CUDA's own libraries are in the wheel"
-    module = os.path.join(os.path.dirname(os.path.realpath(library)), "metier", "metier_cuda.so")
+    module = os.path.join(os.path.dirname(library), "metier", "metier_cuda.so")
     assert os.path.isfile(module) == ("metier_cuda.so" in beside), beside
     with open(os.path.join(unpacked, next(name for name in names if name.endswith("dist-info/METADATA"))), encoding="utf-8") as file:
         metadata = file.read()
@@ -150,12 +172,12 @@ def hidden(libraries):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library")
-    parser.add_argument("--keep", metavar="FOLDER")
     arguments = parser.parse_args()
     version = check_tools()
     with tempfile.TemporaryDirectory() as place:
-        wheel = make_wheel(arguments.library, place)
-        libraries = check_wheel(wheel, place, arguments.library)
+        library = staged(arguments.library, place)
+        wheel = make_wheel(library, place)
+        libraries = check_wheel(wheel, place, library)
         python = fresh_environment(wheel, place)
         # Python and PyTorch have a libz and a libgomp of their own, which may have come first.
         ours = ["libmetier.so.0.1", *(name for name in libraries if name not in ("libz.so.1", "libgomp.so.1"))]
@@ -166,8 +188,6 @@ def main():
         print(f"{os.path.basename(wheel)}, {os.path.getsize(wheel) / 1e6:.1f} MB, with {' '.join(libraries)}")
         print(f"three attached steps with PyTorch {version}, {'clone and system libraries hidden' if around else 'clone not hidden: no bubblewrap'}: "
               f"{said.strip().splitlines()[-1]}")
-        if arguments.keep:
-            shutil.copy(wheel, arguments.keep)
 
 
 if __name__ == "__main__":

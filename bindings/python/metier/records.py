@@ -57,7 +57,8 @@ def routing_room(layers: Layers, tokens: int, device: torch.device, chosen: torc
     """What mt_layers_route writes for a choice that was made before."""
     slots, experts = layers.shape.slots, layers.shape.experts
     checks.tensor("chosen", chosen, checks.INTEGERS, (tokens, slots), device)
-    checks.choice("chosen", chosen, experts)
+    if not chosen.is_cuda:  # there a model's own router is trusted to choose different experts: looking is ten kernels a layer
+        checks.choice("chosen", chosen, experts)
 
     def ints(*shape: int) -> torch.Tensor:
         return torch.empty(shape, dtype=torch.int32, device=device)
