@@ -17,9 +17,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define MAX_PROCESSES 4096       // the limit on processes is not above it
-#define EXITING       0x4ul      // PF_EXITING of the kernel, in the flags of /proc/PID/stat
-#define STATUS_BYTES  4096       // of a process's status; the lines that count come early
+#define MAX_PROCESSES 4096  // the limit on processes is not above it
+#define EXITING       0x4ul // PF_EXITING of the kernel, in the flags of /proc/PID/stat
+#define STATUS_BYTES  16384 // of a process's status; a line of up to 1,000 groups comes before what counts
 #define CHILDREN_SIZE (64 << 10) // numbers of a thread's children
 
 int mt_sandbox_read_text(int folder, const char *path, char *text, size_t bytes)
@@ -55,10 +55,10 @@ static uint64_t status_bytes(const char *status, const char *key)
     return line == NULL ? 0 : strtoull(line + strlen(key), NULL, 10) * 1024;
 }
 
-/* What is gone needs no counting; any other reason for not seeing something is one. */
+/* What is gone needs no counting; any other reason for not seeing something is one. Ours, EMFILE, stays. */
 static void note(struct mt_sandbox_look *look, int error)
 {
-    if (error != 0 && error != ENOENT && error != ESRCH) look->error = error;
+    if (error != 0 && error != ENOENT && error != ESRCH && look->error != EMFILE) look->error = error;
 }
 
 /* What a process or one of its threads shows in its status; false: no figures, its memory is gone or hidden.
@@ -118,7 +118,7 @@ static void add_process(int folder, long process, struct mt_sandbox_look *look)
     }
     (void)closedir(tasks);
     if (shown) look->memory += memory;
-    if (lives && !shown) look->error = ENODATA;
+    if (lives && !shown) note(look, ENODATA);
 }
 
 struct mt_sandbox_look mt_sandbox_look_at(int processes)
