@@ -14,8 +14,7 @@
 
 // ------------------------------------------------------------------ values
 
-/* True when a text needs no quotes, be it in a line of its own or within brackets. */
-static bool is_plain(const char *text)
+bool mt_key_is_plain(const char *text)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     size_t length = strlen(text);
@@ -65,7 +64,7 @@ enum mt_status mt_key_append_quoted(const char *text, struct mt_byte_list *out)
 static enum mt_status append_text(const char *text, struct mt_byte_list *out)
 {
     if (text == NULL) return mt_byte_list_append_text(out, "null");
-    return is_plain(text) ? mt_byte_list_append_text(out, text) : mt_key_append_quoted(text, out);
+    return mt_key_is_plain(text) ? mt_byte_list_append_text(out, text) : mt_key_append_quoted(text, out);
 }
 
 static enum mt_status append_list(const char *const *list, struct mt_byte_list *out)
