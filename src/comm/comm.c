@@ -53,7 +53,8 @@ static enum mt_status open_with(struct mt_context *ctx, const struct mt_transpor
         mt_release(ctx, made, made->bytes);
         return mt_fail(ctx, MT_ERR_UNSUPPORTED, "%s cannot be started", transport->name);
     }
-    status = allocate(ctx, transport, transport->size(made->group), &sized);
+    status = mt_transport_check(ctx, transport->size(made->group));
+    if (status == MT_OK) status = allocate(ctx, transport, transport->size(made->group), &sized);
     if (status != MT_OK) {
         transport->close(made->group, true);
         mt_release(ctx, made, made->bytes);
@@ -79,7 +80,9 @@ enum mt_status mt_comm_open(struct mt_context *ctx, struct mt_comm **comm)
     enum mt_status status = mt_transport_find(ctx, &transport);
     if (status == MT_OK) status = mt_transport_timeout(ctx, &timeout);
     if (status != MT_OK) return status;
-    return transport != NULL ? open_with(ctx, transport, timeout, comm) : mt_comm_open_alone(ctx, comm);
+    if (transport != NULL) return open_with(ctx, transport, timeout, comm);
+    status = mt_transport_check(ctx, 1);
+    return status == MT_OK ? mt_comm_open_alone(ctx, comm) : status;
 }
 
 enum mt_status mt_comm_open_alone(struct mt_context *ctx, struct mt_comm **comm)

@@ -52,6 +52,9 @@ void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, enu
  */
 enum mt_status mt_transport_find(struct mt_context *ctx, const struct mt_transport **transport);
 
+/* Refuses a group of `size` ranks where a launcher says another number. */
+enum mt_status mt_transport_check(struct mt_context *ctx, int size);
+
 /* Seconds after which a rank that is not heard of ends the job, as METIER_RANK_TIMEOUT says; 0: never. */
 enum mt_status mt_transport_timeout(struct mt_context *ctx, int *seconds);
 
