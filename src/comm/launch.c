@@ -29,14 +29,7 @@ static long number_of(const char *name)
     return end != text && *end == '\0' && number > 0 ? number : 0;
 }
 
-/* What the environment says about the number of ranks. */
-struct claim {
-    const char *name; // the variable
-    long ranks;
-};
-
-#define MOST_CLAIMS 4
-#define NO_STEP     0xFFFFFFF0L // Slurm numbers what is no step of srun's from here on: batch, interactive
+#define NO_STEP 0xFFFFFFF0L // Slurm numbers what is no step of srun's from here on: batch, interactive
 
 /* True in a task that srun started. A batch script's own shell is in no step, whatever its job may use. */
 static bool is_in_step(void)
@@ -49,27 +42,10 @@ static bool is_in_step(void)
     return end != text && *end == '\0' && step >= 0 && step < NO_STEP;
 }
 
-static void add_claim(const char *name, struct claim claims[MOST_CLAIMS], size_t *count)
+static void add_claim(const char *name, struct mt_launch *launch)
 {
     long ranks = number_of(name);
-    if (ranks > 0) claims[(*count)++] = (struct claim){.name = name, .ranks = ranks};
-}
-
-/*
- * All that launchers say. Where mpirun of Open MPI does, the others' variables are left over from around it:
- * from the step of srun it was called in, or that it started its own daemons with.
- */
-static size_t find_claims(struct claim claims[MOST_CLAIMS])
-{
-    size_t count = 0;
-    add_claim("OMPI_COMM_WORLD_SIZE", claims, &count);
-    if (count > 0) return count;
-    add_claim("PMI_SIZE", claims, &count); // MPICH, Intel MPI, srun --mpi=pmi2
-    bool step = is_in_step() && number_of("SLURM_STEP_NUM_TASKS") > 0;
-    if (step) add_claim("SLURM_STEP_NUM_TASKS", claims, &count);
-    if (!step && getenv("PMIX_RANK") != NULL) add_claim("SLURM_NTASKS", claims, &count);
-    if (getenv("RANK") != NULL) add_claim("WORLD_SIZE", claims, &count); // torchrun
-    return count;
+    if (ranks > 0) launch->claims[launch->count++] = (struct mt_launch_claim){.name = name, .ranks = ranks};
 }
 
 /* PMIx tells a rank, and no number of ranks: there are more than it. -1: it tells nothing. */
@@ -82,44 +58,55 @@ static long rank_of_pmix(void)
     return end != text && *end == '\0' && rank >= 0 ? rank : -1;
 }
 
+struct mt_launch mt_launch_read(void)
+{
+    struct mt_launch launch = {.pmix_rank = rank_of_pmix()};
+    add_claim("OMPI_COMM_WORLD_SIZE", &launch);
+    // The others' are then left over from around mpirun: from the step of srun it was called in, or that it
+    // started its own daemons with.
+    if (launch.count > 0) return launch;
+    add_claim("PMI_SIZE", &launch); // MPICH, Intel MPI, srun --mpi=pmi2
+    bool step = is_in_step() && number_of("SLURM_STEP_NUM_TASKS") > 0;
+    if (step) add_claim("SLURM_STEP_NUM_TASKS", &launch);
+    if (!step && launch.pmix_rank >= 0) add_claim("SLURM_NTASKS", &launch);
+    if (getenv("RANK") != NULL) add_claim("WORLD_SIZE", &launch); // torchrun
+    return launch;
+}
+
 int mt_comm_job_size(void)
 {
-    struct claim claims[MOST_CLAIMS];
-    size_t count = find_claims(claims);
-    long ranks = count == 0 ? rank_of_pmix() + 1 : 1;
-    for (size_t i = 0; i < count; i++) {
-        if (claims[i].ranks > ranks) ranks = claims[i].ranks;
+    struct mt_launch launch = mt_launch_read();
+    long ranks = launch.count == 0 ? launch.pmix_rank + 1 : 1;
+    for (size_t i = 0; i < launch.count; i++) {
+        if (launch.claims[i].ranks > ranks) ranks = launch.claims[i].ranks;
     }
     return ranks < 1 ? 1 : ranks < INT_MAX ? (int)ranks : INT_MAX;
 }
 
 /* Whether MPI is asked for the ranks, because of which variable; of how many ranks, 0: it will tell. */
-static bool asks_for_mpi(struct claim *by)
+static bool asks_for_mpi(const struct mt_launch *launch, struct mt_launch_claim *by)
 {
-    struct claim claims[MOST_CLAIMS];
-    size_t count = find_claims(claims);
-    long pmix = rank_of_pmix();
-    *by = (struct claim){.name = "PMIX_RANK", .ranks = pmix > 0 ? pmix + 1 : 0};
-    for (size_t i = 0; i < count; i++) {
+    long pmix = launch->pmix_rank;
+    *by = (struct mt_launch_claim){.name = "PMIX_RANK", .ranks = pmix > 0 ? pmix + 1 : 0};
+    for (size_t i = 0; i < launch->count; i++) {
+        const struct mt_launch_claim *claim = &launch->claims[i];
         // srun tells the number of tasks even to programs it starts without MPI, torchrun to all.
-        bool mpi = strncmp(claims[i].name, "OMPI", 4) == 0 || strncmp(claims[i].name, "PMI", 3) == 0 ||
-                   (pmix >= 0 && strncmp(claims[i].name, "SLURM", 5) == 0);
-        if (!mpi || claims[i].ranks == 1) continue;
-        *by = claims[i];
+        bool mpi = strncmp(claim->name, "OMPI", 4) == 0 || strncmp(claim->name, "PMI", 3) == 0 ||
+                   (pmix >= 0 && strncmp(claim->name, "SLURM", 5) == 0);
+        if (!mpi || claim->ranks == 1) continue;
+        *by = *claim;
         return true;
     }
-    return count == 0 && pmix >= 0;
+    return launch->count == 0 && pmix >= 0;
 }
 
-enum mt_status mt_transport_check(struct mt_context *ctx, int size)
+enum mt_status mt_transport_check(struct mt_context *ctx, const struct mt_launch *launch, int size)
 {
-    struct claim claims[MOST_CLAIMS];
-    size_t count = find_claims(claims);
-    const struct claim *wrong = NULL;
+    const struct mt_launch_claim *wrong = NULL;
     bool right = false;
-    for (size_t i = 0; i < count; i++) {
-        right = right || claims[i].ranks == size;
-        if (wrong == NULL && claims[i].ranks != size) wrong = &claims[i];
+    for (size_t i = 0; i < launch->count; i++) {
+        right = right || launch->claims[i].ranks == size;
+        if (wrong == NULL && launch->claims[i].ranks != size) wrong = &launch->claims[i];
     }
     // Ranks that found each other are the job; a program that found nobody is alone only if all say so.
     if (wrong != NULL && !(right && size > 1)) {
@@ -132,12 +119,12 @@ enum mt_status mt_transport_check(struct mt_context *ctx, int size)
                       : "the launcher belongs to another MPI, or not all were started",
             wrong->name);
     }
-    if (count == 0 && rank_of_pmix() >= size) {
+    if (launch->count == 0 && launch->pmix_rank >= size) {
         return mt_fail(
             ctx, MT_ERR_USAGE,
             "PMIX_RANK says rank %ld, but %d found each other: each would do the whole work, into the "
             "same files. Start it with Open MPI's mpirun; unset PMIX_RANK to run it alone",
-            rank_of_pmix(), size);
+            launch->pmix_rank, size);
     }
     return MT_OK;
 }
@@ -154,12 +141,13 @@ static bool module_path(char path[PATH_BYTES])
     return true;
 }
 
-enum mt_status mt_transport_find(struct mt_context *ctx, const struct mt_transport **transport)
+enum mt_status mt_transport_find(struct mt_context *ctx, const struct mt_launch *launch,
+                                 const struct mt_transport **transport)
 {
-    struct claim by;
+    struct mt_launch_claim by;
     char path[PATH_BYTES];
     *transport = NULL;
-    if (!asks_for_mpi(&by)) return MT_OK;
+    if (!asks_for_mpi(launch, &by)) return MT_OK;
     if (!module_path(path)) return mt_fail(ctx, MT_ERR_IO, "cannot tell where this program lies");
     // Open MPI loads plugins of its own, which look for its symbols. The module stays until the process ends.
     void *module = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
