@@ -9,6 +9,8 @@
 #include <sys/ioctl.h>
 #include <utf8proc.h>
 
+#include "base/printable_text.h"
+
 bool mt_columns_locale_is_utf8(void)
 {
     const char *codeset = nl_langinfo(CODESET);
@@ -29,8 +31,7 @@ int mt_columns_copy(char *target, size_t target_bytes, const char *text, int max
     while (*text != '\0') {
         utf8proc_int32_t character = 0;
         utf8proc_ssize_t length = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &character);
-        bool printable =
-            length > 0 && utf8proc_category(character) != UTF8PROC_CATEGORY_CC && (utf8 || length == 1);
+        bool printable = length > 0 && !mt_is_treacherous(character) && (utf8 || length == 1);
         size_t taken = length > 0 ? (size_t)length : 1;
         size_t bytes = printable ? taken : 1;
         int width = printable ? utf8proc_charwidth(character) : 1;

@@ -69,7 +69,9 @@ static enum mt_status ask(struct mt_context *ctx, const struct mt_task *task, co
     struct mt_task_sample sample;
     struct mt_byte_list text = {.ctx = ctx};
     struct mt_outcome outcome;
-    enum mt_status status = mt_grader_open(ctx, task, NULL, &grader);
+    bool whole = task->extract_count == 1 && task->extract[0].kind == MT_EXTRACT_WHOLE;
+    bool written = task->kind == MT_TASK_GENERATE && (!whole || task->compare != MT_COMPARE_TEXT);
+    enum mt_status status = written ? mt_grader_open(ctx, task, NULL, &grader) : MT_OK;
     mt_sample_init(ctx, &sample);
     for (size_t i = 0; i < mt_task_data_count(data) && status == MT_OK; i++) {
         status = mt_task_data_sample(data, i, &sample);
@@ -81,12 +83,13 @@ static enum mt_status ask(struct mt_context *ctx, const struct mt_task *task, co
             status = mt_prompt_render(task->continuation, &sample.row, &names, &text);
         }
         text.count = 0;
-        if (status == MT_OK) status = mt_grade(&grader, &sample, mt_text_of("So it is B."), &text, &outcome);
+        if (status == MT_OK && written)
+            status = mt_grade(&grader, &sample, mt_text_of("So it is B."), &text, &outcome);
         if (status == MT_OK) mt_grade_choice(&sample, 0, &outcome);
     }
     mt_sample_free(&sample);
     mt_byte_list_free(&text);
-    mt_grader_free(&grader);
+    if (written) mt_grader_free(&grader);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/exact.h"
+#include "base/printable_text.h"
 #include "formats/keys/keys.h"
 #include "formats/text/utf8.h"
 
@@ -29,8 +30,7 @@ bool mt_key_is_plain(const char *text)
 /* Characters that stand for themselves within quotes; the rest is escaped, line ends above all. */
 static bool is_visible(uint32_t character)
 {
-    if (character < 0x7F) return character >= 0x20;
-    if (character < 0xA0 || character == 0x2028 || character == 0x2029 || character == 0xFEFF) return false;
+    if (mt_is_treacherous((int32_t)character) || character == 0xFEFF) return false;
     return character < 0xD800 || (character >= 0xE000 && character < 0xFFFE);
 }
 
