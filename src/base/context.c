@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/printable_text.h"
+#include "base/columns.h"
 
 #define ALIGNMENT 64 // one cache line, one AVX-512 register
 

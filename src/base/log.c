@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/printable_text.h"
+#include "base/columns.h"
 
 #define LINE_BYTES 2048
 

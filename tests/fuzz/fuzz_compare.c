@@ -1,7 +1,8 @@
-/* Fuzz target: bytes as a file of the kind `compare` reads; what is accepted is used (support/settings_use.h). */
-// With: -Itests tests/support/settings_use.c src/compare/settings/*.c src/recipe/recipe_read.c src/recipe/source.c
-// With: src/eval/text.c src/eval/tasks/*.c src/eval/answers/*.c src/eval/math/*.c src/eval/livebench/*.c
-// With: src/synth/*.c src/eval/code/code_block.c src/eval/code/code_names.c
+/* Fuzz target: bytes as the file of a comparison; what is accepted is used (support/settings_use.h). */
+// With: -Itests tests/support/settings_use.c src/compare/settings/*.c src/synth/*.c
+// With: src/recipe/recipe_read.c src/recipe/source.c src/eval/text.c src/eval/tasks/*.c
+// With: src/eval/answers/*.c src/eval/math/*.c src/eval/livebench/*.c
+// With: src/eval/code/code_block.c src/eval/code/code_names.c
 #include <stdint.h>
 
 #include "support/settings_use.h"

@@ -96,7 +96,7 @@ static enum mt_status ask(struct mt_context *ctx, const struct mt_task *task, co
 /* Its files are the folder's, whatever they are called: a text of a fuzzer is no path. */
 static void use_one_task(struct mt_context *ctx, struct mt_task *task)
 {
-    struct folder folder;
+    struct folder folder = {0};
     struct mt_task_data *data = NULL;
     demand(task->title != NULL && task->title[0] != '\0');
     if (task->members != NULL) {
@@ -164,7 +164,7 @@ static enum mt_status read_rows(struct mt_context *ctx, const struct mt_source *
 static void use_one_recipe(struct mt_context *ctx, struct mt_recipe *recipe, struct mt_arena *arena)
 {
     static const char *const files[] = {"d.jsonl", NULL};
-    struct folder folder;
+    struct folder folder = {0};
     struct mt_source source;
     demand(recipe->title != NULL && recipe->title[0] != '\0');
     for (size_t i = 0; i < recipe->source_count; i++) demand(recipe->sources[i].name[0] != '\0');

@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
+#include "base/columns.h"
 #include "base/exact.h"
-#include "base/printable_text.h"
 #include "formats/keys/keys.h"
 #include "formats/text/utf8.h"
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "base/printable_text.h"
+#include "base/columns.h"
 
 #define MT_PRINTABLE_BYTES 160
 
