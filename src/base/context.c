@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/columns.h"
+
 #define ALIGNMENT 64 // one cache line, one AVX-512 register
 
 static void *system_allocate(void *self, size_t bytes, size_t alignment)
@@ -48,6 +50,8 @@ enum mt_status mt_fail(struct mt_context *ctx, enum mt_status status, const char
     va_start(args, format);
     (void)vsnprintf(message, sizeof message, format, args);
     va_end(args);
+    // Files, servers and templates have a say in messages, which end on a terminal.
+    mt_make_printable(message, strlen(message), false);
     memcpy(ctx->message, message, sizeof message);
     return status;
 }
@@ -75,6 +79,7 @@ enum mt_status mt_fail_within(struct mt_context *ctx, enum mt_status status, con
         append(message, ": ");
         append(message, ctx->message);
     }
+    mt_make_printable(message, strlen(message), false);
     memcpy(ctx->message, message, sizeof message);
     return status;
 }

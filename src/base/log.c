@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/columns.h"
+
 #define LINE_BYTES 2048
 
 void mt_log_init(struct mt_log *log, FILE *stream, enum mt_log_level level)
@@ -16,15 +18,6 @@ void mt_log_init(struct mt_log *log, FILE *stream, enum mt_log_level level)
 bool mt_log_enabled(const struct mt_log *log, enum mt_log_level level)
 {
     return log != NULL && log->stream != NULL && level <= log->level;
-}
-
-/* A message may quote a file name or model text: it must not move the cursor or forge a second line. */
-static void replace_control_characters(char *text)
-{
-    for (; *text != '\0'; text++) {
-        unsigned char byte = (unsigned char)*text;
-        if (byte < 0x20 || byte == 0x7F) *text = '?';
-    }
 }
 
 static void write_line(const struct mt_log *log, const char *prefix, const char *format, va_list args)
@@ -42,7 +35,8 @@ static void write_line(const struct mt_log *log, const char *prefix, const char 
     length += cut ? LINE_BYTES - length - 1 : (size_t)wanted;
     while (!cut && line + length > message && line[length - 1] == '\n') length--;
     line[length] = '\0';
-    replace_control_characters(message);
+    // A message may quote a file name or model text: it must not move the cursor or forge a second line.
+    mt_make_printable(message, strlen(message), false);
     if (cut) {
         memcpy(line + length, ellipsis, sizeof ellipsis - 1);
         length += sizeof ellipsis - 1;

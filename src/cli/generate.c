@@ -123,7 +123,7 @@ static bool prints_to_pipe(const struct generator *g)
 static enum mt_status print_line(struct generator *g)
 {
     if (isatty(STDOUT_FILENO) == 1) mt_progress_hide(&g->progress);
-    (void)fwrite(g->line.bytes, 1, g->line.length, stdout);
+    (void)mt_show_text(stdout, g->line.bytes, g->line.length);
     if (fflush(stdout) == 0 && !ferror(stdout)) return MT_OK;
     return mt_fail(g->ctx, MT_ERR_IO, "cannot write standard output: %s", strerror(errno));
 }

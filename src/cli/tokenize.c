@@ -11,6 +11,7 @@
 #include "base/files/folder.h"
 #include "cli/cli.h"
 #include "formats/data/dataset.h"
+#include "formats/text/printable.h"
 #include "formats/tokenizer/tokenizer.h"
 #include "formats/tokenizer/train.h"
 
@@ -112,7 +113,7 @@ static enum mt_status decode(struct mt_context *ctx, const struct mt_tokenizer *
     if (status == MT_OK) status = mt_tokenizer_decode(tokenizer, ctx, ids.data, ids.count, flags, &decoded);
     if (status == MT_OK && settings->count) printf("%zu\n", ids.count);
     if (status == MT_OK && !settings->count && decoded.count != 0) {
-        (void)fwrite(decoded.data, 1, decoded.count, stdout);
+        (void)mt_show_text(stdout, (const char *)decoded.data, decoded.count);
     }
     mt_id_list_free(&ids);
     mt_byte_list_free(&decoded);

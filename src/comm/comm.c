@@ -41,8 +41,8 @@ static enum mt_status allocate(struct mt_context *ctx, const struct mt_transport
 }
 
 /* A transport's group, asked once for its size, then with memory for as many ranks. */
-static enum mt_status open_with(struct mt_context *ctx, const struct mt_transport *transport, int timeout,
-                                struct mt_comm **comm)
+static enum mt_status open_with(struct mt_context *ctx, const struct mt_transport *transport,
+                                const struct mt_launch *launch, int timeout, struct mt_comm **comm)
 {
     struct mt_comm *made = NULL;
     struct mt_comm *sized = NULL;
@@ -53,7 +53,8 @@ static enum mt_status open_with(struct mt_context *ctx, const struct mt_transpor
         mt_release(ctx, made, made->bytes);
         return mt_fail(ctx, MT_ERR_UNSUPPORTED, "%s cannot be started", transport->name);
     }
-    status = allocate(ctx, transport, transport->size(made->group), &sized);
+    status = mt_transport_check(ctx, launch, transport->size(made->group));
+    if (status == MT_OK) status = allocate(ctx, transport, transport->size(made->group), &sized);
     if (status != MT_OK) {
         transport->close(made->group, true);
         mt_release(ctx, made, made->bytes);
@@ -76,10 +77,13 @@ enum mt_status mt_comm_open(struct mt_context *ctx, struct mt_comm **comm)
     const struct mt_transport *transport = NULL;
     *comm = NULL;
     int timeout = 0;
-    enum mt_status status = mt_transport_find(ctx, &transport);
+    struct mt_launch launch = mt_launch_read();
+    enum mt_status status = mt_transport_find(ctx, &launch, &transport);
     if (status == MT_OK) status = mt_transport_timeout(ctx, &timeout);
     if (status != MT_OK) return status;
-    return transport != NULL ? open_with(ctx, transport, timeout, comm) : mt_comm_open_alone(ctx, comm);
+    if (transport != NULL) return open_with(ctx, transport, &launch, timeout, comm);
+    status = mt_transport_check(ctx, &launch, 1);
+    return status == MT_OK ? mt_comm_open_alone(ctx, comm) : status;
 }
 
 enum mt_status mt_comm_open_alone(struct mt_context *ctx, struct mt_comm **comm)

@@ -46,11 +46,32 @@ int mt_comm_take_tag(struct mt_comm *comm);
 void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, enum mt_comm_kind kind,
                    void *request);
 
+/* What the environment says about the number of ranks. */
+struct mt_launch_claim {
+    const char *name; // the variable
+    long ranks;
+};
+
+#define MT_LAUNCH_MOST_CLAIMS 4
+
+struct mt_launch {
+    struct mt_launch_claim claims[MT_LAUNCH_MOST_CLAIMS];
+    size_t count;   // 0: nobody says anything
+    long pmix_rank; // -1: PMIx started nobody
+};
+
+/* Reads the environment. Before MPI is opened, which writes into it. */
+struct mt_launch mt_launch_read(void);
+
 /*
  * Which transport the environment asks for; NULL without a launcher: one rank. A launcher with more than one
  * rank and no module to talk to it is refused.
  */
-enum mt_status mt_transport_find(struct mt_context *ctx, const struct mt_transport **transport);
+enum mt_status mt_transport_find(struct mt_context *ctx, const struct mt_launch *launch,
+                                 const struct mt_transport **transport);
+
+/* Refuses a group of `size` ranks where a launcher says another number. */
+enum mt_status mt_transport_check(struct mt_context *ctx, const struct mt_launch *launch, int size);
 
 /* Seconds after which a rank that is not heard of ends the job, as METIER_RANK_TIMEOUT says; 0: never. */
 enum mt_status mt_transport_timeout(struct mt_context *ctx, int *seconds);

@@ -142,6 +142,7 @@ static enum mt_status check(const struct mt_keys_reader *reader)
     const struct mt_recipe *recipe = reader->target;
     enum mt_status status = check_kind(reader);
     if (status == MT_OK) status = check_required(reader);
+    if (status == MT_OK) status = mt_task_check_names(reader, "subtasks", recipe->subtasks);
     if (status != MT_OK) return status;
     int64_t counted = 0;
     for (size_t i = 0; i < recipe->source_count; i++) counted += recipe->sources[i].count;

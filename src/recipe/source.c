@@ -82,7 +82,6 @@ static enum mt_status list_files(struct mt_context *ctx, const char *tasks, stru
     if (recipe->subtasks != NULL) {
         for (count = 0; recipe->subtasks[count] != NULL;) count++;
     }
-    if (count == 0) return mt_fail(ctx, MT_ERR_USAGE, "recipe %s: subtasks is empty", recipe->name);
     if (count > 1 && !names_subtask(recipe))
         return mt_fail(ctx, MT_ERR_USAGE,
                        "recipe %s: it has %zu subtasks, so data or rows must name {subtask}", recipe->name,

@@ -142,6 +142,12 @@ static enum mt_status write_checkpoint(struct mt_trainer *trainer, const void *f
                          trainer->settings_text);
 }
 
+void mt_trainer_checkpoint_text(const struct mt_trainer *trainer, char text[MT_CHECKPOINT_TEXT_BYTES])
+{
+    (void)snprintf(text, MT_CHECKPOINT_TEXT_BYTES, "%s/step-%08" PRIu64, trainer->folder.checkpoints,
+                   trainer->numbers.step);
+}
+
 static enum mt_status save(struct mt_trainer *trainer)
 {
     struct mt_run_numbers *numbers = &trainer->numbers;
@@ -160,8 +166,8 @@ static enum mt_status save(struct mt_trainer *trainer)
     if (!mt_trainer_writes(trainer)) return MT_OK;
     status = mt_state_prune(trainer->ctx, folder, trainer->settings->checkpoint_keep, numbers->best_step);
     if (status != MT_OK) return status;
-    char text[512];
-    (void)snprintf(text, sizeof text, "%s/step-%08" PRIu64, folder, numbers->step);
+    char text[MT_CHECKPOINT_TEXT_BYTES];
+    mt_trainer_checkpoint_text(trainer, text);
     return mt_run_log_event(trainer->run_log, numbers->step, "checkpoint", text);
 }
 

@@ -357,7 +357,9 @@ static enum mt_status go_on(struct mt_trainer *trainer, const struct mt_state_re
 static enum mt_status open_log(struct mt_trainer *trainer)
 {
     char title[512];
+    char checkpoint[MT_CHECKPOINT_TEXT_BYTES];
     if (!mt_trainer_writes(trainer)) return MT_OK;
+    mt_trainer_checkpoint_text(trainer, checkpoint);
     (void)snprintf(title, sizeof title, "%s, %s, %s -> %s", trainer->settings->model,
                    trains_lora(trainer) ? "LoRA" : "full", trainer->settings->objective.method,
                    trainer->folder.path);
@@ -370,6 +372,7 @@ static enum mt_status open_log(struct mt_trainer *trainer)
                                                         .tokens = trainer->numbers.tokens,
                                                         .seconds = trainer->numbers.seconds},
                                                .metrics_bytes = trainer->numbers.metrics_bytes,
+                                               .checkpoint = trainer->numbers.step > 0 ? checkpoint : NULL,
                                                .title = title,
                                                .layers = (size_t)trainer->moe_layers,
                                                .experts = trainer->desc.experts};

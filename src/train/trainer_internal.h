@@ -118,6 +118,11 @@ enum mt_status mt_trainer_model_options(struct mt_trainer *trainer, const struct
 
 // ------------------------------------------------------------------ loop.c
 
+#define MT_CHECKPOINT_TEXT_BYTES 512
+
+/* What the log says of a checkpoint of this step. */
+void mt_trainer_checkpoint_text(const struct mt_trainer *trainer, char text[MT_CHECKPOINT_TEXT_BYTES]);
+
 /* True when all that a finished run writes is there. */
 bool mt_trainer_has_results(const struct mt_trainer *trainer, const struct mt_run_numbers *numbers);
 

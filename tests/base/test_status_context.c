@@ -25,6 +25,13 @@ static void messages(void **state)
     assert_string_equal(ctx.message, "");
     assert_int_equal(mt_fail_within(&ctx, MT_ERR_IO, "outside"), MT_ERR_IO);
     assert_string_equal(ctx.message, "outside");
+    // Whatever a file or a server says in it, a message drives no terminal and is one line.
+    (void)mt_fail(&ctx, MT_ERR_IO, "%s",
+                  "\033[2J\n\007 \xC2\x9B"
+                  "31m \xE2\x80\xAE \x9B ü");
+    assert_string_equal(ctx.message, "?[2J?? ??31m ??? ? ü");
+    (void)mt_fail_within(&ctx, MT_ERR_IO, "%s", "\033]0;x\007");
+    assert_string_equal(ctx.message, "?]0;x?: ?[2J?? ??31m ??? ? ü");
     assert_int_equal(mt_fail(&ctx, MT_ERR_SHAPE, "a has %d rows", 3), MT_ERR_SHAPE);
     assert_string_equal(ctx.message, "a has 3 rows");
     assert_int_equal(mt_fail_within(&ctx, MT_ERR_SHAPE, "layer %d", 7), MT_ERR_SHAPE);

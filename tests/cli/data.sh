@@ -110,6 +110,13 @@ expect 0 "[[2 3<｜end▁of▁sentence｜>]]" train "$config" model="$place/own"
 expect 2 "there is no chat template 'nothing'" train "$config" data.template=nothing --dry-run
 printf '%s' "{% for m in messages %}{{ m.content }}{% endfor" >"$place/broken.jinja"
 expect 2 "broken.jinja, line 1" train "$config" data.template="$place/broken.jinja" --dry-run
+# What a downloaded template raises is told, and drives no terminal: escape sequences, C1 controls, marks of direction.
+printf '%s' "{{ raise_exception('\x1b[2J\x1b]0;owned\x07 \u009b31m \u202e raised') }}" >"$place/raising.jinja"
+expect 2 "raised" train "$config" data.path="$place/talk.jsonl" data.bad_rows=stop data.template="$place/raising.jinja" --dry-run
+"$metier" train "$config" data.path="$place/talk.jsonl" data.bad_rows=stop data.template="$place/raising.jinja" --dry-run >"$place/raised" 2>&1
+LC_ALL=C grep -q -e "$(printf '\033')" -e "$(printf '\007')" -e "$(printf '\302\233')" -e "$(printf '\342\200\256')" "$place/raised"
+[ $? -eq 1 ]
+result $? "a template drives the terminal: $(od -c "$place/raised" | head -n 5)"
 expect 2 "must read as name=value" train "$config" model="$place/own" data.template_options=loud --dry-run
 expect 2 "is no date" train "$config" model="$place/own" data.template_date=today --dry-run
 expect 2 "data.template_options means nothing here: data.template is not in Jinja" train "$config" data.template=chatml data.template_options=a=b --dry-run

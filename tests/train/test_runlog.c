@@ -317,6 +317,59 @@ static void a_resumed_run_has_every_step_once(void **state)
     assert_int_equal(ctx.live_bytes, 0);
 }
 
+/* How many lines hold a text. */
+static int lines_with(const struct workplace *place, const char *text)
+{
+    char path[256];
+    char line[65536];
+    int count = 0;
+    FILE *file = fopen(workplace_path(place, "metrics.jsonl", path, sizeof path), "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL) count += strstr(line, text) != NULL;
+    assert_int_equal(fclose(file), 0);
+    return count;
+}
+
+/* What is told of a checkpoint stands behind where it saw the log's end: killed at any moment, it is told
+ * once. */
+static void a_resumed_run_has_the_events_of_its_checkpoint(void **state)
+{
+    struct mt_context ctx;
+    char path[256];
+    uint64_t bytes = 0;
+    struct mt_run_log_options options = options_of(*state);
+    mt_context_init(&ctx, NULL);
+    struct mt_run_log *log = open_log(&ctx, &options);
+    log_steps(log, 1, 4);
+    assert_int_equal(mt_run_log_sync(log, &bytes), MT_OK);
+    assert_int_equal(mt_run_log_event(log, 4, "checkpoint", "c/step-4"), MT_OK);
+    assert_int_equal(mt_run_log_event(log, 4, "interrupted", "by signal 15"), MT_OK);
+    mt_run_log_close(log);
+    options.done.steps = 4;
+    options.metrics_bytes = bytes;
+    options.checkpoint = "c/step-4";
+    for (int time = 0; time < 2; time++) { // killed before the next checkpoint: again from the same one
+        log = open_log(&ctx, &options);
+        assert_int_equal(mt_run_log_event(log, 4, "resumed", "going on"), MT_OK);
+        log_steps(log, 5, 6);
+        mt_run_log_close(log);
+        check_steps(*state, 6, 3);
+        assert_int_equal(lines_with(*state, "\"c/step-4\""), 1);
+        assert_int_equal(lines_with(*state, "\"interrupted\""), 1);
+    }
+    // Killed before the event, within its line, and after it.
+    static const int beyond[] = {0, 1, 30, 45};
+    for (size_t i = 0; i < sizeof beyond / sizeof beyond[0]; i++) {
+        (void)workplace_path(*state, "metrics.jsonl", path, sizeof path);
+        assert_int_equal(truncate(path, (off_t)bytes + beyond[i]), 0);
+        log = open_log(&ctx, &options);
+        mt_run_log_close(log);
+        check_steps(*state, 4, 1);
+        assert_int_equal(lines_with(*state, "\"c/step-4\""), 1);
+    }
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
 /* A file that lost its end: whole lines stay, a warning says so, the run goes on. */
 static void a_file_that_is_too_short(void **state)
 {
@@ -469,6 +522,8 @@ int main(void)
         cmocka_unit_test(numbers_are_short_and_exact),
         cmocka_unit_test_setup_teardown(the_longest_lines_fit, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(a_resumed_run_has_every_step_once, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(a_resumed_run_has_the_events_of_its_checkpoint, workplace_open,
+                                        workplace_close),
         cmocka_unit_test_setup_teardown(a_file_that_is_too_short, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(refused_places, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(quiet_runs_tell_warnings, workplace_open, workplace_close),

@@ -18,6 +18,7 @@
 #include "cli/shared/table.h"
 #include "eval/run/results.h"
 #include "eval/tasks/task_data.h"
+#include "formats/text/printable.h"
 
 #define ARENA_BYTES  65536
 #define AT_ONCE      8 // requests to an endpoint
@@ -42,7 +43,8 @@ static enum mt_status print_task(struct mt_context *ctx, const char *folder, con
     if (parts > 0)
         (void)snprintf(note, sizeof note, " (%s of %zu)", task.members != NULL ? "group" : "family", parts);
     (void)snprintf(path, sizeof path, "%s%s", task.title, note);
-    int taken = printf("%-22s %-10s ", task.name, mt_domain_name(task.domain));
+    mt_make_printable(path, strlen(path), false);
+    int taken = printf("%-22s %-10s ", mt_printable(task.name).text, mt_domain_name(task.domain));
     cli_print_text(taken, path);
     return MT_OK;
 }
@@ -72,7 +74,8 @@ static enum mt_status write_question(struct mt_byte_list *line, const struct mt_
     enum mt_status status = made.status;
     if (status != MT_OK) return status;
     if (writer != NULL) return mt_file_writer_write(writer, line->data, line->count);
-    if (fwrite(line->data, 1, line->count, stdout) != line->count)
+    (void)mt_show_text(stdout, (const char *)line->data, line->count);
+    if (ferror(stdout))
         status = mt_fail(line->ctx, MT_ERR_IO, "cannot write the questions: %s", strerror(errno));
     return status;
 }

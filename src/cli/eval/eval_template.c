@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/eval/eval.h"
+#include "formats/text/printable.h"
 #include "formats/text/yaml.h"
 #include "model/files/carried_files.h"
 
@@ -72,7 +73,7 @@ enum mt_status cli_eval_take_template(struct mt_arena *arena, struct eval_argume
     const char *date = setting(root, "template_date");
     if (date != NULL) infer->template_date = date;
     if (talks && !arguments->quiet)
-        (void)fprintf(stderr, "template: %s, as in %s (--template none: plain texts)\n", infer->template_name,
-                      path);
+        (void)fprintf(stderr, "template: %s, as in %s (--template none: plain texts)\n",
+                      mt_printable(infer->template_name).text, mt_printable(path).text);
     return MT_OK;
 }

@@ -11,6 +11,7 @@
 #include "cli/shared/short_number.h"
 #include "cli/shared/table.h"
 #include "cli/train/train.h"
+#include "formats/text/printable.h"
 
 #define MOST_TOKENS_SHOWN 400 // from the beginning and from the end, together
 
@@ -33,8 +34,7 @@ static void put(struct view *view, char byte)
         view->line_start = true;
         return;
     }
-    bool control = ((unsigned char)byte < ' ' && byte != '\t') || byte == 127;
-    (void)putchar(control ? '?' : byte);
+    (void)putchar(byte);
 }
 
 static void switch_to(struct view *view, bool trained)
@@ -46,8 +46,10 @@ static void switch_to(struct view *view, bool trained)
     view->trained = trained;
 }
 
+/* Whole characters: a stream of tokens holds parts of one back. */
 static void put_text(struct view *view, const struct mt_byte_list *text, size_t from)
 {
+    if (text->count > from) mt_make_printable((char *)text->data + from, text->count - from, true);
     for (size_t i = from; i < text->count; i++) {
         bool again = view->line_start && view->trained && view->begin[0] == '\033';
         if (again) printf("  %s", view->begin);
@@ -98,8 +100,8 @@ static enum mt_status train_print_example(struct mt_context *ctx, const struct m
     struct mt_byte_list text = {.ctx = ctx};
     struct mt_token_stream *stream = NULL;
     if (corpus->first.ids.count == 0) return MT_OK;
-    printf("\nan example, as the model will see it (%s, by %s); %s is trained on\n", corpus->first_place,
-           mt_chat_template_name(corpus->template),
+    printf("\nan example, as the model will see it (%s, by %s); %s is trained on\n",
+           mt_printable(corpus->first_place).text, mt_printable(mt_chat_template_name(corpus->template)).text,
            terminal ? "\033[4;32mthis\033[0m" : "what stands in [[ ]]");
     enum mt_status status = mt_token_stream_create(ctx, corpus->tokenizer, MT_DECODE_SKIP_UNKNOWN, &stream);
     if (status == MT_OK) status = print_tokens(corpus, stream, &text, &view);

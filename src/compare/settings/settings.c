@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "base/exact.h"
+#include "formats/text/printable.h"
+
 #define TRAINING "training."
 
 // ------------------------------------------------------------------ the grid
@@ -32,8 +35,15 @@ static enum mt_status add_point(const struct mt_keys_reader *reader, size_t a, s
                 {"objective.beta", grid->beta.count, method->beta},
                 {"objective.gamma", grid->gamma.count, method->gamma}};
     for (size_t i = 0; i < 3 && status == MT_OK; i++) {
-        (void)snprintf(name, sizeof name, "%g", axes[i].value);
-        if (axes[i].count > 0) status = mt_compare_set_word(reader->arena, &method->words, axes[i].key, name);
+        char digits[MT_EXACT_BYTES];
+        const char *value = mt_exact_text(axes[i].value, digits);
+        if (axes[i].count > 0)
+            status = mt_compare_set_word(reader->arena, &method->words, axes[i].key, value);
+    }
+    // Names have six digits: two values that differ further behind would share a folder.
+    for (size_t i = 0; i < settings->methods && status == MT_OK; i++) {
+        if (strcmp(settings->method[i].name, method->name) == 0)
+            status = mt_key_fail(reader, NULL, NULL, "two methods of the grid are called %s", method->name);
     }
     settings->methods++;
     return status;
@@ -78,7 +88,7 @@ static enum mt_status check(const struct mt_keys_reader *reader)
     if (settings->reference == NULL) settings->reference = settings->method[0].name;
     if (mt_compare_reference(settings) == settings->methods)
         return mt_key_fail(reader, NULL, NULL, "reference is '%s', which is none of the methods",
-                           settings->reference);
+                           mt_printable(settings->reference).text);
     if (settings->agreement && settings->ranks == MT_COMPARE_RANKS_EACH)
         return mt_key_fail(reader, NULL, NULL, "analysis.agreement is not measured with ranks: each");
     return MT_OK;

@@ -23,7 +23,8 @@ enum mt_status mt_compare_check_name(const struct mt_keys_reader *reader, const 
                                      const char *what, const char *name)
 {
     size_t length = strlen(name);
-    if (length <= MOST_NAME && strspn(name, NAME_CHARACTERS) == length && name[0] != '.') return MT_OK;
+    if (length > 0 && length <= MOST_NAME && strspn(name, NAME_CHARACTERS) == length && name[0] != '.')
+        return MT_OK;
     return mt_key_fail(reader, entry, NULL, "%s is '%s', expected letters, digits and . _ + -, at most %d",
                        what, mt_printable(name).text, MOST_NAME);
 }

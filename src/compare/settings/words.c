@@ -67,10 +67,12 @@ enum mt_status mt_compare_check_word(const struct mt_keys_reader *reader, const 
     return MT_OK;
 }
 
-/* Appends a scalar as YAML reads it back. */
+/* Appends a scalar as YAML reads it back: "a, b" in a line of its own is one text, within brackets two. */
 static enum mt_status append_scalar(struct mt_byte_list *text, const struct mt_yaml_node *node)
 {
-    return node->quoted ? mt_key_append_quoted(node->text, text) : mt_byte_list_append_text(text, node->text);
+    const char *unsigned_text = node->text + (node->text[0] == '-' || node->text[0] == '+');
+    bool as_is = !node->quoted && (mt_yaml_is_nothing(node) || mt_key_is_plain(unsigned_text));
+    return as_is ? mt_byte_list_append_text(text, node->text) : mt_key_append_quoted(node->text, text);
 }
 
 /* A scalar, or a list of them: "[a,b]". */

@@ -12,10 +12,12 @@
 #include "eval/endpoint/chat_api.h"
 #include "formats/text/printable.h"
 
-#define MOST_KEY_BYTES 4096
-#define POLL_MS        250
-#define CONNECT_MS     30000L
-#define WHY_BYTES      512
+#define MOST_KEY_BYTES    4096
+#define POLL_MS           250
+#define CONNECT_MS        30000L
+#define WHY_BYTES         512
+#define MOST_HEADER_BYTES ((size_t)64 << 10) // of a reply, all lines together
+#define CURL_TOO_LARGE    100                // CURLE_TOO_LARGE, which libcurl has since 8.6
 
 enum slot_state { SLOT_FREE, SLOT_RUNNING, SLOT_WAITING };
 
@@ -29,6 +31,7 @@ struct http_slot {
     int tries;   // failed ones
     double due;  // of WAITING: when to try again
     size_t most; // bytes of a reply
+    size_t header_bytes;
     bool too_long;
     enum mt_status status; // of taking the reply in
 };
@@ -167,6 +170,26 @@ static size_t take_in(char *data, size_t size, size_t count, void *self)
     return slot->status == MT_OK ? bytes : 0;
 }
 
+/* Headers are not read; an endless one is not waited for. */
+static size_t take_header(char *data, size_t size, size_t count, void *self)
+{
+    struct http_slot *slot = self;
+    size_t bytes = size * count;
+    (void)data;
+    slot->header_bytes += bytes;
+    return slot->header_bytes <= MOST_HEADER_BYTES ? bytes : 0;
+}
+
+/* libcurl calls a line beyond its own limit a lack of memory: then the request was sent, and no text came. */
+static bool has_long_header(const struct http_slot *slot, CURLcode result)
+{
+    long sent = 0;
+    if (slot->header_bytes > MOST_HEADER_BYTES) return true;
+    bool told = result == CURLE_OUT_OF_MEMORY || (int)result == CURL_TOO_LARGE;
+    (void)curl_easy_getinfo(slot->easy, CURLINFO_REQUEST_SIZE, &sent);
+    return told && sent > 0 && slot->reply.count == 0;
+}
+
 static enum mt_status set_up_slot(struct client *client, struct http_slot *slot)
 {
     const struct mt_http_options *options = client->options;
@@ -186,6 +209,8 @@ static enum mt_status set_up_slot(struct client *client, struct http_slot *slot)
                curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS) == CURLE_OK &&
                curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_in) == CURLE_OK &&
                curl_easy_setopt(easy, CURLOPT_WRITEDATA, slot) == CURLE_OK &&
+               curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header) == CURLE_OK &&
+               curl_easy_setopt(easy, CURLOPT_HEADERDATA, slot) == CURLE_OK &&
                curl_easy_setopt(easy, CURLOPT_PRIVATE, slot) == CURLE_OK;
     if (set && client->plain) set = curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK;
     return set ? MT_OK : fail_memory(client->ctx);
@@ -194,6 +219,7 @@ static enum mt_status set_up_slot(struct client *client, struct http_slot *slot)
 static enum mt_status start(struct client *client, struct http_slot *slot)
 {
     slot->body.count = slot->reply.count = 0;
+    slot->header_bytes = 0;
     slot->too_long = false;
     slot->status = client->work->request(client->work->self, slot->index, &slot->body);
     if (slot->status != MT_OK) return slot->status;
@@ -275,9 +301,13 @@ static enum mt_status finish(struct client *client, struct http_slot *slot, CURL
     long code = 0;
     (void)curl_multi_remove_handle(client->multi, slot->easy);
     if (slot->status != MT_OK) return slot->status;
-    if (slot->too_long) {
+    bool long_header = has_long_header(slot, result);
+    if (slot->too_long || long_header) {
         char why[WHY_BYTES];
         (void)snprintf(why, sizeof why, "a reply of more than %zu MiB", slot->most >> 20);
+        if (long_header)
+            (void)snprintf(why, sizeof why, "a reply whose header is longer than %zu KiB",
+                           MOST_HEADER_BYTES >> 10);
         slot->state = SLOT_FREE;
         return client->work->refused(client->work->self, slot->index, why);
     }

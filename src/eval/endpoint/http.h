@@ -4,8 +4,8 @@
  * 408, 429, 5xx, timeouts and broken connections are tried again after 1, 2, 4, ... times `backoff` seconds,
  * or what Retry-After says if that is longer; at most MT_HTTP_LONGEST_PAUSE. When the tries are spent, and on
  * a refused key, an unknown path, a redirection or a certificate that does not hold, everything stops: the
- * next request would fare no better. Other refusals (400, a reply that is too long) concern one request
- * alone.
+ * next request would fare no better. Other refusals (400, a reply or header that is too long) concern one
+ * request alone.
  *
  * TLS is verified, redirections are not followed, plain http goes to this machine only unless allowed, and
  * never through a proxy. A build without libcurl refuses with a sentence.

@@ -144,9 +144,15 @@ extern const struct mt_keys mt_task_keys;
 
 // For other files with such keys (recipe/recipe.h).
 
-/* A key's `.set` for a template: refuses what is none. */
+/* A key's `.set` for a template: refuses what is none. An empty one is as if the key were not there; it is
+ * refused where the key is required or has a default. */
 enum mt_status mt_task_set_template(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
                                     void *target);
+
+/* Refuses a list of names that is empty, or holds an empty text or one name twice; a key that was not given
+ * is fine. */
+enum mt_status mt_task_check_names(const struct mt_keys_reader *reader, const char *key,
+                                   const char *const *names);
 
 /* True when a text is what `rows` may be; NULL is. */
 bool mt_task_is_rule(const char *rule);

@@ -226,6 +226,9 @@ static enum mt_status find_choices(const struct mt_task *task, struct mt_task_sa
             return mt_row_fail(&sample->row, "choice %zu is not a text", i + 1);
         status = add_choice(task, sample, text, bytes);
     }
+    bool meant = task->choices != NULL || task->choice_fields != NULL || task->choice_list != NULL;
+    if (status == MT_OK && meant && sample->choice_count == 0)
+        return mt_row_fail(&sample->row, "there are no choices");
     return status;
 }
 

@@ -7,6 +7,8 @@
 #include "formats/text/printable.h"
 #include "formats/text/yaml_name.h"
 
+#define WHITE " \t\r\n"
+
 static const char *const domain_names[MT_DOMAINS] = {"language", "reasoning", "science", "math", "code"};
 
 const char *mt_domain_name(enum mt_task_domain domain)
@@ -20,7 +22,13 @@ enum mt_status mt_task_set_template(const struct mt_keys_reader *reader, const s
                                     void *target)
 {
     const struct mt_yaml_node *node = entry->node;
+    const char *standard = NULL;
+    memcpy(&standard, (char *)target + entry->row->offset, sizeof standard);
     if (node->kind != MT_YAML_SCALAR) return mt_key_refuse(reader, entry);
+    if (mt_yaml_is_nothing(node) || node->text[strspn(node->text, WHITE)] == '\0') {
+        if (!mt_key_is_required(entry->row) && standard == NULL) return MT_OK;
+        return mt_key_fail(reader, entry, NULL, "%s is empty, expected %s", entry->name, entry->row->values);
+    }
     if (mt_prompt_check(reader->ctx, node->text) != MT_OK) {
         (void)mt_fail_within(reader->ctx, MT_ERR_USAGE, "%s", entry->name);
         return mt_key_fail_within(reader, entry);
@@ -169,7 +177,7 @@ static const struct mt_key_row rows[] = {
      .meaning = "the model writes, or choices get log-likelihoods"},
     {"continuation", MT_KEY_OWN, AT(continuation), "TEMPLATE", "\" {letter}\"",
      .meaning = "of choose: what is scored", .set = mt_task_set_template},
-    {"max_tokens", MT_KEY_WHOLE, AT(max_tokens), "WHOLE NUMBER", "512", .meaning = "new tokens at most",
+    {"max_tokens", MT_KEY_WHOLE, AT(max_tokens), "WHOLE NUMBER >= 1", "512", .meaning = "new tokens at most",
      .most = 1e12},
     {"stop", MT_KEY_TEXTS, AT(stop), "LIST OF TEXTS", "none", .meaning = "what ends an answer"},
     {"samples", MT_KEY_WHOLE, AT(samples), "WHOLE NUMBER", "1", .meaning = "answers per question",
@@ -233,6 +241,36 @@ bool mt_task_is_rule(const char *rule)
            dash[1 + high] == '\0';
 }
 
+enum mt_status mt_task_check_names(const struct mt_keys_reader *reader, const char *key,
+                                   const char *const *names)
+{
+    const struct mt_key_entry *entry = mt_keys_given(reader, key);
+    if (names != NULL && names[0] == NULL) return mt_key_fail(reader, entry, NULL, "%s is empty", key);
+    for (size_t i = 0; names != NULL && names[i] != NULL; i++) {
+        if (names[i][strspn(names[i], WHITE)] == '\0')
+            return mt_key_fail(reader, entry, NULL, "%s holds an empty text", key);
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(names[i], names[k]) == 0)
+                return mt_key_fail(reader, entry, NULL, "%s has '%s' twice", key,
+                                   mt_printable(names[i]).text);
+        }
+    }
+    return MT_OK;
+}
+
+/* Lists that mean nothing when they are empty: a group of nobody, choices of none. */
+static enum mt_status check_lists(const struct mt_keys_reader *reader)
+{
+    const struct mt_task *task = reader->target;
+    enum mt_status status = mt_task_check_names(reader, "members", task->members);
+    if (status == MT_OK) status = mt_task_check_names(reader, "subtasks", task->subtasks);
+    if (status == MT_OK) status = mt_task_check_names(reader, "choice_fields", task->choice_fields);
+    if (status == MT_OK) status = mt_task_check_names(reader, "choice_labels", task->choice_labels);
+    if (status == MT_OK && task->choices != NULL && task->choices[0] == NULL)
+        status = mt_key_fail(reader, mt_keys_given(reader, "choices"), NULL, "choices is empty");
+    return status;
+}
+
 /* Refuses keys that change nothing beside the others. */
 static enum mt_status check_void(const struct mt_keys_reader *reader)
 {
@@ -289,6 +327,7 @@ static enum mt_status check(const struct mt_keys_reader *reader)
 {
     const struct mt_task *task = reader->target;
     enum mt_status status = check_required(reader);
+    if (status == MT_OK) status = check_lists(reader);
     if (status != MT_OK) return status;
     if (task->members != NULL) return check_group(reader);
     int choices = (task->choices != NULL) + (task->choice_fields != NULL) + (task->choice_list != NULL);

@@ -45,7 +45,8 @@ struct mt_key_row {
     /* For people, and for the engine: the words of a choice, the range of a number ("NUMBER >= 0 and < 1").
      */
     const char *values;
-    /* As text. The fields of TEXT, LIST, TEXTS and OWN keys start as zero, and so do "required" ones. */
+    /* As text. The fields of TEXT, LIST, TEXTS and OWN keys start as zero, and so do "required" ones. A
+     * "required" TEXT, LIST or TEXTS that is given may not be empty. */
     const char *standard;
     const char *meaning;
     const char *title;   // of the section of the text that begins here; NULL: the one before goes on
@@ -154,6 +155,9 @@ enum mt_status mt_key_store_standard(const struct mt_keys_reader *reader, const 
 /* True when the default is a value and not a remark. */
 bool mt_key_has_standard(const struct mt_key *key);
 
+/* True for a key that cannot do without a value. */
+bool mt_key_is_required(const struct mt_key_row *row);
+
 /* The place of a word among the words between bars, -1: none of them. */
 int mt_key_place_of_word(const char *words, const char *word);
 
@@ -190,6 +194,9 @@ enum mt_status mt_key_refuse_unknown(const struct mt_keys_reader *reader, const 
 
 /* Appends a text in double quotes, with the escapes YAML needs. Text is valid UTF-8. */
 enum mt_status mt_key_append_quoted(const char *text, struct mt_byte_list *out);
+
+/* True when a text needs no quotes to be read as it is, be it in a line of its own or within brackets. */
+bool mt_key_is_plain(const char *text);
 
 /* False for keys of elements, and for those with functions of their own that do not append. */
 bool mt_key_is_written(const struct mt_key *key);

@@ -65,6 +65,10 @@ enum mt_status mt_key_refuse(const struct mt_keys_reader *reader, const struct m
     const struct mt_yaml_node *node = entry->node;
     const char *expected = entry->row->values;
     bool kind_matters = entry->row->kind == MT_KEY_TEXTS || entry->row->kind == MT_KEY_OWN;
+    bool empty_text = node->kind == MT_YAML_SCALAR && node->quoted && node->text[0] == '\0';
+    bool empty_list = node->kind == MT_YAML_LIST && node->count == 0;
+    if (empty_text || (empty_list && (kind_matters || entry->row->kind == MT_KEY_LIST)))
+        return mt_key_fail(reader, entry, NULL, "%s is empty, expected %s", entry->name, expected);
     if (node->kind != MT_YAML_SCALAR || mt_yaml_is_nothing(node) || kind_matters) {
         return mt_key_fail(reader, entry, NULL, "%s is %s, expected %s", entry->name, mt_yaml_kind_text(node),
                            expected);
@@ -135,12 +139,18 @@ static enum mt_status store_word(const struct mt_keys_reader *reader, const stru
     return MT_OK;
 }
 
+bool mt_key_is_required(const struct mt_key_row *row)
+{
+    return row->standard != NULL && strcmp(row->standard, "required") == 0;
+}
+
 static enum mt_status store_text(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
                                  char *field)
 {
     const char *text = entry->node->text;
     if (mt_yaml_is_nothing(entry->node) || text[0] == '\0') text = NULL;
-    if (text == NULL && entry->row->kind == MT_KEY_NAME) return mt_key_refuse(reader, entry);
+    bool needed = entry->row->kind == MT_KEY_NAME || mt_key_is_required(entry->row);
+    if (text == NULL && needed) return mt_key_refuse(reader, entry);
     memcpy(field, &text, sizeof text);
     return MT_OK;
 }
@@ -194,7 +204,9 @@ static enum mt_status store_list(const struct mt_keys_reader *reader, const stru
     const char **list = mt_arena_array(reader->arena, count, sizeof *list, &status);
     if (status != MT_OK) return status;
     memcpy(field, &list, sizeof list);
-    return of_nodes ? list_of_nodes(reader, entry, list) : list_of_words(reader, entry, text, list);
+    status = of_nodes ? list_of_nodes(reader, entry, list) : list_of_words(reader, entry, text, list);
+    bool needed = mt_key_is_required(entry->row);
+    return status == MT_OK && needed && list[0] == NULL ? mt_key_refuse(reader, entry) : status;
 }
 
 // ------------------------------------------------------------------ any value

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/columns.h"
 #include "base/exact.h"
 #include "formats/keys/keys.h"
 #include "formats/text/utf8.h"
@@ -14,8 +15,7 @@
 
 // ------------------------------------------------------------------ values
 
-/* True when a text needs no quotes, be it in a line of its own or within brackets. */
-static bool is_plain(const char *text)
+bool mt_key_is_plain(const char *text)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     size_t length = strlen(text);
@@ -30,8 +30,7 @@ static bool is_plain(const char *text)
 /* Characters that stand for themselves within quotes; the rest is escaped, line ends above all. */
 static bool is_visible(uint32_t character)
 {
-    if (character < 0x7F) return character >= 0x20;
-    if (character < 0xA0 || character == 0x2028 || character == 0x2029 || character == 0xFEFF) return false;
+    if (mt_is_treacherous((int32_t)character) || character == 0xFEFF) return false;
     return character < 0xD800 || (character >= 0xE000 && character < 0xFFFE);
 }
 
@@ -65,7 +64,7 @@ enum mt_status mt_key_append_quoted(const char *text, struct mt_byte_list *out)
 static enum mt_status append_text(const char *text, struct mt_byte_list *out)
 {
     if (text == NULL) return mt_byte_list_append_text(out, "null");
-    return is_plain(text) ? mt_byte_list_append_text(out, text) : mt_key_append_quoted(text, out);
+    return mt_key_is_plain(text) ? mt_byte_list_append_text(out, text) : mt_key_append_quoted(text, out);
 }
 
 static enum mt_status append_list(const char *const *list, struct mt_byte_list *out)

@@ -17,36 +17,6 @@ static bool is_continuation(char byte)
     return ((unsigned char)byte & 0xC0u) == 0x80u;
 }
 
-/* The character at `text`, of which `bytes` are there; *length is 1 and the result 0 where it is none. */
-static uint32_t character_at(const char *text, size_t bytes, size_t *length)
-{
-    const uint8_t *at = (const uint8_t *)text;
-    bool cut = false;
-    bool whole = mt_utf8_check(at, bytes, length, &cut) != 0;
-    if (whole) return mt_utf8_decode(at, length);
-    *length = 1;
-    return 0;
-}
-
-/* Drives a terminal, or makes text look like another: controls, separators of lines, marks of direction. */
-static bool is_treacherous(uint32_t character)
-{
-    return character < 0x20 || (character >= 0x7F && character < 0xA0) || character == 0x061C ||
-           (character >= 0x200E && character <= 0x200F) || (character >= 0x2028 && character <= 0x202E) ||
-           (character >= 0x2066 && character <= 0x2069);
-}
-
-void mt_make_printable(char *text, size_t bytes, bool lines)
-{
-    for (size_t i = 0; i < bytes;) {
-        size_t length = 1;
-        uint32_t character = character_at(text + i, bytes - i, &length);
-        bool kept = lines && (character == '\n' || character == '\t');
-        if (!kept && is_treacherous(character)) memset(text + i, '?', length);
-        i += length;
-    }
-}
-
 /* How many of the bytes are whole characters: a text that comes in pieces may end within one. */
 static size_t whole_characters(const char *text, size_t bytes)
 {

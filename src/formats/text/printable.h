@@ -9,18 +9,13 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "base/columns.h"
+
 #define MT_PRINTABLE_BYTES 160
 
 struct mt_printable {
     char text[MT_PRINTABLE_BYTES]; // NUL-terminated
 };
-
-/*
- * Writes '?' over every byte of what a terminal could obey or be fooled by: control characters and escape
- * sequences (U+0000 to U+001F, U+007F to U+009F), separators of lines, marks of direction, bytes that are no
- * UTF-8. `lines`: line ends and tabs stay.
- */
-void mt_make_printable(char *text, size_t bytes, bool lines);
 
 /*
  * Writes a piece of a text: to a file or a pipe as it is, to a terminal made printable. Returns how many

@@ -60,6 +60,16 @@ enum mt_status mt_log_file_cut_line(struct mt_log_file *file)
     return mt_log_file_cut(file, 0);
 }
 
+enum mt_status mt_log_file_read(const struct mt_log_file *file, uint64_t at, void *buffer, size_t bytes,
+                                size_t *count)
+{
+    ssize_t got = -1;
+    do got = pread(file->descriptor, buffer, bytes, (off_t)at);
+    while (got < 0 && errno == EINTR);
+    *count = got > 0 ? (size_t)got : 0;
+    return got < 0 ? mt_file_fail(file->ctx, file->path, "read it", errno) : MT_OK;
+}
+
 enum mt_status mt_log_file_append(struct mt_log_file *file, const void *record, size_t bytes)
 {
     const char *next = record;

@@ -32,6 +32,10 @@ enum mt_status mt_log_file_cut(struct mt_log_file *file, uint64_t bytes);
 /* Cuts after the last newline, if the file does not end with one. */
 enum mt_status mt_log_file_cut_line(struct mt_log_file *file);
 
+/* Reads what stands at `at`, at most so many bytes; *count says how many. */
+enum mt_status mt_log_file_read(const struct mt_log_file *file, uint64_t at, void *buffer, size_t bytes,
+                                size_t *count);
+
 enum mt_status mt_log_file_append(struct mt_log_file *file, const void *record, size_t bytes);
 
 /* Brings the file to disk, with its name. */

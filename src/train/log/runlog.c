@@ -26,6 +26,46 @@ struct mt_run_log {
 
 // ------------------------------------------------------------------ opening
 
+/* The bytes of a line at `at` if it is that event of the step; 0: it is another, or not whole. */
+static enum mt_status find_event(struct mt_run_log *log, uint64_t at, uint64_t step, const char *kind,
+                                 size_t *bytes)
+{
+    char expected[128];
+    struct mt_json_line head = {.data = expected, .room = sizeof expected - 1};
+    size_t count = 0;
+    *bytes = 0;
+    mt_records_event_line(&head, step, kind, "");
+    expected[head.bytes] = '\0';
+    char *end = strstr(expected, "\"text\"");
+    enum mt_status status = mt_log_file_read(&log->metrics, at, log->line, log->line_bytes, &count);
+    if (status != MT_OK || end == NULL || count < (size_t)(end - expected)) return status;
+    const char *newline = memchr(log->line, '\n', count);
+    bool same = memcmp(log->line, expected, (size_t)(end - expected)) == 0;
+    if (same && newline != NULL && newline[-1] == '}') *bytes = (size_t)(newline - log->line) + 1;
+    return MT_OK;
+}
+
+/*
+ * Events that tell of a checkpoint come after it, so where it saw the end of the log they are not: a run that
+ * goes on from it keeps them. *saved: the event of the checkpoint itself is there.
+ */
+static enum mt_status find_kept(struct mt_run_log *log, const struct mt_run_log_options *options,
+                                uint64_t *end, bool *saved)
+{
+    static const char *const kinds[] = {"checkpoint", "interrupted", "failed"};
+    enum mt_status status = MT_OK;
+    *end = options->metrics_bytes;
+    *saved = false;
+    if (options->checkpoint == NULL || log->metrics.bytes <= *end) return MT_OK;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && status == MT_OK; i++) {
+        size_t bytes = 0;
+        status = find_event(log, *end, options->done.steps, kinds[i], &bytes);
+        if (i == 0) *saved = bytes > 0;
+        *end += bytes;
+    }
+    return status;
+}
+
 /* Cuts metrics.jsonl to where the checkpoint saw its end; *missing: so many bytes are not there. */
 static enum mt_status open_metrics(struct mt_run_log *log, const struct mt_run_log_options *options,
                                    uint64_t *missing)
@@ -35,9 +75,16 @@ static enum mt_status open_metrics(struct mt_run_log *log, const struct mt_run_l
         mt_log_file_open(log->ctx, options->directory, "metrics.jsonl", false, NULL, &log->metrics);
     if (status != MT_OK) return status;
     if (log->metrics.bytes < options->metrics_bytes) *missing = options->metrics_bytes - log->metrics.bytes;
-    status = mt_log_file_cut(&log->metrics, options->metrics_bytes);
-    if (status != MT_OK) return status;
-    return mt_log_file_cut_line(&log->metrics);
+    uint64_t end = 0;
+    bool saved = false;
+    status = find_kept(log, options, &end, &saved);
+    if (status == MT_OK) status = mt_log_file_cut(&log->metrics, end);
+    if (status == MT_OK) status = mt_log_file_cut_line(&log->metrics);
+    if (status != MT_OK || saved || options->checkpoint == NULL) return status;
+    // Killed between the checkpoint and its event.
+    struct mt_json_line text = {.data = log->line, .room = log->line_bytes};
+    mt_records_event_line(&text, options->done.steps, "checkpoint", options->checkpoint);
+    return mt_log_file_append(&log->metrics, text.data, text.bytes);
 }
 
 static enum mt_status open_parts(struct mt_run_log *log, const struct mt_run_log_options *options,

@@ -23,10 +23,14 @@ struct mt_run_log_options {
         *log;                // borrowed; a quiet terminal's warnings and losses of data go there; may be NULL
     uint64_t steps;          // of the whole run
     struct mt_run_work done; // before this start; zeros: a new run
-    uint64_t metrics_bytes;  // where a resumed run goes on: metrics.jsonl is cut there; 0: it begins empty
-    const char *title;       // what is trained, for the terminal's first line; NULL: no such line
-    size_t layers;           // MoE layers a record has at the most
-    int experts;             // n, likewise
+    /* Where a resumed run goes on: metrics.jsonl is cut there, behind what is told of that checkpoint; 0: it
+     * begins empty. */
+    uint64_t metrics_bytes;
+    const char
+        *checkpoint;   // text of the event "checkpoint" it goes on from, which may be missing; NULL: none
+    const char *title; // what is trained, for the terminal's first line; NULL: no such line
+    size_t layers;     // MoE layers a record has at the most
+    int experts;       // n, likewise
 };
 
 /* A metrics.jsonl shorter than metrics_bytes is kept as far as it has whole lines, and a warning is logged.

@@ -131,6 +131,11 @@ for bad in garbage shapeless deep huge refuse; do
     said '3 questions got no answer'
 done
 said 'status 400: too long'
+for bad in header headers; do
+    ask $bad 1 gsm8k
+    said '3 questions got no answer, .*header is longer than 64 KiB'
+done
+ask refuse 1 gsm8k
 grep -q "$(printf '\033')" "$folder/err" && fail "refuse: control characters reach the terminal"
 ask echo 0 gsm8k
 ask escaped 0 gsm8k

@@ -152,6 +152,13 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
             pass
         self.leave()
 
+    def pour(self, piece):
+        """A header without an end, of one line or of many."""
+        self.close_connection = True
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
+        for _ in range(1000):  # 16 MB: whoever takes all of it has no bound
+            self.wfile.write(piece * (16384 // len(piece)))
+
     def answer(self, mood, body, key, tries):
         request = json.loads(body)
         prompt = request["prompt"] if "prompt" in request else request["messages"][0]["content"]
@@ -199,6 +206,8 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
             self.send(200, '"' + "x" * (16 << 20) + '"')
         elif mood == "endless":
             self.drip()
+        elif mood in ("header", "headers"):
+            self.pour(b"x" if mood == "header" else b"X: y\r\n")
         elif mood == "picky":
             self.send(400, json.dumps({"error": "too long"})) if "tank" in prompt else self.say(good)
         elif mood == "thinking":
