@@ -229,10 +229,25 @@ struct comparing {
     struct mt_arena *arena;
 };
 
+/* In what form benchmarks were put, and which of them not as cells were trained. */
+static void tell_of_forms(const struct mt_comparison *comparison, const struct mt_log *log)
+{
+    for (size_t t = 0; t < comparison->tasks.count; t++) {
+        const struct mt_cell_task *asked = mt_comparison_form(comparison, t);
+        const char *name = comparison->tasks.task[t].name;
+        if (asked == NULL) continue;
+        printf("form of %s: %s\n", name, asked->form);
+        if (asked->form_differs) mt_log_warning(log, "%s is %s", name, asked->form);
+    }
+    if (comparison->tasks.count > 0) printf("\n");
+}
+
 /* The tables and files; the first rank's. */
-static enum mt_status show(const struct mt_comparison *comparison, bool ran, struct cli_page_files files)
+static enum mt_status show(const struct mt_comparison *comparison, bool ran, struct cli_page_files files,
+                           const struct mt_log *log)
 {
     enum mt_status status = print_comparison(comparison, ran);
+    if (status == MT_OK) tell_of_forms(comparison, log);
     return status == MT_OK ? write_comparison(comparison, files) : status;
 }
 
@@ -298,7 +313,7 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
     if (status == MT_OK && interrupted && talks) report_interruption(arguments);
     bool shows = status == MT_OK && !interrupted && talks;
     if (shows && arguments->dry_run) status = cli_compare_print_plan(&comparison);
-    if (shows && !arguments->dry_run) status = show(&comparison, runs, arguments->files);
+    if (shows && !arguments->dry_run) status = show(&comparison, runs, arguments->files, &log);
     status = mt_comm_agree(comm, ctx, status);
     if (status == MT_OK && !interrupted && comparison.failed > 0) *exit_status = 1;
     mt_comparison_close(&comparison);
