@@ -29,7 +29,8 @@ struct mt_generator_options {
     int64_t together;          // answers computed at the same time; 0: as many as there is memory for
     int64_t context;           // tokens of a prompt and its answer; 0: 4096, or what the model was made for
     const char *chat_template; // "model": its own; a name of share/metier/templates beside the library, or a
-                               // file: prompts are then what a user says. NULL: plain texts
+                               // file: prompts are then what a user says. "none": plain texts. NULL: as the
+                               // run was trained that made the adapter or the model, else plain texts
 };
 
 /* Opens a model folder with a device of its own. NULL options: all as said there. The caller closes. */

@@ -230,7 +230,7 @@ static enum mt_status talk(struct chat *chat)
 static enum mt_status run(struct chat *chat)
 {
     const struct infer_settings *infer = &chat->settings->infer;
-    enum mt_status status = cli_infer_open(chat->ctx, infer, &chat->session);
+    enum mt_status status = cli_infer_open_found(chat->ctx, infer, &chat->session);
     if (status == MT_OK) status = cli_infer_check_drawing(infer, &chat->session, chat->given);
     if (status != MT_OK) return status;
     struct mt_log log;
@@ -290,8 +290,9 @@ const struct cli_verb cli_verb_chat = {
     .arguments = "DIR",
     .counts_arguments = true,
     .details =
-        "DIR is a Hugging Face model folder. Its own chat template writes the conversation out, unless\n"
-        "--template names another: one of those that come along (share/templates) or a file. Sampling is\n"
+        "DIR is a Hugging Face model folder. The conversation is written out as the run was trained that\n"
+        "made the model or the adapter, else by the model's own chat template, unless --template names\n"
+        "another: one of those that come along (share/templates) or a file. Sampling is\n"
         "as generation_config.json says, greedy where it says nothing, unless options say otherwise.\n"
         "/reset begins a new conversation, /quit or Ctrl-D ends; Ctrl-C stops an answer.",
     .examples = "  metier chat models/Moonlight-16B-A3B-Instruct\n"

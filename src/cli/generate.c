@@ -260,7 +260,7 @@ static enum mt_status run(struct generator *g)
     const struct settings *settings = g->settings;
     struct mt_log log;
     mt_log_init(&log, stderr, MT_LOG_WARNING);
-    enum mt_status status = cli_infer_open(g->ctx, &settings->infer, &g->session);
+    enum mt_status status = cli_infer_open_found(g->ctx, &settings->infer, &g->session);
     if (status == MT_OK) status = cli_infer_check_drawing(&settings->infer, &g->session, g->given);
     if (status == MT_OK) cli_infer_warn_of_texts(&g->session, &log);
     if (status == MT_OK && settings->in != NULL) {
@@ -348,9 +348,11 @@ const struct cli_verb cli_verb_generate = {
     .wanted = "a model folder",
     .details =
         "DIR is a Hugging Face model folder. Each row of FILE (JSONL, or JSON, CSV, TSV) has a\n"
-        "\"prompt\", or \"messages\" of {role, content}. The model's own chat template writes them out, and\n"
-        "a prompt is what a user says; --template names another one, --template none and a model without\n"
-        "one make a prompt a plain text to go on from. Out comes JSONL, in\n"
+        "\"prompt\", or \"messages\" of {role, content}. They are written out as the run was trained that "
+        "made\n"
+        "the model or the adapter, else by the model's own chat template, and a prompt is what a user says;\n"
+        "--template names another one, --template none and a model without one make a prompt a plain text\n"
+        "to go on from. Out comes JSONL, in\n"
         "the order of the rows: index, text, tokens, prompt_tokens, and finish: eos (the model ended it),\n"
         "stop (a --stop text came; it is left out) or length. Sampling is as generation_config.json says,\n"
         "greedy where it says nothing, unless options say otherwise. An answer depends on its prompt,\n"

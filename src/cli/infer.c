@@ -9,6 +9,7 @@
 #include "cli/shared/device.h"
 #include "cli/shared/share.h"
 #include "formats/hf/model_folder.h"
+#include "formats/text/printable.h"
 
 #define ARENA_BLOCK_BYTES 4096
 #define MAX_NEW           256
@@ -16,8 +17,7 @@
 
 void cli_infer_settings_init(struct infer_settings *settings)
 {
-    *settings = (struct infer_settings){.bos = "tokenizer",
-                                        .device = MT_DEVICE_AUTO,
+    *settings = (struct infer_settings){.device = MT_DEVICE_AUTO,
                                         .memory = "auto",
                                         .batch = 1,
                                         .temperature = -1.0,
@@ -32,7 +32,8 @@ void cli_infer_options(struct infer_settings *settings, struct cli_option *optio
         {"--adapter", CLI_TEXT, &settings->adapter, "DIR", "a PEFT adapter to answer with"},
         {"--quantize", CLI_TEXT, &settings->quantise, "HOW", CLI_QUANTISE_HELP},
         {"--template", CLI_TEXT, &settings->template_name, "NAME",
-         "a chat template: a name or a file; none: plain text (model: its own, if it has one)"},
+         "how prompts are written out: model, a name, a file, none; default as the run was trained, else the "
+         "model's own"},
         {"--template-option", CLI_LIST, &settings->template_options, "X=Y",
          "a variable of the template, as enable_thinking=false; may come several times"},
         {"--temperature", CLI_REAL, &settings->temperature, "T", "0: always the most likely token"},
@@ -73,7 +74,7 @@ enum mt_status cli_infer_check(const struct infer_settings *settings, const stru
     if (settings->context > INT32_MAX / batch)
         return mt_fail(ctx, MT_ERR_USAGE, "--context is %" PRId64 ", expected 1 to %" PRId64,
                        settings->context, INT32_MAX / batch);
-    if (mt_bos_rule_named(settings->bos) == MT_BOS_RULES)
+    if (settings->bos != NULL && mt_bos_rule_named(settings->bos) == MT_BOS_RULES)
         return mt_fail(ctx, MT_ERR_USAGE, "--bos is '%s', expected tokenizer, yes or no", settings->bos);
     struct mt_memory_limit limit;
     if (!mt_memory_limit_read(settings->memory, &limit))
@@ -96,9 +97,10 @@ enum mt_status cli_infer_check(const struct infer_settings *settings, const stru
     return status;
 }
 
-/* Options of the template, as one text; NULL: none. */
-static enum mt_status join_options(const struct cli_list *list, struct mt_arena *arena, const char **joined)
+enum mt_status cli_infer_join_options(struct mt_arena *arena, const struct infer_settings *settings,
+                                      const char **joined)
 {
+    const struct cli_list *list = &settings->template_options;
     struct mt_byte_list text = {.ctx = arena->ctx};
     enum mt_status status = MT_OK;
     *joined = NULL;
@@ -112,20 +114,47 @@ static enum mt_status join_options(const struct cli_list *list, struct mt_arena 
     return status;
 }
 
+struct mt_form_request cli_infer_asking(const struct infer_settings *settings, const char *options)
+{
+    return (struct mt_form_request){.model = settings->directory,
+                                    .adapter = settings->adapter,
+                                    .given = settings->template_name,
+                                    .by = "--template says so",
+                                    .options = options,
+                                    .date = settings->template_date,
+                                    .own = settings->own_template};
+}
+
+enum mt_bos_rule cli_infer_bos(const struct infer_settings *settings)
+{
+    return settings->bos != NULL ? mt_bos_rule_named(settings->bos) : MT_BOS_RULES;
+}
+
+enum mt_status cli_infer_find_form(struct mt_arena *arena, const struct infer_settings *settings,
+                                   struct mt_text_form *form)
+{
+    const char *options = NULL;
+    enum mt_status status = cli_infer_join_options(arena, settings, &options);
+    const struct mt_form_request request = cli_infer_asking(settings, options);
+    if (status == MT_OK) status = mt_text_form_find(arena, &request, form);
+    if (status == MT_OK && settings->bos != NULL) form->bos = mt_bos_rule_named(settings->bos);
+    return status;
+}
+
 /* Whether a model has a template in Jinja is seen once it is open. */
 static enum mt_status check_template_options(const struct infer_settings *settings,
                                              struct mt_session *session)
 {
     struct mt_context *ctx = session->ctx;
     bool jinja = session->template != NULL && mt_chat_template_is_jinja(session->template);
-    if (jinja || settings->template_options.count == 0 || settings->options_taken) return MT_OK;
+    if (jinja || settings->template_options.count == 0) return MT_OK;
     mt_session_close(session);
     return mt_fail(ctx, MT_ERR_USAGE,
                    "--template-option means nothing here: the model has no chat template in Jinja");
 }
 
 enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_settings *settings,
-                              struct mt_session *session)
+                              const struct mt_text_form *form, struct mt_session *session)
 {
     struct mt_log log;
     struct mt_session_options options = {.directory = settings->directory,
@@ -133,9 +162,7 @@ enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_setting
                                          .adapter = settings->adapter,
                                          .quantise = settings->quantise,
                                          .prune = settings->prune,
-                                         .template_name = settings->template_name,
-                                         .template_date = settings->template_date,
-                                         .bos = mt_bos_rule_named(settings->bos),
+                                         .form = form,
                                          .device = settings->device,
                                          .threads = (int)settings->threads,
                                          .slots = settings->batch >= 0 ? settings->batch : 0,
@@ -144,13 +171,11 @@ enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_setting
     mt_log_init(&log, stderr, MT_LOG_WARNING);
     (void)mt_memory_limit_read(settings->memory, &options.memory); // as cli_infer_check has seen
     mt_arena_init(&arena, ctx, ARENA_BLOCK_BYTES);
-    if (options.template_name == NULL && settings->own_template) options.template_name = "model";
-    if (options.template_name != NULL && strcmp(options.template_name, "none") == 0)
-        options.template_name = NULL;
-    enum mt_status status = join_options(&settings->template_options, &arena, &options.template_options);
-    if (status == MT_OK) status = mt_device_choose(ctx, NULL, settings->device, MT_USE_FAST, &options.device);
-    if (status == MT_OK && options.template_name != NULL)
-        status = cli_find_templates(&arena, options.template_name, &options.templates);
+    enum mt_status status = mt_device_choose(ctx, NULL, settings->device, MT_USE_FAST, &options.device);
+    if (status == MT_OK) {
+        const char *file = form->keys == NULL ? form->template : NULL; // must be found
+        status = cli_find_templates(&arena, file, &options.templates);
+    }
     if (status == MT_OK) status = mt_session_open(ctx, &options, session);
     if (status == MT_OK) status = check_template_options(settings, session);
     if (status == MT_OK && !settings->quiet) {
@@ -161,6 +186,30 @@ enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_setting
                           mt_counted((uint64_t)session->slots, "sequence", "sequences").text,
                           session->context, session->pass_tokens);
     }
+    mt_arena_free(&arena);
+    return status;
+}
+
+void cli_infer_tell_of_form(const struct infer_settings *settings, const struct mt_text_form *form)
+{
+    if (settings->quiet || (form->trained == NULL && settings->adapter == NULL)) return;
+    (void)fprintf(stderr, "form: %s, because %s", mt_printable(form->name).text, form->why);
+    if (mt_text_form_differs(form)) (void)fprintf(stderr, "; the run was trained as %s", mt_printable(form->trained).text);
+    if (form->record != NULL) (void)fprintf(stderr, " (%s)", mt_printable(form->record).text);
+    if (form->trained == NULL && strncmp(form->why, "no record", 9) != 0)
+        (void)fprintf(stderr, "; no record of the form the adapter was trained in");
+    (void)fprintf(stderr, "\n");
+}
+
+enum mt_status cli_infer_open_found(struct mt_context *ctx, const struct infer_settings *settings,
+                                    struct mt_session *session)
+{
+    struct mt_arena arena;
+    struct mt_text_form form = {0};
+    mt_arena_init(&arena, ctx, ARENA_BLOCK_BYTES);
+    enum mt_status status = cli_infer_find_form(&arena, settings, &form);
+    if (status == MT_OK) cli_infer_tell_of_form(settings, &form);
+    if (status == MT_OK) status = cli_infer_open(ctx, settings, &form, session);
     mt_arena_free(&arena);
     return status;
 }

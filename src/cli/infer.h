@@ -13,10 +13,9 @@ struct infer_settings {
     const char *prune;         // file of experts that are taken away; NULL: none
     const char *template_name; // NULL: not given
     struct cli_list template_options;
-    bool options_taken;        // nobody gave them: a run's record did
-    bool own_template;         // not given: the model's own, if it has one; else plain texts
+    bool own_template;         // nothing known: the model's own, if it has one; else plain texts
     const char *template_date; // NULL: today's
-    const char *bos;           // how plain texts begin, by name
+    const char *bos;           // how plain texts begin, by name; NULL: nobody said
     const char *device;
     bool automatic; // it was chosen by us, before
     int64_t threads;
@@ -47,9 +46,30 @@ enum mt_status cli_infer_check(const struct infer_settings *settings, const stru
 enum mt_status cli_infer_check_drawing(const struct infer_settings *settings,
                                        const struct mt_session *session, const struct cli_call *call);
 
-/* Opens the session. The caller closes. */
+/* Options of the template as one text, in the arena; NULL: none. */
+enum mt_status cli_infer_join_options(struct mt_arena *arena, const struct infer_settings *settings,
+                                      const char **joined);
+
+/* What is asked of the form of texts; `options` as joined. */
+struct mt_form_request cli_infer_asking(const struct infer_settings *settings, const char *options);
+
+/* How plain texts are to begin; MT_BOS_RULES: nobody said. */
+enum mt_bos_rule cli_infer_bos(const struct infer_settings *settings);
+
+/* The form of texts that leave it open, and why; in the arena. */
+enum mt_status cli_infer_find_form(struct mt_arena *arena, const struct infer_settings *settings,
+                                   struct mt_text_form *form);
+
+/* Opens the session in a form. The caller closes. */
 enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_settings *settings,
-                              struct mt_session *session);
+                              const struct mt_text_form *form, struct mt_session *session);
+
+/* Says which form it is and why, where it is that of a run, or of an adapter without a record. */
+void cli_infer_tell_of_form(const struct infer_settings *settings, const struct mt_text_form *form);
+
+/* The same in the form that is found, which is said unless it is quiet. */
+enum mt_status cli_infer_open_found(struct mt_context *ctx, const struct infer_settings *settings,
+                                    struct mt_session *session);
 
 /* Says when messages were, or will be, written out plainly because the model has no chat template. */
 void cli_infer_warn_of_plain(const struct mt_log *log);

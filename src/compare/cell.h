@@ -34,6 +34,8 @@ struct mt_cell_task {
     double value;     // the task's own metric, or the mean over its parts
     double low, high; // 95 % interval over questions
     size_t samples;
+    const char *form;  // that its texts had, and why; NULL: not known
+    bool form_differs; // from the one the cell was trained in
 };
 
 /* Held-out problems of the domain trained on, asked besides the end of training. */

@@ -53,7 +53,13 @@ static void put_tasks(struct mt_json_text *text, const struct mt_compare_tasks *
         mt_json_text_number(text, task->low);
         put_key(text, false, "high");
         mt_json_text_number(text, task->high);
-        mt_json_text_format(text, ", \"samples\": %zu}", task->samples);
+        mt_json_text_format(text, ", \"samples\": %zu", task->samples);
+        if (task->form != NULL) {
+            put_key(text, false, "form");
+            mt_json_text_string(text, task->form);
+            mt_json_text_format(text, ", \"form_differs\": %s", task->form_differs ? "true" : "false");
+        }
+        mt_json_text_format(text, "}");
         first = false;
     }
     mt_json_text_format(text, "}");
@@ -264,14 +270,19 @@ static enum mt_status read_points(const struct mt_cell_job *job, const struct mt
     return status;
 }
 
-static enum mt_status read_task(const struct mt_json_node *node, struct mt_cell_task *task)
+static enum mt_status read_task(struct mt_arena *arena, const struct mt_json_node *node,
+                                struct mt_cell_task *task)
 {
     int64_t samples = 0;
+    const char *form = NULL; // files of older versions have none
     enum mt_status status = read_member(node, "value", &task->value);
     if (status == MT_OK) status = read_member(node, "low", &task->low);
     if (status == MT_OK) status = read_member(node, "high", &task->high);
     if (status == MT_OK) status = mt_json_get_integer(node, "samples", 0, INT64_MAX, &samples);
     task->samples = (size_t)samples;
+    if (status == MT_OK) status = mt_json_optional_string(node, "form", &form);
+    if (status == MT_OK) status = mt_json_optional_bool(node, "form_differs", &task->form_differs);
+    if (status == MT_OK && form != NULL) status = mt_arena_copy_text(arena, form, strlen(form), &task->form);
     task->known = status == MT_OK;
     return status;
 }
@@ -288,7 +299,8 @@ static enum mt_status read_tasks(const struct mt_cell_job *job, const struct mt_
         const char *asking = NULL;
         if (!mt_json_member(&all, task->name, &one)) continue;
         status = mt_json_get_string(&one, "asking", &asking);
-        if (status == MT_OK && strcmp(asking, task->asking) == 0) status = read_task(&one, &result->task[t]);
+        if (status == MT_OK && strcmp(asking, task->asking) == 0)
+            status = read_task(job->arena, &one, &result->task[t]);
     }
     return status;
 }

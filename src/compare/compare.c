@@ -76,6 +76,18 @@ bool mt_comparison_any_known(const struct mt_comparison *comparison)
     return any;
 }
 
+const struct mt_cell_task *mt_comparison_form(const struct mt_comparison *comparison, size_t task)
+{
+    const struct mt_cell_task *found = NULL;
+    for (size_t i = mt_comparison_jobs(comparison); i > 0; i--) { // cells come behind bases
+        const struct mt_cell_task *one = &mt_comparison_job(comparison, i - 1)->result.task[task];
+        if (!one->known || one->form == NULL) continue;
+        if (one->form_differs) return one;
+        if (found == NULL) found = one;
+    }
+    return found;
+}
+
 /* How a benchmark is shown. */
 static enum mt_status describe_tasks(struct mt_comparison *comparison)
 {

@@ -97,6 +97,12 @@ bool mt_comparison_owns(const struct mt_comparison *comparison, size_t number);
 /* True when a base or cell has figures. */
 bool mt_comparison_any_known(const struct mt_comparison *comparison);
 
+/*
+ * Of a benchmark what a cell has, or else a base, for the form its texts had: one that was not put as it was
+ * trained, if there is any. NULL: nobody was asked.
+ */
+const struct mt_cell_task *mt_comparison_form(const struct mt_comparison *comparison, size_t task);
+
 /* Bases and cells in one row, in the order they are run; [mt_comparison_jobs]. */
 size_t mt_comparison_jobs(const struct mt_comparison *comparison);
 struct mt_cell *mt_comparison_job(const struct mt_comparison *comparison, size_t number);

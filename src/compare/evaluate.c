@@ -17,8 +17,7 @@ struct evaluating {
     const struct mt_train_settings *training;
     struct mt_comm *comm; // of this process alone
     struct mt_interrupt interrupt;
-    struct mt_session session;    // opened when the first benchmark asks, and again for another template
-    const char *template;         // of the session
+    struct mt_session session;    // opened when the first benchmark asks
     char model[PATH_BYTES];       // what is evaluated: the base, or what was trained of it
     char adapter[PATH_BYTES];     // "": none
     size_t task;                  // at hand, and its part
@@ -40,33 +39,35 @@ static void find_trained(struct evaluating *e)
         (void)snprintf(e->model, sizeof e->model, "%s/model", training->out);
 }
 
-/* As the entry says, else as in training; "none": plain texts. */
-static const char *template_of(const struct evaluating *e, const struct mt_compare_task *task)
+/* How it is asked: as the entry says, else as the task fixes it, else as in training. A base is asked as the
+ * cells are trained. */
+static struct mt_form_request asking_of(const struct evaluating *e, const struct mt_compare_task *task)
 {
-    return task->entry->template != NULL ? task->entry->template : e->training->template_name;
+    const struct mt_train_settings *training = e->training;
+    struct mt_form_request request = {.given = task->entry->template,
+                                      .by = "the comparison's settings say so",
+                                      .options = training->template_options,
+                                      .date = training->template_date};
+    if (!e->cell->base || task->entry->template != NULL || task->list.tasks[0].form != NULL) return request;
+    request.given = training->template_name;
+    request.by = "the cells are trained with it";
+    request.to_train = true;
+    return request;
 }
 
-static enum mt_status open_session(struct evaluating *e, const char *template, const char *device)
+static enum mt_status open_session(struct evaluating *e, const struct mt_text_form *form, const char *device)
 {
     const struct mt_compare_settings *settings = e->job->settings;
-    const struct mt_session_options options = {
-        .directory = e->model,
-        .adapter = e->adapter[0] != '\0' ? e->adapter : NULL,
-        .quantise_cache = e->training->quantise_cache,
-        .log = e->job->log,
-        .template_name = template != NULL && strcmp(template, "none") != 0 ? template : NULL,
-        .templates = e->job->templates,
-        .template_options = e->training->template_options,
-        .template_date = e->training->template_date,
-        .bos = MT_BOS_TOKENIZER,
-        .device = device,
-        .threads = (int)e->job->threads,
-        .context = settings->context};
-    bool same = template == e->template ||
-                (template != NULL && e->template != NULL && strcmp(template, e->template) == 0);
-    if (e->session.ctx != NULL && same) return MT_OK;
-    mt_session_close(&e->session);
-    e->template = template;
+    const struct mt_session_options options = {.directory = e->model,
+                                               .adapter = e->adapter[0] != '\0' ? e->adapter : NULL,
+                                               .quantise_cache = e->training->quantise_cache,
+                                               .log = e->job->log,
+                                               .form = form,
+                                               .templates = e->job->templates,
+                                               .device = device,
+                                               .threads = (int)e->job->threads,
+                                               .context = settings->context};
+    if (e->session.ctx != NULL) return mt_session_set_form(&e->session, form);
     return mt_session_open(e->job->ctx, &options, &e->session);
 }
 
@@ -100,13 +101,27 @@ static void take_value(const struct mt_compare_task *task, const struct mt_task_
         .known = true, .value = metric.value, .low = metric.low, .high = metric.high, .samples = samples};
 }
 
+/* The form its texts had, and why: of parts the first that is not as it was trained. */
+static enum mt_status take_form(const struct mt_cell_job *job, const struct mt_task_evaluation *evaluation,
+                                struct mt_cell_task *value)
+{
+    const struct mt_text_form *form = &evaluation->forms[0];
+    for (size_t i = 0; i < evaluation->options.list->count && !mt_text_form_differs(form); i++)
+        form = &evaluation->forms[i];
+    if (!mt_text_form_differs(form)) form = &evaluation->forms[0];
+    char text[MT_FORM_SENTENCE_BYTES];
+    char warning[MT_FORM_SENTENCE_BYTES];
+    (void)snprintf(text, sizeof text, "%.120s, because %.200s", form->name, form->why);
+    if (mt_text_form_warning(form, warning) != NULL) (void)snprintf(text, sizeof text, "%.500s", warning);
+    value->form_differs = mt_text_form_differs(form);
+    return mt_arena_copy_text(job->arena, text, strlen(text), &value->form);
+}
+
 static enum mt_status evaluate_task(struct evaluating *e, const char *out, struct mt_cell_task *value,
                                     bool *stopped)
 {
     const struct mt_cell_job *job = e->job;
     const struct mt_compare_task *task = &job->tasks->task[e->task];
-    const char *template = template_of(e, task);
-    const char *const template_options[] = {e->training->template_options, NULL};
     const struct mt_task_evaluation_options options = {
         .list = &task->list,
         .data = job->data,
@@ -114,10 +129,9 @@ static enum mt_status evaluate_task(struct evaluating *e, const char *out, struc
                    .model = e->model,
                    .adapter = e->adapter[0] != '\0' ? e->adapter : NULL,
                    .own_name = e->cell->base ? NULL : "the cell's",
-                   .template_name = template,
+                   .asking = asking_of(e, task),
+                   .bos = MT_BOS_RULES,
                    .templates = job->templates,
-                   .template_options = template_options,
-                   .bos = "tokenizer",
                    .context = job->settings->context,
                    .temperature = -1.0,
                    .top_p = -1.0,
@@ -131,12 +145,13 @@ static enum mt_status evaluate_task(struct evaluating *e, const char *out, struc
         .self = e};
     struct mt_task_evaluation evaluation;
     enum mt_status status = mt_task_evaluation_open(job->ctx, &options, &evaluation);
-    if (status == MT_OK) status = open_session(e, template, evaluation.device);
+    if (status == MT_OK) status = open_session(e, &evaluation.form, evaluation.device);
     const struct mt_task_answering answering = {.session = &e->session, .routing = true};
     if (status == MT_OK) status = mt_task_evaluation_run(&evaluation, &answering);
     for (size_t i = 0; status == MT_OK && i < task->list.count; i++)
         *stopped = *stopped || evaluation.results[i].stopped;
     if (status == MT_OK && !*stopped) take_value(task, evaluation.results, value);
+    if (status == MT_OK && !*stopped) status = take_form(job, &evaluation, value);
     mt_task_evaluation_close(&evaluation);
     return status;
 }

@@ -84,8 +84,9 @@ static enum mt_status describe(const struct mt_compare_task *task, struct mt_are
                               part->name, part->version, part->most, part->few_shot, part->max_tokens);
         mt_digest_add(digest, line, (size_t)length);
     }
-    if (task->entry->template != NULL)
-        mt_digest_add(digest, task->entry->template, strlen(task->entry->template));
+    // Version 2: tasks are put in the form they fix, else in that of the run.
+    const char *form = task->entry->template != NULL ? task->entry->template : "form 2";
+    mt_digest_add(digest, form, strlen(form));
     struct mt_digest_text sum = mt_digest_finish(digest);
     mt_digest_free(digest);
     status = mt_arena_copy_text(arena, sum.digits, strlen(sum.digits), text);

@@ -59,6 +59,7 @@ static void put_tasks(struct mt_json_text *text, const struct mt_comparison *com
         put_number(text, ", ", "samples", (double)task->samples);
         put_number(text, ", ", "low", task->low);
         put_number(text, ", ", "high", task->high);
+        if (task->form != NULL) put_string(text, ", ", "form", task->form);
         mt_json_text_format(text, "}");
         first = false;
     }

@@ -273,7 +273,8 @@ static enum mt_status generate(void *self, const struct mt_question *questions, 
 
 /*
  * What becomes one request of the engine: continuations of one question that follow the same ids. They are
- * all of the question's, unless the context is too small and each is cut at another place.
+ * all of the question's, unless the context is too small and each is cut at another place, or a template's
+ * words before an answer are encoded together with its beginning.
  */
 struct score_group {
     struct scoring *scoring;
@@ -284,17 +285,24 @@ struct score_group {
     struct mt_scoring request;
 };
 
+/* Where a continuation and what stands before it lie in the pool. */
+struct lying {
+    size_t begin;
+    size_t prefix, prefix_count;
+};
+
 /* One call of score. */
 struct scoring {
     struct mt_session_answerer *answerer;
     const struct mt_choice_question *questions;
     const struct mt_answer_listener *listener;
     struct mt_arena arena;                 // of the arrays
-    struct mt_id_list prefix;              // of the question at hand
+    struct mt_id_list prefix;              // of the continuation at hand
+    struct mt_id_list whole;               // the same with its continuation
     int64_t common;                        // of it, ids that others may have computed
     struct mt_id_list pool;                // ids of all prefixes and continuations
     struct mt_continuation *continuations; // [total]
-    size_t *begins;                        // [total]: where a continuation's ids begin in the pool
+    struct lying *lies;                    // [total]: where they lie in the pool
     size_t total, used;
     struct score_group *groups; // [total]
     size_t group_count;
@@ -318,90 +326,113 @@ static enum mt_status encode_context(struct mt_session_answerer *answerer, const
     return mt_continuation_context(&answerer->maker, text->text, text->bytes, ids);
 }
 
-static enum mt_status encode_prefix(struct scoring *scoring, const struct mt_choice_question *question)
+/* What stands before the next continuation: once in the pool where it is the same as before the last one. */
+static enum mt_status keep_prefix(struct scoring *scoring, bool first)
 {
-    struct mt_text shared = {.text = question->prefix.text, .bytes = question->shared};
-    scoring->prefix.count = 0;
-    enum mt_status status = encode_context(scoring->answerer, &question->prefix, &scoring->prefix);
-    if (status != MT_OK) return status;
-    return count_common(scoring->answerer, shared, question->number, &scoring->prefix, encode_context,
-                        &scoring->common);
+    struct lying *lies = &scoring->lies[scoring->used];
+    const struct mt_id_list *prefix = &scoring->prefix;
+    if (!first) {
+        *lies = lies[-1];
+        size_t bytes = prefix->count * sizeof *prefix->data;
+        bool same = lies->prefix_count == prefix->count;
+        if (same && (bytes == 0 || memcmp(scoring->pool.data + lies->prefix, prefix->data, bytes) == 0))
+            return MT_OK;
+    }
+    *lies = (struct lying){.prefix = scoring->pool.count, .prefix_count = prefix->count};
+    return append_ids(&scoring->pool, prefix->data, prefix->count);
 }
 
-/* After a template the answer begins: nothing parts it from what came before. */
-static enum mt_status encode_after_template(struct scoring *scoring, const struct mt_text *text)
+/* Through a template: prompt and answer as they are trained on. */
+static enum mt_status encode_trained(struct scoring *scoring, const struct mt_choice_question *question,
+                                     size_t number)
 {
-    const struct mt_session *session = scoring->answerer->session;
-    size_t spaces = 0;
-    size_t before = scoring->pool.count;
-    while (spaces < text->bytes && text->text[spaces] == ' ') spaces++;
-    enum mt_status status =
-        mt_tokenizer_encode(session->tokenizer, session->scratch, text->text + spaces, text->bytes - spaces,
-                            MT_ENCODE_SPECIAL_TEXT_AS_TEXT, &scoring->pool);
-    if (status == MT_OK && scoring->pool.count == before)
-        return mt_fail(scoring->answerer->ctx, MT_ERR_USAGE, "a continuation has no tokens");
-    return status;
+    struct mt_answer_place place;
+    struct mt_id_list *whole = &scoring->whole;
+    enum mt_status status = mt_session_encode_answer(scoring->answerer->session, question->prefix,
+                                                     question->continuations[number], whole, &place);
+    scoring->prefix.count = 0;
+    if (status == MT_OK) status = append_ids(&scoring->prefix, whole->data, place.prompt);
+    if (status == MT_OK) status = keep_prefix(scoring, number == 0);
+    scoring->lies[scoring->used].begin = scoring->pool.count;
+    return status == MT_OK
+               ? append_ids(&scoring->pool, whole->data + place.prompt, place.answered - place.prompt)
+               : status;
+}
+
+static enum mt_status encode_plain(struct scoring *scoring, const struct mt_choice_question *question,
+                                   size_t number)
+{
+    const struct mt_text *text = &question->continuations[number];
+    struct mt_continuation_maker *maker = &scoring->answerer->maker;
+    enum mt_status status = MT_OK;
+    if (number == 0) status = encode_context(scoring->answerer, &question->prefix, &scoring->prefix);
+    if (status == MT_OK) status = keep_prefix(scoring, number == 0);
+    scoring->lies[scoring->used].begin = scoring->pool.count;
+    if (status != MT_OK) return status;
+    return mt_continuation_encode(maker, question->prefix.text, question->prefix.bytes, text->text,
+                                  text->bytes, &scoring->prefix, &scoring->pool);
 }
 
 static enum mt_status encode_continuation(struct scoring *scoring, const struct mt_choice_question *question,
                                           size_t number)
 {
-    const struct mt_text *text = &question->continuations[number];
-    size_t begin = scoring->pool.count;
-    enum mt_status status =
-        mt_session_talks(scoring->answerer->session)
-            ? encode_after_template(scoring, text)
-            : mt_continuation_encode(&scoring->answerer->maker, question->prefix.text, question->prefix.bytes,
-                                     text->text, text->bytes, &scoring->prefix, &scoring->pool);
+    struct mt_text shared = {.text = question->prefix.text, .bytes = question->shared};
+    enum mt_status status = mt_session_talks(scoring->answerer->session)
+                                ? encode_trained(scoring, question, number)
+                                : encode_plain(scoring, question, number);
+    if (status == MT_OK && number == 0)
+        status = count_common(scoring->answerer, shared, question->number, &scoring->prefix, encode_context,
+                              &scoring->common);
     if (status != MT_OK) return status;
-    scoring->begins[scoring->used] = begin;
-    scoring->continuations[scoring->used] =
+    size_t begin = scoring->lies[scoring->used].begin;
+    scoring->continuations[scoring->used++] =
         (struct mt_continuation){.count = (int64_t)(scoring->pool.count - begin)};
-    scoring->used++;
     return MT_OK;
 }
 
-/* Tokens the prefix loses at its beginning, so that the continuation just fits: its last one needs no room.
- */
-static enum mt_status cut_for(const struct scoring *scoring, const struct mt_continuation *continuation,
-                              size_t *cut)
+/* Tokens a prefix loses at its beginning, so that the continuation just fits: its last one needs no room. */
+static enum mt_status cut_for(const struct scoring *scoring, size_t number, size_t *cut)
 {
-    int64_t room = scoring->answerer->session->context + 1 - continuation->count;
+    int64_t count = scoring->continuations[number].count;
+    int64_t prefix = (int64_t)scoring->lies[number].prefix_count;
+    int64_t room = scoring->answerer->session->context + 1 - count;
     *cut = 0;
     if (room < 1)
         return mt_fail(scoring->answerer->ctx, MT_ERR_USAGE,
-                       "a continuation has %" PRId64 " tokens, and there is room for %" PRId64,
-                       continuation->count, scoring->answerer->session->context);
-    if ((int64_t)scoring->prefix.count > room) *cut = scoring->prefix.count - (size_t)room;
+                       "a continuation has %" PRId64 " tokens, and there is room for %" PRId64, count,
+                       scoring->answerer->session->context);
+    if (prefix > room) *cut = (size_t)(prefix - room);
     return MT_OK;
 }
 
 static enum mt_status group_continuations(struct scoring *scoring, size_t question, size_t first)
 {
     enum mt_status status = MT_OK;
-    size_t last_cut = 0;
     bool was_cut = false;
     for (size_t i = first; i < scoring->used && status == MT_OK; i++) {
         size_t cut = 0;
-        status = cut_for(scoring, &scoring->continuations[i], &cut);
+        status = cut_for(scoring, i, &cut);
         if (status != MT_OK) break;
         was_cut = was_cut || cut > 0;
-        if (i > first && cut == last_cut) {
-            scoring->groups[scoring->group_count - 1].request.continuations++;
+        size_t prefix = scoring->lies[i].prefix + cut;
+        struct score_group *last = i > first ? &scoring->groups[scoring->group_count - 1] : NULL;
+        if (last != NULL && last->prefix == prefix) {
+            last->request.continuations++;
             continue;
         }
-        last_cut = cut;
         uint64_t number = scoring->questions[question].number * MT_ANSWERER_NUMBERS + (i - first);
-        int64_t common = cut > 0 && scoring->answerer->options.watched ? 0 : scoring->common;
+        bool counted = scoring->answerer->options.watched;
+        int64_t common = counted && (cut > 0 || scoring->lies[i].prefix != scoring->lies[first].prefix)
+                             ? 0
+                             : scoring->common;
         scoring->groups[scoring->group_count++] =
             (struct score_group){.scoring = scoring,
                                  .question = question,
                                  .first = i,
-                                 .prefix = scoring->pool.count,
-                                 .prefix_count = scoring->prefix.count - cut,
+                                 .prefix = prefix,
+                                 .prefix_count = scoring->lies[i].prefix_count - cut,
                                  .request = {.continuations = 1, .common = common, .number = number}};
         scoring->left[question]++;
-        status = append_ids(&scoring->pool, scoring->prefix.data + cut, scoring->prefix.count - cut);
     }
     if (was_cut) scoring->answerer->cut++;
     return status;
@@ -411,7 +442,7 @@ static enum mt_status encode_question(struct scoring *scoring, size_t number)
 {
     const struct mt_choice_question *question = &scoring->questions[number];
     size_t first = scoring->used;
-    enum mt_status status = encode_prefix(scoring, question);
+    enum mt_status status = MT_OK;
     for (size_t i = 0; i < question->count && status == MT_OK; i++)
         status = encode_continuation(scoring, question, i);
     if (status == MT_OK) status = group_continuations(scoring, number, first);
@@ -432,7 +463,7 @@ static enum mt_status add_requests(struct scoring *scoring)
     struct mt_engine *engine = scoring->answerer->session->engine;
     enum mt_status status = MT_OK;
     for (size_t i = 0; i < scoring->used; i++)
-        scoring->continuations[i].ids = scoring->pool.data + scoring->begins[i];
+        scoring->continuations[i].ids = scoring->pool.data + scoring->lies[i].begin;
     for (size_t i = 0; i < scoring->group_count && status == MT_OK; i++) {
         struct score_group *group = &scoring->groups[i];
         group->request.ids = scoring->pool.data + group->prefix;
@@ -490,7 +521,7 @@ static enum mt_status take_memory(struct scoring *scoring)
     size_t total = scoring->total;
     enum mt_status status = MT_OK;
     scoring->continuations = mt_arena_array(&scoring->arena, total, sizeof *scoring->continuations, &status);
-    scoring->begins = mt_arena_array(&scoring->arena, total, sizeof *scoring->begins, &status);
+    scoring->lies = mt_arena_array(&scoring->arena, total, sizeof *scoring->lies, &status);
     scoring->groups = mt_arena_array(&scoring->arena, total, sizeof *scoring->groups, &status);
     scoring->ready = mt_arena_array(&scoring->arena, total, sizeof *scoring->ready, &status);
     scoring->left = mt_arena_array(&scoring->arena, scoring->question_count, sizeof *scoring->left, &status);
@@ -505,9 +536,11 @@ static enum mt_status score(void *self, const struct mt_choice_question *questio
                               .questions = questions,
                               .listener = listener,
                               .prefix = {.ctx = answerer->ctx},
+                              .whole = {.ctx = answerer->ctx},
                               .pool = {.ctx = answerer->ctx},
                               .question_count = count};
     answerer->shared_text.count = 0;
+    answerer->maker.beginning = answerer->session->beginning; // the form may have become another
     mt_arena_init(&scoring.arena, answerer->ctx, ARENA_BYTES);
     for (size_t i = 0; i < count; i++) scoring.total += questions[i].count;
     enum mt_status status = take_memory(&scoring);
@@ -515,6 +548,7 @@ static enum mt_status score(void *self, const struct mt_choice_question *questio
     if (status == MT_OK) status = compute(&scoring);
     mt_arena_free(&scoring.arena);
     mt_id_list_free(&scoring.prefix);
+    mt_id_list_free(&scoring.whole);
     mt_id_list_free(&scoring.pool);
     return status;
 }

@@ -4,8 +4,9 @@
  *
  * Answers are greedy where one is asked for, and drawn where there are several (pass@k). Prompts that leave
  * no room for the answer lose their beginning, as lm-evaluation-harness cuts them; texts whose likelihood is
- * asked for are encoded as it does (text/plain_text.h). With a chat template a prompt is what a user says;
- * a continuation then begins the answer, without the space that would part it from the prompt.
+ * asked for are encoded as it does (text/plain_text.h). With a chat template a prompt is what a user says and
+ * a continuation the answer, with the tokens that training on them has: the space that would part them in a
+ * plain text goes, unless the run was trained with it (text/text_form.h).
  */
 #ifndef MT_INFER_ANSWERER_H
 #define MT_INFER_ANSWERER_H

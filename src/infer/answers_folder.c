@@ -65,9 +65,22 @@ static enum mt_status put_drawing(struct mt_json_text *text, const struct mt_ans
                                source->temperature, source->top_p, source->seed);
 }
 
+/* The form of the questions that leave it open; plain texts that nobody asked for are not noted. */
+static void put_form(struct mt_json_text *text, const struct mt_answers_source *source,
+                     const struct mt_text_form *form)
+{
+    if (source->asking.given == NULL && strcmp(form->name, MT_TEXT_FORM_NONE) == 0) return;
+    mt_json_text_format(text, ", \"template\": ");
+    mt_json_text_string(text, form->name);
+    if (form->spaced) mt_json_text_format(text, ", \"answers begin\": \" \"");
+    if (form->options == NULL) return;
+    mt_json_text_format(text, ", \"template option 1\": ");
+    mt_json_text_string(text, form->options);
+}
+
 /* Of an endpoint the model's name counts: the same server may be somewhere else tomorrow. */
 static enum mt_status describe(struct mt_json_text *text, const struct mt_answers_source *source,
-                               const char *device, bool dated)
+                               const struct mt_text_form *form, const char *device, bool dated)
 {
     if (source->endpoint_model != NULL) {
         mt_json_text_format(text, "{\"answers\": \"of an endpoint\", \"model\": ");
@@ -79,14 +92,7 @@ static enum mt_status describe(struct mt_json_text *text, const struct mt_answer
     mt_json_text_format(text, "{\"answers\": \"of a model\"");
     put_folder(text, "model", source->model, source->adapter == NULL ? source->own_name : NULL, dated);
     if (source->adapter != NULL) put_folder(text, "adapter", source->adapter, source->own_name, dated);
-    if (source->template_name != NULL) {
-        mt_json_text_format(text, ", \"template\": ");
-        mt_json_text_string(text, source->template_name);
-    }
-    for (int i = 0; source->template_options != NULL && source->template_options[i] != NULL; i++) {
-        mt_json_text_format(text, ", \"template option %d\": ", i + 1);
-        mt_json_text_string(text, source->template_options[i]);
-    }
+    put_form(text, source, form);
     if (source->quantise != NULL) {
         char how[MT_QUANTISE_TEXT_BYTES];
         mt_json_text_format(text, ", \"quantize\": ");
@@ -96,7 +102,8 @@ static enum mt_status describe(struct mt_json_text *text, const struct mt_answer
         mt_json_text_format(text, ", \"prune\": ");
         mt_json_text_string(text, source->prune);
     }
-    if (strcmp(source->bos, "tokenizer") != 0) mt_json_text_format(text, ", \"bos\": \"%s\"", source->bos);
+    if (form->bos != MT_BOS_TOKENIZER)
+        mt_json_text_format(text, ", \"bos\": \"%s\"", form->bos == MT_BOS_YES ? "yes" : "no");
     if (strcmp(device, UNNOTED_DEVICE) != 0) mt_json_text_format(text, ", \"device\": \"%s\"", device);
     mt_json_text_format(text, ", \"context\": %" PRId64, source->context);
     return put_drawing(text, source);
@@ -143,7 +150,8 @@ enum mt_status mt_answers_choose_device(struct mt_context *ctx, const char *out,
 /* Compares with what the folder says, which is text of ours; *dated: it is so in the words of older versions.
  */
 static enum mt_status compare_noted(struct mt_context *ctx, const struct mt_answers_source *source,
-                                    const char *device, const char *path, bool *dated)
+                                    const struct mt_text_form *form, const char *device, const char *path,
+                                    bool *dated)
 {
     char before[MT_ANSWERS_DEVICE_BYTES];
     struct mt_json_text text;
@@ -153,7 +161,7 @@ static enum mt_status compare_noted(struct mt_context *ctx, const struct mt_answ
     if (status != MT_OK) return status;
     mt_json_text_init(&text, ctx);
     *dated = bytes > 0 && memmem(noted, bytes, NEWEST_KEY, sizeof NEWEST_KEY - 1) != NULL;
-    status = describe(&text, source, device, *dated);
+    status = describe(&text, source, form, device, *dated);
     bool same = bytes == text.length && memcmp(noted, text.bytes, bytes) == 0;
     mt_release(ctx, noted, bytes);
     mt_json_text_free(&text);
@@ -171,27 +179,16 @@ static enum mt_status compare_noted(struct mt_context *ctx, const struct mt_answ
         source->out, path);
 }
 
-static enum mt_status note(struct mt_context *ctx, const struct mt_answers_source *source, const char *device,
-                           const char *path)
+static enum mt_status note(struct mt_context *ctx, const struct mt_answers_source *source,
+                           const struct mt_text_form *form, const char *device, const char *path)
 {
     struct mt_json_text text;
     mt_json_text_init(&text, ctx);
-    (void)describe(&text, source, device, false);
+    (void)describe(&text, source, form, device, false);
     return mt_json_text_save(&text, path);
 }
 
 // ------------------------------------------------------------------ what the files hold
-
-static enum mt_status add_template(struct mt_fingerprint *print, const char *templates, const char *name)
-{
-    struct mt_context *ctx = print->arena.ctx;
-    char *path = NULL;
-    if (name == NULL || strcmp(name, "none") == 0) return MT_OK;
-    enum mt_status status = mt_chat_template_file(ctx, templates, name, &path);
-    if (status == MT_OK && path != NULL) status = mt_fingerprint_add(print, path);
-    mt_path_release(ctx, path);
-    return status;
-}
 
 /* By its whole path: the same folder may be given in another way. */
 static enum mt_status add_whole(struct mt_fingerprint *print, const char *path,
@@ -201,10 +198,24 @@ static enum mt_status add_whole(struct mt_fingerprint *print, const char *path,
     return add(print, realpath(path, whole) != NULL ? whole : path);
 }
 
+/* A template that is a file, and the record of the run's form. */
+static enum mt_status add_form(struct mt_fingerprint *print, const char *templates,
+                               const struct mt_text_form *form)
+{
+    struct mt_context *ctx = print->arena.ctx;
+    char *path = NULL;
+    enum mt_status status = form->record != NULL ? add_whole(print, form->record, mt_fingerprint_add) : MT_OK;
+    if (status != MT_OK || form->template == NULL || form->keys != NULL) return status;
+    status = mt_chat_template_file(ctx, templates, form->template, &path);
+    if (status == MT_OK && path != NULL) status = mt_fingerprint_add(print, path);
+    mt_path_release(ctx, path);
+    return status;
+}
+
 /* What answers, and how tasks are put and judged. Of their data every sample is compared by itself
  * (results.h). */
 static enum mt_status add_inputs(struct mt_fingerprint *print, const struct mt_answers_source *source,
-                                 const struct mt_task_list *list)
+                                 const struct mt_text_form *form, const struct mt_task_list *list)
 {
     enum mt_status status = MT_OK;
     for (size_t i = 0; i < list->count && status == MT_OK; i++) {
@@ -213,7 +224,7 @@ static enum mt_status add_inputs(struct mt_fingerprint *print, const struct mt_a
     if (status == MT_OK && source->answers != NULL) status = mt_fingerprint_add(print, source->answers);
     if (status != MT_OK || source->model == NULL) return status;
     status = add_whole(print, source->model, mt_input_files_tokenizer);
-    if (status == MT_OK) status = add_template(print, source->templates, source->template_name);
+    if (status == MT_OK) status = add_form(print, source->templates, form);
     if (status == MT_OK && source->adapter != NULL)
         status = add_whole(print, source->adapter, mt_input_files_adapter);
     if (status == MT_OK && source->prune != NULL)
@@ -223,7 +234,8 @@ static enum mt_status add_inputs(struct mt_fingerprint *print, const struct mt_a
 
 /* `before`: the folder holds answers. */
 static enum mt_status claim_inputs(struct mt_context *ctx, const struct mt_answers_source *source,
-                                   const struct mt_task_list *list, bool before, const struct mt_log *log)
+                                   const struct mt_text_form *form, const struct mt_task_list *list,
+                                   bool before, const struct mt_log *log)
 {
     static const struct mt_fingerprint_words words = {.since = "the answers in --out were made",
                                                       .cure = "put it back to go on, or give another --out"};
@@ -232,7 +244,7 @@ static enum mt_status claim_inputs(struct mt_context *ctx, const struct mt_answe
     bool known = true;
     mt_fingerprint_init(ctx, &print);
     enum mt_status status = mt_path_join(ctx, source->out, MT_FINGERPRINT_FILE, &path);
-    if (status == MT_OK) status = add_inputs(&print, source, list);
+    if (status == MT_OK) status = add_inputs(&print, source, form, list);
     if (status == MT_OK && before) status = mt_fingerprint_compare(&print, path, &words, false, log, &known);
     if (status == MT_OK && !known)
         mt_log_warning(
@@ -247,16 +259,17 @@ static enum mt_status claim_inputs(struct mt_context *ctx, const struct mt_answe
 }
 
 enum mt_status mt_answers_claim(struct mt_context *ctx, const struct mt_answers_source *source,
-                                const struct mt_task_list *list, const char *device, const struct mt_log *log)
+                                const struct mt_text_form *form, const struct mt_task_list *list,
+                                const char *device, const struct mt_log *log)
 {
     char *path = NULL;
     bool dated = false;
     enum mt_status status = mt_path_join(ctx, source->out, "source.json", &path);
     bool before = status == MT_OK && access(path, F_OK) == 0;
-    if (status == MT_OK && before) status = compare_noted(ctx, source, device, path, &dated);
+    if (status == MT_OK && before) status = compare_noted(ctx, source, form, device, path, &dated);
     // Last of all source.json: a folder that has it has the other one.
-    if (status == MT_OK) status = claim_inputs(ctx, source, list, before, log);
-    if (status == MT_OK && (!before || dated)) status = note(ctx, source, device, path);
+    if (status == MT_OK) status = claim_inputs(ctx, source, form, list, before, log);
+    if (status == MT_OK && (!before || dated)) status = note(ctx, source, form, device, path);
     mt_path_release(ctx, path);
     return status;
 }

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "comm/comm.h"
 #include "eval/tasks/task.h"
+#include "text/text_form.h"
 
 /* What answers, and how it is asked; everything is borrowed. */
 struct mt_answers_source {
@@ -22,10 +23,9 @@ struct mt_answers_source {
     const char *prune;    // file of experts that are taken away; NULL: none are
     const char *own_name; // noted instead of the adapter's path, or without one the model's, where that moves
                           // together with `out`; NULL: the path
-    const char *template_name;
-    const char *templates;               // the folder of those that come along
-    const char *const *template_options; // "name=value", as given; NULL at the end
-    const char *bos;                     // how plain texts begin, by name
+    struct mt_form_request asking; // of a model: how its texts are to be written out
+    enum mt_bos_rule bos;          // how plain texts begin; MT_BOS_RULES: nobody said
+    const char *templates;         // the folder of those that come along
     int64_t context;
     double temperature, top_p; // negative: as the model says
     int64_t seed;
@@ -42,11 +42,12 @@ enum mt_status mt_answers_choose_device(struct mt_context *ctx, const char *out,
                                         struct mt_comm *comm, char device[MT_ANSWERS_DEVICE_BYTES]);
 
 /*
- * Notes whose answers these are; refuses a folder that holds answers of another model, of the same one asked
- * in another way, computed on another device, or made of files that have changed since.
+ * Notes whose answers these are, and in what form the questions are put that leave it open; refuses a folder
+ * that holds answers of another model, of the same one asked in another way, computed on another device, or
+ * made of files that have changed since.
  */
 enum mt_status mt_answers_claim(struct mt_context *ctx, const struct mt_answers_source *source,
-                                const struct mt_task_list *list, const char *device,
-                                const struct mt_log *log);
+                                const struct mt_text_form *form, const struct mt_task_list *list,
+                                const char *device, const struct mt_log *log);
 
 #endif

@@ -8,8 +8,6 @@
 
 #include "infer/engine_room.h"
 #include "model/adapters/adapter.h"
-#include "model/files/carried_files.h"
-#include "text/plain_text.h"
 #include "train/chosen_experts.h"
 
 #define CONTEXT_TOKENS    4096
@@ -106,21 +104,22 @@ static enum mt_status find_stops(struct mt_session *session, const char *directo
 }
 
 /* How plain texts begin, and whether tokenizer_config.json wants it otherwise. */
-static enum mt_status choose_beginning(struct mt_session *session, const struct mt_session_options *options)
+static enum mt_status choose_beginning(struct mt_session *session)
 {
     const struct mt_special_ids *special = &session->special;
+    enum mt_bos_rule rule = session->form.bos;
     struct mt_id_list ids = {.ctx = session->ctx};
-    if (options->bos == MT_BOS_YES && special->bos < 0)
+    if (rule == MT_BOS_YES && special->bos < 0)
         return mt_fail(session->ctx, MT_ERR_USAGE, "%s: the model has no token that begins texts",
-                       options->directory);
-    session->beginning = (struct mt_text_beginning){.rule = options->bos,
-                                                    .id = special->bos >= 0 ? special->bos : special->eos};
-    if (options->bos != MT_BOS_TOKENIZER && mt_session_talks(session))
+                       session->directory);
+    session->bos_unheard = false;
+    session->beginning =
+        (struct mt_text_beginning){.rule = rule, .id = special->bos >= 0 ? special->bos : special->eos};
+    if (rule != MT_BOS_TOKENIZER && mt_session_talks(session))
         return mt_fail(
             session->ctx, MT_ERR_USAGE,
             "--bos is for plain texts (--template none): a chat template says how a conversation begins");
-    if (options->bos != MT_BOS_TOKENIZER || mt_session_talks(session) || !special->asks_bos ||
-        special->bos < 0)
+    if (rule != MT_BOS_TOKENIZER || mt_session_talks(session) || !special->asks_bos || special->bos < 0)
         return MT_OK;
     enum mt_status status = mt_session_encode_text(session, "", 0, &ids);
     session->bos_unheard = ids.count == 0 || ids.data[0] != special->bos;
@@ -139,54 +138,68 @@ static enum mt_status try_template(struct mt_session *session)
     return status == MT_ERR_USAGE || status == MT_ERR_FORMAT ? MT_OK : status;
 }
 
-static enum mt_status open_template(struct mt_session *session, const struct mt_session_options *options)
+static enum mt_status open_template(struct mt_session *session)
 {
-    char path[4096];
-    const char *name = options->template_name;
-    // An adapter that was trained with a template brings it along.
-    int length = options->adapter != NULL
-                     ? snprintf(path, sizeof path, "%s/" MT_CHAT_TEMPLATE_FILE, options->adapter)
-                     : -1;
-    bool brought =
-        strcmp(name, "model") == 0 && length > 0 && (size_t)length < sizeof path && access(path, R_OK) == 0;
-    const struct mt_template_choice choice = {.name = brought ? path : name,
-                                              .folder = options->templates,
-                                              .model = options->directory,
-                                              .options = options->template_options,
-                                              .date = options->template_date};
-    enum mt_status status = mt_chat_template_open(session->ctx, &choice, &session->template);
-    if (status != MT_OK) return status;
+    const struct mt_text_form *form = &session->form;
+    struct mt_context *ctx = session->ctx;
+    enum mt_status status =
+        mt_text_form_open(ctx, form, session->templates, session->directory, &session->template);
+    if (status != MT_OK || session->template == NULL) return status;
     struct mt_example_options example = {
         .tokenizer = session->tokenizer, .template = session->template, .special = session->special};
-    // What a model's own template writes, its authors have seen.
-    if (!brought && !mt_chat_template_is_models(session->template)) example.foreign = &session->foreign;
-    status = mt_example_maker_create(session->ctx, &example, &session->maker);
+    // What a model's own template writes its authors have seen, and what a run was trained with, the run.
+    bool known = mt_chat_template_is_models(session->template) ||
+                 (form->trained != NULL && !mt_text_form_differs(form));
+    if (!known) example.foreign = &session->foreign;
+    status = mt_example_maker_create(ctx, &example, &session->maker);
     return status == MT_OK ? try_template(session) : status;
+}
+
+enum mt_status mt_session_set_form(struct mt_session *session, const struct mt_text_form *form)
+{
+    mt_example_maker_free(session->maker);
+    mt_chat_template_free(session->template);
+    session->maker = NULL;
+    session->template = NULL;
+    session->foreign.count = 0;
+    enum mt_status status = mt_text_form_copy(&session->arena, form, &session->form);
+    if (status == MT_OK) status = open_template(session);
+    return status == MT_OK ? choose_beginning(session) : status;
 }
 
 bool mt_session_talks(const struct mt_session *session)
 {
-    return session->template != NULL && !mt_chat_template_stands_in(session->template);
+    return session->template != NULL && session->form.talks;
 }
 
 static enum mt_status open_texts(struct mt_session *session, const struct mt_session_options *options)
 {
     struct mt_context *ctx = session->ctx;
     const struct mt_hf_config *config = mt_model_description(session->model)->config;
-    enum mt_status status = mt_tokenizer_load(ctx, options->directory, &session->tokenizer);
+    enum mt_status status = mt_arena_copy_text(&session->arena, options->directory,
+                                               strlen(options->directory), &session->directory);
+    if (status == MT_OK && options->templates != NULL)
+        status = mt_arena_copy_text(&session->arena, options->templates, strlen(options->templates),
+                                    &session->templates);
+    if (status == MT_OK) status = mt_tokenizer_load(ctx, options->directory, &session->tokenizer);
     if (status == MT_OK) status = mt_token_scratch_create(ctx, session->tokenizer, &session->scratch);
     if (status == MT_OK)
         status = mt_special_ids_find(ctx, session->tokenizer, options->directory, config, &session->special);
     if (status == MT_OK) status = find_stops(session, options->directory);
-    if (status == MT_OK && options->template_name != NULL) status = open_template(session, options);
-    return status == MT_OK ? choose_beginning(session, options) : status;
+    const struct mt_text_form plain = {.name = MT_TEXT_FORM_NONE, .why = "asked for"};
+    return status == MT_OK ? mt_session_set_form(session, options->form != NULL ? options->form : &plain)
+                           : status;
 }
 
 enum mt_status mt_session_open(struct mt_context *ctx, const struct mt_session_options *options,
                                struct mt_session *session)
 {
-    *session = (struct mt_session){
-        .ctx = ctx, .stop_ids = {.ctx = ctx}, .conversation = {.ctx = ctx}, .foreign = {.ctx = ctx}};
+    *session = (struct mt_session){.ctx = ctx,
+                                   .stop_ids = {.ctx = ctx},
+                                   .conversation = {.ctx = ctx},
+                                   .foreign = {.ctx = ctx},
+                                   .answer = {.ctx = ctx}};
+    mt_arena_init(&session->arena, ctx, ARENA_BLOCK_BYTES);
     enum mt_status status = choose_context(session, options);
     if (status == MT_OK) status = open_model(session, options);
     if (status == MT_OK) status = open_texts(session, options);
@@ -205,6 +218,8 @@ void mt_session_close(struct mt_session *session)
     mt_example_maker_free(session->maker);
     mt_conversation_free(&session->conversation);
     mt_byte_list_free(&session->foreign);
+    mt_byte_list_free(&session->answer);
+    mt_arena_free(&session->arena);
     mt_chat_template_free(session->template);
     mt_token_scratch_free(session->scratch);
     mt_tokenizer_free(session->tokenizer);
@@ -247,6 +262,24 @@ enum mt_status mt_session_encode_conversation(struct mt_session *session,
                        "messages need a chat template to be written out with: --template NAME");
     if (!mt_session_talks(session)) session->talked_plainly = true;
     return mt_example_prompt(session->maker, conversation, ids);
+}
+
+enum mt_status mt_session_encode_answer(struct mt_session *session, struct mt_text prompt,
+                                        struct mt_text answer, struct mt_id_list *ids,
+                                        struct mt_answer_place *place)
+{
+    while (answer.bytes > 0 && answer.text[0] == ' ') answer = mt_text_from(answer, 1);
+    session->answer.count = 0;
+    enum mt_status status = MT_OK;
+    if (session->form.spaced) status = mt_byte_list_append(&session->answer, " ", 1);
+    if (status == MT_OK) status = mt_byte_list_append(&session->answer, answer.text, answer.bytes);
+    if (status != MT_OK) return status;
+    struct mt_turn turns[2] = {{.role = MT_ROLE_USER, .text = prompt.text, .bytes = prompt.bytes},
+                               {.role = MT_ROLE_ASSISTANT,
+                                .text = (const char *)session->answer.data,
+                                .bytes = session->answer.count}};
+    const struct mt_conversation conversation = {.ctx = session->ctx, .turns = turns, .count = 2};
+    return mt_example_answer(session->maker, &conversation, ids, place);
 }
 
 enum mt_status mt_session_encode_said(struct mt_session *session, const char *text, size_t bytes,

@@ -5,26 +5,23 @@
 #ifndef MT_INFER_SESSION_H
 #define MT_INFER_SESSION_H
 
+#include "eval/text.h"
 #include "formats/hf/hf_generation.h"
 #include "infer/answer.h"
 #include "infer/engine.h"
 #include "model/prune.h"
 #include "ops/limit.h"
-#include "text/example.h"
-#include "text/plain_text.h"
+#include "text/text_form.h"
 
 struct mt_session_options {
-    const char *directory;     // the model's
-    const char *adapter;       // NULL: none
-    const char *quantise;      // as mt_quantise_parse reads it; NULL: as the adapter was trained
-    bool quantise_cache;       // codes are kept beside the model, however they are made
-    const struct mt_log *log;  // for what is told of that; NULL: nowhere
-    const char *prune;         // file of experts that are taken away (train/chosen_experts.h); NULL: none are
-    const char *template_name; // "model", a name or a file; NULL: none; prompts are then plain texts
-    const char *templates;     // the folder of those that come along; NULL: only files
-    const char *template_options; // variables of one in Jinja, "name=value,..."; NULL: none
-    const char *template_date;    // that it is told, YYYY-MM-DD; NULL: today's
-    enum mt_bos_rule bos;         // how plain texts begin
+    const char *directory;    // the model's
+    const char *adapter;      // NULL: none
+    const char *quantise;     // as mt_quantise_parse reads it; NULL: as the adapter was trained
+    bool quantise_cache;      // codes are kept beside the model, however they are made
+    const struct mt_log *log; // for what is told of that; NULL: nowhere
+    const char *prune;        // file of experts that are taken away (train/chosen_experts.h); NULL: none are
+    const struct mt_text_form *form; // of the texts it is asked; NULL: plain texts
+    const char *templates;           // the folder of those that come along; NULL: only files
     const char *device;
     int threads;
     int64_t slots;   // sequences computed together; 0: as many as there is memory for, up to a number
@@ -41,6 +38,10 @@ struct mt_session {
     struct mt_pruning pruning;
     struct mt_tokenizer *tokenizer;
     struct mt_token_scratch *scratch;
+    struct mt_arena arena;             // of the texts below
+    const char *directory;             // the model's
+    const char *templates;             // NULL: none
+    struct mt_text_form form;          // as it is asked now
     struct mt_chat_template *template; // NULL: none
     struct mt_example_maker *maker;    // NULL without a template
     bool talked_plainly;               // messages were written out plainly, for want of a template
@@ -52,6 +53,7 @@ struct mt_session {
     bool bos_unheard;                    // add_bos_token asks for a bos that plain texts do not get
     struct mt_id_list stop_ids;          // every id that ends a text
     struct mt_conversation conversation; // of the row being encoded
+    struct mt_byte_list answer;          // that is encoded
     int64_t slots;
     int64_t pass_tokens; // of prompts, that a batch may hold
     int64_t context;
@@ -61,6 +63,10 @@ struct mt_session {
 enum mt_status mt_session_open(struct mt_context *ctx, const struct mt_session_options *options,
                                struct mt_session *session);
 void mt_session_close(struct mt_session *session); // a zeroed struct is allowed
+
+/* Asks in another form from now on; texts of it are copied. After a failure the session can only be closed.
+ */
+enum mt_status mt_session_set_form(struct mt_session *session, const struct mt_text_form *form);
 
 /* True when prompts are what a user says, in a chat template; else they are plain texts. */
 bool mt_session_talks(const struct mt_session *session);
@@ -76,6 +82,14 @@ enum mt_status mt_session_encode_text(struct mt_session *session, const char *te
 enum mt_status mt_session_encode_conversation(struct mt_session *session,
                                               const struct mt_conversation *conversation,
                                               struct mt_id_list *ids);
+
+/*
+ * Replaces `ids` by those of a prompt and its answer, as they are trained on, and says where the answer lies.
+ * Spaces in front of the answer are those of the session's form. Without a template it is refused.
+ */
+enum mt_status mt_session_encode_answer(struct mt_session *session, struct mt_text prompt,
+                                        struct mt_text answer, struct mt_id_list *ids,
+                                        struct mt_answer_place *place);
 
 /* The same of a prompt: with a template it is what a user says, without a plain text. */
 enum mt_status mt_session_encode_said(struct mt_session *session, const char *text, size_t bytes,

@@ -1,11 +1,11 @@
 /*
  * Tasks put to a session's model, or to any other answerer, with all that belongs to it: the folder of
  * results is held and says whose answers it has (infer/answers_folder.h), programs go to the judge, routing
- * is watched. `metier eval` and `metier compare` both do it this way.
+ * is watched. Each task is put in the form it fixes, or else in that of the run (text/text_form.h). `metier
+ * eval` and `metier compare` both do it this way.
  *
- *     mt_task_evaluation_open     device and folder, before a model is opened
- *     mt_task_evaluation_run      questions, figures
- *     mt_task_evaluation_close
+ *     mt_task_evaluation_open     device, forms of the texts and folder, before a model is opened; sessions
+ * are then opened with `form` mt_task_evaluation_run      questions, figures mt_task_evaluation_close
  */
 #ifndef MT_INFER_TASK_EVALUATION_H
 #define MT_INFER_TASK_EVALUATION_H
@@ -36,6 +36,9 @@ struct mt_task_evaluation {
     struct mt_context *ctx; // borrowed
     struct mt_task_evaluation_options options;
     char device[MT_ANSWERS_DEVICE_BYTES]; // that computes, where a model answers
+    struct mt_arena arena;                // of the texts of forms
+    struct mt_text_form form;             // of the questions that leave it open
+    struct mt_text_form *forms;           // [list->count]
     struct mt_task_result *results;       // [list->count]
     bool watched;                         // routing is in the folder, too
     int lock;                             // of the folder, rank 0's; the others hold it

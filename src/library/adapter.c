@@ -19,15 +19,20 @@ enum mt_status mt_lm_save_adapter(struct mt_lm *lm, const char *folder, const ch
     if (layout != NULL && !mt_adapter_layout_find(layout, &options.layout))
         return mt_fail(lm->ctx, MT_ERR_USAGE, "the layout is '%s', expected auto, per-expert, fused or vllm",
                        layout);
-    return mt_adapter_write(mt_model_params(lm->model), mt_model_description(lm->model), &options);
+    status = mt_lm_describe_form(lm, &options.trained);
+    if (status == MT_OK)
+        status = mt_adapter_write(mt_model_params(lm->model), mt_model_description(lm->model), &options);
+    return status;
 }
 
 enum mt_status mt_lm_save_model(struct mt_lm *lm, const char *folder)
 {
+    struct mt_export_options options = {.out = folder};
     enum mt_status status = mt_given(NULL, "mt_lm_save_model", "lm", lm);
     if (status == MT_OK) status = mt_given(lm->ctx, "mt_lm_save_model", "folder", folder);
+    if (status == MT_OK) status = mt_lm_describe_form(lm, &options.trained);
     if (status != MT_OK) return status;
-    const struct mt_export_options options = {.directory = lm->folder, .out = folder};
+    options.directory = lm->folder;
     return mt_model_export(mt_model_params(lm->model), mt_model_description(lm->model), &options, NULL);
 }
 

@@ -20,11 +20,15 @@ enum mt_status mt_generator_open(struct mt_context *ctx, const char *folder,
     const struct mt_generator_options *asked = options != NULL ? options : &none;
     struct mt_session_options session = {.directory = folder,
                                          .adapter = asked->adapter,
-                                         .template_name = asked->chat_template,
                                          .device = asked->device != NULL ? asked->device : MT_DEVICE_AUTO,
                                          .threads = asked->threads,
                                          .slots = asked->together,
                                          .context = asked->context};
+    const struct mt_form_request request = {.model = folder,
+                                            .adapter = asked->adapter,
+                                            .given = asked->chat_template,
+                                            .by = "the options say so"};
+    struct mt_text_form form;
     struct mt_arena arena;
     void *memory = NULL;
     enum mt_status status = mt_given(NULL, "mt_generator_open", "ctx", ctx);
@@ -42,6 +46,8 @@ enum mt_status mt_generator_open(struct mt_context *ctx, const char *folder,
     made->ctx = ctx;
     mt_arena_init(&arena, ctx, ARENA_BLOCK_BYTES);
     status = mt_library_templates(&arena, &session.templates);
+    if (status == MT_OK) status = mt_text_form_find(&arena, &request, &form);
+    session.form = &form;
     if (status == MT_OK) status = mt_session_open(ctx, &session, &made->session);
     mt_arena_free(&arena);
     if (status == MT_OK)

@@ -5,8 +5,9 @@
 #include "base/arena.h"
 #include "base/given.h"
 #include "metier/model.h"
+#include "model/files/carried_files.h"
 #include "model/model.h"
-#include "text/plain_text.h"
+#include "text/text_form.h"
 
 /* Reading texts; opened by the first that is encoded. */
 struct mt_lm_texts {
@@ -17,6 +18,9 @@ struct mt_lm_texts {
     struct mt_byte_list text;
     // Of rows; opened by the first of them.
     struct mt_chat_template *template;
+    struct mt_form_record form; // of the rows that were encoded; no name: none were
+    const char *form_name;      // of the template
+    uint64_t answers, spaced;   // of them, answers, and those that begin with a space
     struct mt_example_maker *maker;
     struct mt_example example;
     struct mt_row row;
@@ -59,6 +63,9 @@ static inline struct mt_context *mt_lm_context(const struct mt_lm *lm)
 
 void mt_lm_texts_init(struct mt_lm *lm);
 void mt_lm_texts_close(struct mt_lm *lm);
+
+/* How the rows were written out that were encoded so far, for what is saved; in the arena. */
+enum mt_status mt_lm_describe_form(struct mt_lm *lm, struct mt_trained_texts *trained);
 
 /* After an optimizer step: biases of routers, where the method moves them; loads begin anew. */
 enum mt_status mt_lm_move_biases(struct mt_lm *lm);

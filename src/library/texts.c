@@ -40,12 +40,16 @@ static enum mt_status open_tokenizer(struct mt_lm *lm)
 static enum mt_status open_maker(struct mt_lm *lm)
 {
     struct mt_lm_texts *texts = &lm->texts;
-    const struct mt_template_choice choice = {.name = lm->template_name != NULL ? lm->template_name : "model",
-                                              .folder = lm->templates,
-                                              .model = lm->folder};
+    const struct mt_form_request request = {.model = lm->folder,
+                                            .given = lm->template_name != NULL ? lm->template_name : "model",
+                                            .by = "the options say so"};
+    struct mt_text_form form;
     enum mt_status status = open_tokenizer(lm);
     if (status != MT_OK || texts->maker != NULL) return status;
-    if (texts->template == NULL) status = mt_chat_template_open(lm->ctx, &choice, &texts->template);
+    status = mt_text_form_find(&lm->arena, &request, &form);
+    if (status == MT_OK && texts->template == NULL)
+        status = mt_text_form_open(lm->ctx, &form, lm->templates, lm->folder, &texts->template);
+    texts->form_name = form.name;
     const struct mt_example_options options = {.tokenizer = texts->tokenizer,
                                                .template = texts->template,
                                                .special = texts->special,
@@ -82,6 +86,36 @@ enum mt_status mt_lm_encode(struct mt_lm *lm, const char *text, size_t bytes, in
     return status == MT_OK ? hand_out(lm->ctx, &texts->ids, ids, capacity, count) : status;
 }
 
+/* What an adapter or a model that is trained on such rows brings along. */
+static void note_form(struct mt_lm_texts *texts)
+{
+    struct mt_form_record *form = &texts->form;
+    const struct mt_chat_template *template = texts->template;
+    form->name = mt_chat_template_stands_in(template) ? "plain" : texts->form_name;
+    form->keys = mt_chat_template_keys(template);
+    form->texts |= texts->example.text;
+    form->answers |= !texts->example.text;
+    if (texts->example.text) form->bos = mt_example_beginning(&texts->example, &texts->special);
+    texts->answers += texts->example.text ? 0 : 1;
+    texts->spaced += texts->example.spaced ? 1 : 0;
+    form->spaced = texts->spaced > 0 && texts->spaced == texts->answers;
+}
+
+enum mt_status mt_lm_describe_form(struct mt_lm *lm, struct mt_trained_texts *trained)
+{
+    const struct mt_lm_texts *texts = &lm->texts;
+    struct mt_json_text text;
+    *trained = (struct mt_trained_texts){0};
+    if (texts->form.name == NULL) return MT_OK;
+    if (!mt_chat_template_is_models(texts->template))
+        trained->chat_template = mt_chat_template_jinja(texts->template);
+    mt_json_text_init(&text, lm->ctx);
+    enum mt_status status = mt_form_record_put(&text, &texts->form);
+    if (status == MT_OK) status = mt_arena_copy_text(&lm->arena, text.bytes, text.length, &trained->form);
+    mt_json_text_free(&text);
+    return status;
+}
+
 enum mt_status mt_lm_encode_row(struct mt_lm *lm, const char *json, size_t bytes, int32_t *ids,
                                 int32_t *labels, size_t capacity, size_t *count)
 {
@@ -103,6 +137,7 @@ enum mt_status mt_lm_encode_row(struct mt_lm *lm, const char *json, size_t bytes
                          (unsigned long long)mt_dataset_rows(dataset));
     if (status == MT_OK) status = mt_dataset_read(dataset, 0, &texts->row);
     if (status == MT_OK) status = mt_example_make(texts->maker, &source, &texts->row, &texts->example);
+    if (status == MT_OK) note_form(texts);
     if (status == MT_OK) status = hand_out(lm->ctx, &texts->example.labels, labels, capacity, count);
     if (status == MT_OK) status = hand_out(lm->ctx, &texts->example.ids, ids, capacity, count);
     mt_dataset_close(dataset);

@@ -81,6 +81,37 @@ static void add_table(struct mt_page *page, const struct mt_run *runs, size_t co
     }
 }
 
+/* In what form the tasks were put, and why: a row for each form of a run. */
+static void add_forms(struct mt_page *page, const struct mt_run *runs, size_t count)
+{
+    struct mt_figure *table = NULL;
+    for (size_t r = 0; r < count; r++) {
+        const struct mt_run_result *before = NULL;
+        for (const struct mt_run_result *one = runs[r].results; one != NULL; one = one->next) {
+            if (one->form == NULL || one->why == NULL) continue;
+            bool same =
+                before != NULL && strcmp(before->form, one->form) == 0 && strcmp(before->why, one->why) == 0;
+            if (same) continue;
+            if (table == NULL) {
+                table = mt_page_figure(page, &(struct mt_figure_head){
+                                                 .kind = MT_FIGURE_TABLE,
+                                                 .title = "Forms",
+                                                 .meaning = "In what form the texts of tasks were put, from "
+                                                            "the task on that is named, and why."});
+                mt_figure_column(table, MT_COLUMN_LABEL, "run");
+                mt_figure_column(table, MT_COLUMN_LABEL, "from task");
+                mt_figure_column(table, MT_COLUMN_LABEL, "form");
+                mt_figure_column(table, MT_COLUMN_LABEL, "because");
+            }
+            mt_figure_text(table, runs[r].name);
+            mt_figure_text(table, one->task);
+            mt_figure_text(table, one->form);
+            mt_figure_text(table, one->warning != NULL ? one->warning : one->why);
+            before = one;
+        }
+    }
+}
+
 /* Each task's first metric. */
 static void add_bars(struct mt_page *page, const struct mt_run *runs, size_t count)
 {
@@ -154,5 +185,6 @@ void mt_report_evaluation(struct mt_page *page, const struct mt_run *runs, size_
     }
     add_bars(page, runs, count);
     add_table(page, runs, count);
+    add_forms(page, runs, count);
     add_routing(page, runs, count);
 }

@@ -336,6 +336,19 @@ static void add_picture(struct mt_page *page, const struct mt_run *runs, size_t 
     }
 }
 
+/* A task that was not put as the run was trained; the first stands for those that follow. */
+static void judge_forms(struct mt_page *page, const struct mt_run *run, size_t count)
+{
+    char who[MT_REPORT_NAME_BYTES];
+    const char *before = "";
+    for (const struct mt_run_result *one = run->results; one != NULL; one = one->next) {
+        if (one->warning == NULL || strcmp(before, one->warning) == 0) continue;
+        mt_page_finding(page, MT_TONE_OPEN, "Asked in another form than trained.", "%s%.100s is %.500s.",
+                        of_run(who, run, count), one->task, one->warning);
+        before = one->warning;
+    }
+}
+
 void mt_report_verdict(struct mt_page *page, const struct mt_run *runs, size_t count)
 {
     bool logged = false;
@@ -343,6 +356,7 @@ void mt_report_verdict(struct mt_page *page, const struct mt_run *runs, size_t c
     mt_page_verdict(page, "Verdict");
     if (count > 1) judge_runs(page, runs, count);
     judge_tasks(page, runs, count);
+    for (size_t r = 0; r < count; r++) judge_forms(page, &runs[r], count);
     for (size_t r = 0; r < count; r++) judge_loss(page, &runs[r], count);
     for (size_t r = 0; r < count; r++) judge_balance(page, &runs[r], count);
     for (size_t r = 0; r < count; r++) judge_specialisation(page, &runs[r], count);

@@ -89,6 +89,30 @@ static enum mt_status read_samples(const struct mt_json_node *root, const char *
     return status == MT_OK ? optional(&one, "effective", samples) : status;
 }
 
+static enum mt_status read_text(struct mt_run *run, const struct mt_json_node *object, const char *key,
+                                const char **text)
+{
+    const char *found = NULL;
+    enum mt_status status = mt_json_optional_string(object, key, &found);
+    if (status != MT_OK || found == NULL) return status;
+    return mt_arena_copy_text(&run->arena, found, strlen(found), text);
+}
+
+/* The form a task's texts had, and why; results of others, and of older versions, have none. */
+static enum mt_status read_form(struct mt_run *run, const struct mt_json_node *root, const char *task,
+                                struct mt_run_result *result)
+{
+    struct mt_json_node all;
+    struct mt_json_node one;
+    bool present = false;
+    enum mt_status status = mt_json_optional_object(root, "configs", &all, &present);
+    if (status != MT_OK || !present || !mt_json_member(&all, task, &one)) return status;
+    if (mt_json_kind(&one) != MT_JSON_OBJECT) return MT_OK;
+    status = read_text(run, &one, "form", &result->form);
+    if (status == MT_OK) status = read_text(run, &one, "form_why", &result->why);
+    return status == MT_OK ? read_text(run, &one, "form_warning", &result->warning) : status;
+}
+
 static enum mt_status read_metric(struct mt_run *run, const struct mt_json_node *root,
                                   const struct mt_json_node *task, const char *key, size_t length,
                                   struct mt_run_result ***end)
@@ -105,6 +129,7 @@ static enum mt_status read_metric(struct mt_run *run, const struct mt_json_node 
     (void)snprintf(other, sizeof other, "%.*s_ci95" ENDING, (int)length, key);
     if (status == MT_OK) status = read_interval(task, other, result);
     if (status == MT_OK) status = read_samples(root, task->key, &result->samples);
+    if (status == MT_OK) status = read_form(run, root, task->key, result);
     if (status != MT_OK) return status;
     **end = result;
     *end = &result->next;

@@ -84,6 +84,8 @@ struct mt_run_result {
     const char *metric;
     double value, error, low, high; // NaN: not known
     double samples;
+    const char *form, *why; // of its texts; NULL: not known
+    const char *warning;    // that they had another form than the run was trained in; NULL: none
     struct mt_run_result *next;
 };
 

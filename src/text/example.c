@@ -292,14 +292,18 @@ enum mt_status mt_example_make(struct mt_example_maker *maker, const struct mt_e
     *example = (struct mt_example){.ids = ids, .labels = labels};
     enum mt_status status = mt_form_read(source, row, &maker->conversation, &text);
     if (status != MT_OK) return status;
-    for (size_t i = 0; text == NULL && i < maker->conversation.count; i++)
-        example->messages |= maker->conversation.turns[i].message != NULL;
+    example->text = text != NULL;
+    for (size_t i = 0; text == NULL && i < maker->conversation.count; i++) {
+        const struct mt_turn *turn = &maker->conversation.turns[i];
+        example->messages |= turn->message != NULL;
+        if (turn->role == MT_ROLE_ASSISTANT) example->spaced = turn->bytes > 0 && turn->text[0] == ' ';
+    }
     bool whole = mt_chat_template_is_jinja(maker->options.template);
     if (!whole) {
         status = make_pieces(maker, text);
     } else {
-        status =
-            text != NULL ? mt_example_make_text(maker, text, example) : mt_example_make_whole(maker, example);
+        status = text != NULL ? mt_example_make_text(maker, text, example)
+                              : mt_example_make_whole(maker, &maker->conversation, example, NULL);
     }
     // A conversation the template cannot say is the row's failure, not the template's.
     if (status == MT_ERR_USAGE || status == MT_ERR_FORMAT) {
@@ -311,4 +315,59 @@ enum mt_status mt_example_make(struct mt_example_maker *maker, const struct mt_e
     truncate_example(example, maker->options.max_length);
     shift_labels(example);
     return MT_OK;
+}
+
+/* Ids of the pieces from `first` to the last that somebody said, in maker->head; none where nobody did. */
+static enum mt_status encode_words(struct mt_example_maker *maker, size_t first, size_t next)
+{
+    const struct mt_piece *pieces = maker->pieces.data;
+    while (next > first && pieces[next - 1].kind != MT_PIECE_CONTENT) next--;
+    maker->head.count = 0;
+    return next > first ? mt_example_encode(maker, pieces + first, next - first, &maker->head) : MT_OK;
+}
+
+/* Encodes maker->pieces, and says where the words of the last answer lie. What ends an answer is text like
+ * any other to a tokenizer, unless it is a special token. */
+static enum mt_status place_answer(struct mt_example_maker *maker, struct mt_id_list *ids,
+                                   struct mt_answer_place *place)
+{
+    const struct mt_piece *pieces = maker->pieces.data;
+    const struct mt_id_list *words = &maker->head;
+    enum mt_status status = MT_OK;
+    size_t prompt = 0;
+    for (size_t first = 0, next = 0; status == MT_OK && first < maker->pieces.count; first = next) {
+        size_t before = ids->count;
+        if (pieces[first].trained && (first == 0 || !pieces[first - 1].trained)) prompt = before;
+        status = encode_next(maker, first, ids, &next);
+        if (status != MT_OK || !pieces[first].trained || !is_text(&pieces[first])) continue;
+        status = encode_words(maker, first, next);
+        if (status != MT_OK || words->count == 0) continue;
+        bool apart = before + words->count <= ids->count &&
+                     memcmp(ids->data + before, words->data, words->count * sizeof *words->data) == 0;
+        *place = (struct mt_answer_place){.prompt = prompt,
+                                          .answered = apart ? before + words->count : ids->count};
+    }
+    return status;
+}
+
+enum mt_status mt_example_answer(struct mt_example_maker *maker, const struct mt_conversation *conversation,
+                                 struct mt_id_list *ids, struct mt_answer_place *place)
+{
+    enum mt_status status = MT_OK;
+    *place = (struct mt_answer_place){0};
+    ids->count = 0;
+    if (mt_chat_template_is_jinja(maker->options.template)) {
+        struct mt_example example = {.ids = *ids, .labels = {.ctx = maker->ctx}};
+        status = mt_example_make_whole(maker, conversation, &example, place);
+        *ids = example.ids;
+        mt_id_list_free(&example.labels);
+    } else {
+        maker->pieces.count = 0;
+        status = mt_chat_template_render(maker->options.template, conversation->turns, conversation->count,
+                                         false, &maker->pieces);
+        if (status == MT_OK) status = place_answer(maker, ids, place);
+    }
+    if (status == MT_OK && place->answered <= place->prompt)
+        status = mt_fail(maker->ctx, MT_ERR_USAGE, "a continuation has no tokens");
+    return status;
 }

@@ -66,6 +66,8 @@ struct mt_example {
     int64_t lost_tokens;   // cut off at max_length
     int64_t lost_answer;   // of those, how many were to be learnt
     bool messages;         // the row held a list of them
+    bool text;             // the row is a text that is learnt as a whole
+    bool spaced;           // its last answer begins with a space
     // Of templates in Jinja, answers: asked for otherwise than they are written out; not found in what is
     // written, and so not trained on; without a special token that ends them.
     int64_t other_prompts;
@@ -98,5 +100,19 @@ enum mt_status mt_example_make(struct mt_example_maker *maker, const struct mt_e
  */
 enum mt_status mt_example_prompt(struct mt_example_maker *maker, const struct mt_conversation *conversation,
                                  struct mt_id_list *ids);
+
+/* Where an answer lies in ids: [prompt, answered). What is behind it ends it. */
+struct mt_answer_place {
+    size_t prompt;
+    size_t answered;
+};
+
+/*
+ * Replaces `ids` by those of a conversation that ends in an answer, as they are trained on, and says where
+ * its words lie. Where what ends an answer is text that is encoded together with its last word, it counts as
+ * part of the answer. MT_ERR_USAGE when the template cannot say it, or nothing is left of the answer.
+ */
+enum mt_status mt_example_answer(struct mt_example_maker *maker, const struct mt_conversation *conversation,
+                                 struct mt_id_list *ids, struct mt_answer_place *place);
 
 #endif

@@ -37,8 +37,11 @@ struct mt_example_maker {
 enum mt_status mt_example_encode(struct mt_example_maker *maker, const struct mt_piece *pieces, size_t count,
                                  struct mt_id_list *ids);
 
-/* The maker's conversation through its template in Jinja, as ids and labels; not cut, not shifted. */
-enum mt_status mt_example_make_whole(struct mt_example_maker *maker, struct mt_example *example);
+/* A conversation through the maker's template in Jinja, as ids and labels; not cut, not shifted. `place`:
+ * where the words of its last turn lie, an answer; NULL: nobody wants to know. */
+enum mt_status mt_example_make_whole(struct mt_example_maker *maker,
+                                     const struct mt_conversation *conversation, struct mt_example *example,
+                                     struct mt_answer_place *place);
 
 /* A prompt by a template in Jinja. */
 enum mt_status mt_example_prompt_whole(struct mt_example_maker *maker,

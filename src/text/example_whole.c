@@ -393,11 +393,36 @@ static bool has_label(const struct mt_example *example)
     return i < example->labels.count;
 }
 
-enum mt_status mt_example_make_whole(struct mt_example_maker *maker, struct mt_example *example)
+/* Where the last turn's words lie: from the first token that is trained on of its answer. */
+static enum mt_status find_words(struct mt_example_maker *maker, const struct mt_jinja_output *output,
+                                 size_t turn, const struct mt_example *example, struct mt_answer_place *found)
+{
+    size_t first = 0;
+    size_t last = 0;
+    size_t words = 0;
+    size_t start = 0;
+    *found = (struct mt_answer_place){0};
+    if (maker->answer_count == 0 || !find_mark(output, mt_turn_mark(turn), 0, &first, &last)) return MT_OK;
+    enum mt_status status = place(maker, output, maker->answers[maker->answer_count - 1].start, &start);
+    if (status == MT_OK) status = place(maker, output, last, &words);
+    if (status != MT_OK) return status;
+    size_t from = 0;
+    for (size_t i = 0; i < example->ids.count; i++) {
+        size_t to = (size_t)maker->ends.data[i];
+        bool inside = from < words && to > start; // as they are labelled
+        if (inside && found->answered == 0) found->prompt = i;
+        if (inside) found->answered = i + 1;
+        from = to;
+    }
+    return MT_OK;
+}
+
+enum mt_status mt_example_make_whole(struct mt_example_maker *maker,
+                                     const struct mt_conversation *conversation, struct mt_example *example,
+                                     struct mt_answer_place *place)
 {
     struct mt_chat_rendering rendering = {0};
     struct mt_jinja_output output = {0};
-    const struct mt_conversation *conversation = &maker->conversation;
     enum mt_status status = mt_chat_rendering_begin(maker->options.template, conversation, &rendering);
     if (status == MT_OK) status = mt_chat_rendering_run(&rendering, conversation->count, false, &output);
     if (status == MT_OK) {
@@ -408,6 +433,8 @@ enum mt_status mt_example_make_whole(struct mt_example_maker *maker, struct mt_e
                              "none of the answers can be found in what %s writes; it is given the content of "
                              "a message as one text, never as a list of parts",
                              mt_chat_template_name(maker->options.template));
+        if (status == MT_OK && place != NULL)
+            status = find_words(maker, &output, conversation->count - 1, example, place);
         mt_jinja_output_free(&output);
     }
     mt_chat_rendering_end(&rendering);

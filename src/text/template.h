@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/arena.h"
 #include "formats/data/conversation.h"
 #include "formats/text/lists.h"
 
@@ -57,6 +58,7 @@ void mt_piece_list_free(struct mt_piece_list *pieces);
 /* Which template is wanted, and what it needs to know. */
 struct mt_template_choice {
     const char *name;   // "model": the model's own; a name of `folder` ("chatml"); a file, .jinja or of keys
+    const char *text;   // of a file of keys, which `name` then only names in messages; NULL: it is opened
     const char *folder; // of the templates that come along; NULL: only files
     const char
         *model; // the tokenizer's folder, or a file in it: brings the model's own and its tokens. NULL: none
@@ -78,6 +80,12 @@ enum mt_status mt_chat_template_file(struct mt_context *ctx, const char *folder,
 /* False for a name that stands for a file of keys, or for nothing; the model's own is seen when opened. */
 bool mt_chat_template_may_be_jinja(const char *name);
 
+/* The text of the model's own chat template, in the arena; NULL: it has none. */
+enum mt_status mt_chat_template_own(struct mt_arena *arena, const char *model, const char **text);
+
+/* The text of a file in Jinja, in the arena. */
+enum mt_status mt_chat_template_text(struct mt_arena *arena, const char *path, const char **text);
+
 /* True for `plain` where the model's own was wanted and there is none. */
 bool mt_chat_template_stands_in(const struct mt_chat_template *template);
 
@@ -89,6 +97,9 @@ bool mt_chat_template_is_jinja(const struct mt_chat_template *template);
 
 /* The text of a template in Jinja; NULL: it is a file of keys. */
 const char *mt_chat_template_jinja(const struct mt_chat_template *template);
+
+/* The text of a file of keys, NUL-terminated; NULL: the template is in Jinja. */
+const char *mt_chat_template_keys(const struct mt_chat_template *template);
 
 /* What messages call it. */
 const char *mt_chat_template_name(const struct mt_chat_template *template);

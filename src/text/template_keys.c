@@ -254,6 +254,8 @@ enum mt_status mt_chat_template_parse(struct mt_context *ctx, const char *name, 
     enum mt_status status = mt_chat_template_create(ctx, name, &made);
     // Texts are never longer than the file: with the room made now, no piece's text moves later.
     if (status == MT_OK) status = mt_byte_list_reserve(&made->bytes, bytes + 1);
+    if (status == MT_OK) status = mt_byte_list_append(&made->source, text, bytes);
+    if (status == MT_OK) status = mt_byte_list_append(&made->source, "", 1);
     if (status == MT_OK) status = read_lines(made, text, bytes);
     if (status != MT_OK) {
         mt_chat_template_free(made);

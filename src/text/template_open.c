@@ -45,13 +45,7 @@ static enum mt_status keep_text(struct mt_own_templates *own, const char *text, 
 
 static enum mt_status read_file(struct mt_own_templates *own, const char *path, const char **text)
 {
-    struct mt_context *ctx = own->arena.ctx;
-    void *data = NULL;
-    size_t bytes = 0;
-    enum mt_status status = mt_file_read_all(ctx, path, TEMPLATE_BYTES, &data, &bytes);
-    if (status != MT_OK) return status;
-    status = mt_arena_copy_text(&own->arena, data, bytes, text);
-    mt_release(ctx, data, bytes);
+    enum mt_status status = mt_chat_template_text(&own->arena, path, text);
     return status == MT_OK ? keep_text(own, path, &own->file) : status;
 }
 
@@ -128,6 +122,28 @@ static void free_own(struct mt_own_templates *own)
     *own = (struct mt_own_templates){0};
 }
 
+enum mt_status mt_chat_template_own(struct mt_arena *arena, const char *model, const char **text)
+{
+    struct mt_own_templates own = {0};
+    *text = NULL;
+    enum mt_status status = read_own(arena->ctx, model, &own);
+    const char *standard = own.standard != NULL ? own.standard : own.with_tools;
+    if (status == MT_OK && standard != NULL)
+        status = mt_arena_copy_text(arena, standard, strlen(standard), text);
+    free_own(&own);
+    return status;
+}
+
+enum mt_status mt_chat_template_text(struct mt_arena *arena, const char *path, const char **text)
+{
+    void *data = NULL;
+    size_t bytes = 0;
+    enum mt_status status = mt_file_read_all(arena->ctx, path, TEMPLATE_BYTES, &data, &bytes);
+    if (status == MT_OK) status = mt_arena_copy_text(arena, data, bytes, text);
+    mt_release(arena->ctx, data, bytes);
+    return status;
+}
+
 // ------------------------------------------------------------------ a template
 
 enum mt_status mt_chat_template_create(struct mt_context *ctx, const char *name,
@@ -139,6 +155,7 @@ enum mt_status mt_chat_template_create(struct mt_context *ctx, const char *name,
     if (status != MT_OK) return status;
     *template = memory;
     (*template)->ctx = ctx;
+    (*template)->source.ctx = ctx;
     (*template)->bytes.ctx = ctx;
     (*template)->pieces.ctx = ctx;
     return mt_path_join(ctx, "", name, &(*template)->name);
@@ -152,6 +169,7 @@ void mt_chat_template_free(struct mt_chat_template *template)
     mt_jinja_free(template->jinja);
     mt_jinja_free(template->with_tools);
     free_own(&template->own);
+    mt_byte_list_free(&template->source);
     mt_byte_list_free(&template->bytes);
     mt_piece_list_free(&template->pieces);
     mt_release(ctx, template, sizeof *template);
@@ -175,6 +193,11 @@ bool mt_chat_template_is_jinja(const struct mt_chat_template *template)
 const char *mt_chat_template_jinja(const struct mt_chat_template *template)
 {
     return template->jinja != NULL ? template->own.standard : NULL;
+}
+
+const char *mt_chat_template_keys(const struct mt_chat_template *template)
+{
+    return template->source.count > 0 ? (const char *)template->source.data : NULL;
 }
 
 const char *mt_chat_template_name(const struct mt_chat_template *template)
@@ -383,6 +406,8 @@ static enum mt_status open_choice(struct mt_context *ctx, const struct mt_templa
     bool own = strcmp(choice->name, "model") == 0;
     bool found = false;
     enum mt_status status = MT_OK;
+    if (choice->text != NULL)
+        return mt_chat_template_parse(ctx, choice->name, choice->text, strlen(choice->text), template);
     if (ends_in(choice->name, ".jinja")) {
         status = mt_chat_template_create(ctx, choice->name, template);
         if (status == MT_OK) status = open_file(ctx, choice, *template);

@@ -61,7 +61,8 @@ struct mt_chat_template {
     bool stands_in;              // for the template the model does not have
     bool models_own;             // it came with the model
     // Of a file of keys.
-    struct mt_byte_list bytes; // of all texts
+    struct mt_byte_list source; // as it was read
+    struct mt_byte_list bytes;  // of all texts
     struct mt_piece_list pieces;
     struct mt_chat_template_text texts[MT_CHAT_TEMPLATE_KEYS];
     bool trim; // white space around what a message says is dropped

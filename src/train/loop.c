@@ -41,13 +41,15 @@ static enum mt_status write_folder(struct mt_trainer *trainer, const void *self)
     if (status != MT_OK || mt_run_folder_has(directory)) return status;
     const struct mt_train_settings *settings = trainer->settings;
     const struct mt_chat_template *template = trainer->corpus.template;
+    struct mt_trained_texts trained = {.chat_template = mt_chat_template_jinja(template),
+                                       .form = trainer->form_text};
     if (settings->train == MT_TRAIN_FULL) {
-        bool own = mt_chat_template_is_models(template); // carried over as it is
+        // The model's own is carried over as it is, with all that belongs to it.
+        if (mt_chat_template_is_models(template) && settings->tokenizer == NULL) trained.chat_template = NULL;
         const struct mt_export_options options = {.directory = settings->model,
                                                   .out = directory,
                                                   .progress = trainer->options.terminal,
-                                                  .chat_template =
-                                                      own ? NULL : mt_chat_template_jinja(template)};
+                                                  .trained = trained};
         return mt_model_export(trainer->tensors.params, &trainer->desc, &options, NULL);
     }
     const struct mt_adapter_write_options options = {.directory = directory,
@@ -55,7 +57,7 @@ static enum mt_status write_folder(struct mt_trainer *trainer, const void *self)
                                                      .base_model = settings->model,
                                                      .selection = &trainer->selection,
                                                      .biases = true,
-                                                     .chat_template = mt_chat_template_jinja(template),
+                                                     .trained = trained,
                                                      .log = trainer->options.log};
     return mt_adapter_write(trainer->tensors.params, &trainer->desc, &options);
 }

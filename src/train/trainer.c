@@ -127,6 +127,24 @@ static enum mt_status check_inputs(struct mt_trainer *trainer, bool goes_on)
     return MT_OK;
 }
 
+static enum mt_status write_form(struct mt_trainer *trainer)
+{
+    const struct mt_trained_texts trained = {.form = trainer->form_text};
+    return mt_model_write_trained(trainer->ctx, trainer->folder.path, &trained);
+}
+
+/* What travels with all that comes of the run. */
+static enum mt_status describe_form(struct mt_trainer *trainer)
+{
+    struct mt_json_text text;
+    mt_json_text_init(&text, trainer->ctx);
+    enum mt_status status = mt_form_record_put(&text, &trainer->corpus.form);
+    if (status == MT_OK)
+        status = mt_arena_copy_text(&trainer->arena, text.bytes, text.length, &trainer->form_text);
+    mt_json_text_free(&text);
+    return status;
+}
+
 /* The config comes first: it is what makes a folder that of a run. */
 static enum mt_status write_config(struct mt_trainer *trainer)
 {
@@ -136,6 +154,7 @@ static enum mt_status write_config(struct mt_trainer *trainer)
         status = mt_file_write_all(trainer->ctx, trainer->folder.config, trainer->settings_text,
                                    strlen(trainer->settings_text));
     }
+    if (status == MT_OK) status = write_form(trainer);
     if (status == MT_OK) status = mt_fingerprint_write(&trainer->inputs, trainer->folder.inputs);
     mt_fingerprint_release(&trainer->inputs);
     return status;
@@ -198,6 +217,7 @@ static enum mt_status open_data(struct mt_trainer *trainer)
     bool evaluates = trainer->corpus.held_out != NULL;
     bool survey = trainer->options.plan_only || (evaluates && settings->evaluate_every == 0);
     status = mt_corpus_length(&trainer->corpus, settings, survey, &trainer->length);
+    if (status == MT_OK) status = describe_form(trainer);
     if (status == MT_OK) status = check_data(trainer);
     if (status == MT_OK) status = open_choices(trainer);
     if (status != MT_OK || !evaluates) return status;

@@ -30,6 +30,7 @@ struct mt_trainer {
     struct mt_train_settings resolved;        // the options' settings, with the device and the sizes chosen
     const struct mt_train_settings *settings; // &resolved
     struct mt_arena arena;
+    const char *form_text; // what is trained on, as text_form.json has it; in the arena
     const char *settings_text;
     struct mt_run_folder folder;
     struct mt_fingerprint inputs; // of the rank that writes, until they are noted

@@ -80,7 +80,7 @@ result $? "a dry run left a folder"
     result $? "the page has no verdict"
     # Short answers are cut: the budgets tell them apart, and the base is not what was trained of it.
     for file in base aux-math-s1 loss-free-math-s1; do
-        grep -o '"synth_math@16": {.*"samples": 20}' "$place/whole/cells/$file/cell.json" | cut -d, -f3 >"$place/$file.value"
+        grep -o '"synth_math@16": {.*"samples": 20,' "$place/whole/cells/$file/cell.json" | cut -d, -f3 >"$place/$file.value"
         [ -s "$place/$file.value" ]
         result $? "$file: no value of synth_math@16"
         [ -s "$place/whole/cells/$file/eval/synth_math@1/results.json" ] &&
@@ -99,6 +99,13 @@ result $? "a dry run left a folder"
     value=$(grep -o '"exact_match,none": [0-9.]*' "$place/by-hand/results.json" | cut -d' ' -f2)
     grep -q "\"synth_math@16\": {\"asking\": \"[0-9a-f]*\", \"metric\": \"exact_match\", \"value\": $value," "$place/whole/cells/aux-math-s1/cell.json"
     result $? "the cell's value is not $value, as metier eval has it"
+
+    # Every result says in which form it was asked, and why: a cell as it was trained, its base in the same way.
+    grep -q '"form": "plain, because the run was trained with it"' "$place/whole/cells/aux-math-s1/cell.json" &&
+        grep -q '"form": "plain, because the cells are trained with it"' "$place/whole/cells/base/cell.json" &&
+        grep -q '"form": "plain, because the run was trained with it"' "$place/whole/compare.json" &&
+        grep -q 'plain, because the run was trained with it' "$place/whole/report.html"
+    result $? "cells, compare.json or the page do not say which form and why"
 
     # Loss-free balancing is evaluated as it was trained: without its biases the answers are others.
     adapter=$place/whole/cells/loss-free-math-s1/run/adapter
@@ -146,7 +153,7 @@ result $? "a dry run left a folder"
     # A benchmark more: only that is asked.
     expect 0 "five %" compare "$place/compare.yaml" out="$place/cut" $js --quiet \
         "tasks=[{task: synth_math, limit: 20, max_tokens: [1, 16]}, glue_cola, {task: synth, limit: 7, name: five}]"
-    grep -q '"five": {"asking": "[0-9a-f]*", "metric": "mean", .*"samples": 7}' "$place/cut/cells/base/cell.json"
+    grep -q '"five": {"asking": "[0-9a-f]*", "metric": "mean", .*"samples": 7,' "$place/cut/cells/base/cell.json"
     result $? "a limit is not spread over the parts of a group"
     [ -n "$(find "$place/cut/cells/aux-math-s1/run/log.jsonl" ! -newermt 2002-01-01)" ]
     result $? "a cell is trained again for a benchmark more"

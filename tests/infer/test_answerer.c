@@ -79,8 +79,10 @@ static void make_model(const struct workplace *place)
 static enum mt_status try_open(struct bench *bench, const struct workplace *place,
                                const struct mt_allocator *allocator, int64_t slots, const char *template)
 {
+    const struct mt_text_form form = {
+        .name = "test", .template = template, .talks = template != NULL, .why = "the test says so"};
     const struct mt_session_options options = {.directory = place->directory,
-                                               .template_name = template,
+                                               .form = &form,
                                                .templates = getenv("METIER_TEMPLATES"),
                                                .device = "cpu",
                                                .threads = 1,

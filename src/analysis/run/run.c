@@ -279,6 +279,7 @@ static enum mt_status run_domain(struct mt_analysis *run, struct mt_model *model
     struct mt_corpus corpus = {0};
     bool talks = mt_comm_rank(run->comm) == 0;
     const struct mt_train_settings reading = {.model = settings->model,
+                                              .adapter = settings->adapter,
                                               .sources = domain->sources,
                                               .source_count = domain->source_count,
                                               .template_name = settings->template_name,

@@ -12,6 +12,7 @@
 #include "cli/shared/share.h"
 #include "cli/shared/table.h"
 #include "compare/page.h"
+#include "formats/text/printable.h"
 #include "train/settings/settings.h"
 
 #define ARENA_BLOCK_BYTES 65536
@@ -231,14 +232,30 @@ struct comparing {
     struct mt_arena *arena;
 };
 
+/* In what form benchmarks were put, and which of them not as cells were trained. */
+static void tell_of_forms(const struct mt_comparison *comparison, const struct mt_log *log)
+{
+    for (size_t t = 0; t < comparison->tasks.count; t++) {
+        const struct mt_cell_task *asked = mt_comparison_form(comparison, t);
+        const char *name = comparison->tasks.task[t].name;
+        if (asked == NULL) continue;
+        printf("form of %s: ", name);
+        (void)mt_show_text(stdout, asked->form, strlen(asked->form));
+        printf("\n");
+        if (asked->form_differs) mt_log_warning(log, "%s is %s", name, asked->form);
+    }
+    if (comparison->tasks.count > 0) printf("\n");
+}
+
 /* compare.json first, then the tables, then the page, which may fail alone; the first rank's. */
 static enum mt_status show(const struct mt_comparison *comparison, bool ran,
-                           const struct arguments *arguments)
+                           const struct arguments *arguments, const struct mt_log *log)
 {
     char json[PATH_BYTES];
     enum mt_status status = path_in(comparison, "compare.json", json);
     if (status == MT_OK) status = mt_comparison_write(comparison, json);
     enum mt_status printed = print_comparison(comparison, ran);
+    if (printed == MT_OK) tell_of_forms(comparison, log);
     if (status == MT_OK) status = printed;
     if (status != MT_OK) return status;
     printf("\nwritten: %s\n", json);
@@ -310,7 +327,7 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
         tell_command(arguments, "stopped; the same command goes on", "");
     bool shows = status == MT_OK && !interrupted && talks;
     if (shows && arguments->dry_run) status = cli_compare_print_plan(&comparison);
-    if (shows && !arguments->dry_run) status = show(&comparison, runs, arguments);
+    if (shows && !arguments->dry_run) status = show(&comparison, runs, arguments, &log);
     status = mt_comm_agree(comm, ctx, status);
     if (status == MT_OK && !interrupted && comparison.failed > 0) *exit_status = 1;
     mt_comparison_close(&comparison);

@@ -310,20 +310,19 @@ static bool is_for_one(const struct eval_arguments *arguments)
 }
 
 /* Tasks and folders, before anything is opened. */
-static enum mt_status prepare(const struct evaluating *e, const char *folder, bool talks,
-                              struct mt_task_list *list)
+static enum mt_status prepare(const struct evaluating *e, const char *folder, struct mt_task_list *list)
 {
     struct eval_arguments *arguments = e->arguments;
+    struct mt_text_form form = {0};
     enum mt_status status = find_tasks(e->ctx, arguments, e->given, folder, e->arena, list);
     if (status == MT_OK) status = check(arguments, e->given);
     if (status == MT_OK) status = check_writing(e, list);
-    if (status == MT_OK) status = cli_eval_take_template(e->arena, arguments, talks);
-    const char *template = arguments->infer.template_name;
-    const struct cli_void untold = {template == NULL, "--template-option", "without --template"};
+    if (status == MT_OK && arguments->infer.directory != NULL)
+        status = cli_infer_find_form(e->arena, &arguments->infer, &form);
+    const struct cli_void untold = {form.template == NULL, "--template-option", "without --template"};
     if (status == MT_OK) status = cli_refuse_void(e->given, &untold, 1);
-    if (status == MT_OK && template != NULL && strcmp(template, "none") != 0 &&
-        arguments->endpoint.url == NULL)
-        status = cli_find_templates(e->arena, template, &arguments->templates);
+    if (status == MT_OK && arguments->endpoint.url == NULL)
+        status = cli_find_templates(e->arena, NULL, &arguments->templates);
     if (status != MT_OK) return status;
     if (arguments->data == NULL) arguments->data = getenv("METIER_DATA");
     if (arguments->data == NULL)
@@ -342,7 +341,7 @@ static enum mt_status run_for_one(const struct evaluating *e, const char *folder
         return cli_merge_review(e->ctx, arguments->out, arguments->merge_review);
     if (arguments->merge_review != NULL)
         return mt_fail(e->ctx, MT_ERR_USAGE, "--out DIR is missing: the run the marks belong to");
-    enum mt_status status = prepare(e, folder, true, &list);
+    enum mt_status status = prepare(e, folder, &list);
     return status == MT_OK ? write_questions(e->ctx, arguments, &list) : status;
 }
 
@@ -357,7 +356,7 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
     if (is_for_one(e->arguments)) {
         if (status == MT_OK) status = run_for_one(e, folder);
     } else {
-        if (status == MT_OK) status = prepare(e, folder, mt_comm_rank(comm) == 0, &list);
+        if (status == MT_OK) status = prepare(e, folder, &list);
         status = mt_comm_agree(comm, e->ctx, status);
         if (status == MT_OK) status = cli_eval_run_tasks(e->ctx, e->arguments, &list, comm, exit_status);
     }
@@ -385,7 +384,9 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--prune", CLI_TEXT, &infer->prune, "FILE",
          "experts that are taken away, as metier analyze --select-experts least writes them"},
         {"--template", CLI_TEXT, &infer->template_name, "NAME",
-         "chat template: model (its own), a name, a file, none; default as in training, if known"},
+         "how prompts are written out: model, a name, a file, none; default as the task fixes it, else as "
+         "the "
+         "run was trained, else none"},
         {"--template-option", CLI_LIST, &infer->template_options, "X=Y",
          "a variable of the template, as enable_thinking=false; may come several times"},
         {"--bos", CLI_TEXT, &infer->bos, "WHEN",

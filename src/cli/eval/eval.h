@@ -16,18 +16,11 @@ struct eval_arguments {
     int64_t samples;             // answers to each question of programs; 0: as the task says
     int64_t pass_k;              // 0: as many as samples
     struct infer_settings infer; // directory: --model, NULL: no model here; max_new 0: as the task says
-    const char *templates;       // the folder of those that come along; NULL: none is needed
-    bool template_taken;         // the template is that of the training run
+    const char *templates;       // the folder of those that come along; NULL: there is none
     struct cli_endpoint endpoint;
     const char *endpoint_model;  // --model beside --endpoint
     struct mt_http_options http; // of the endpoint
 };
-
-/*
- * Where no template was asked for: takes over that of the run which made the adapter or the model, and says
- * so where this rank talks. Texts are in the arena.
- */
-enum mt_status cli_eval_take_template(struct mt_arena *arena, struct eval_arguments *arguments, bool talks);
 
 /*
  * Runs the tasks on all ranks; the first of them prints the table. *exit_status: 128 and the signal that

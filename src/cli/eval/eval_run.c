@@ -6,12 +6,15 @@
 #include "base/amount.h"
 #include "base/interrupt.h"
 #include "cli/eval/eval.h"
+#include "formats/text/printable.h"
 #include "cli/shared/device.h"
 #include "cli/shared/ranks.h"
 #include "cli/shared/table.h"
 #include "eval/endpoint/endpoint.h"
 #include "eval/run/recorded.h"
 #include "infer/task_evaluation.h"
+
+#define ARENA_BYTES 4096
 
 /* Everything one run holds. */
 struct evaluation {
@@ -21,6 +24,8 @@ struct evaluation {
     struct mt_comm *comm;
     struct mt_interrupt interrupt;
     struct mt_log log;
+    struct mt_arena arena;
+    const char *options; // of the template, as one text; NULL: none
     struct mt_task_judge judge;
     struct mt_recorded *recorded; // --answers
     struct mt_endpoint *endpoint; // --endpoint
@@ -62,6 +67,34 @@ static enum mt_status print_results(const struct evaluation *e)
                       mean.samples, mean.value, mean.low, mean.high);
     }
     return cli_table_print(&table, stdout);
+}
+
+static bool all_alike(const struct evaluation *e)
+{
+    bool alike = true;
+    for (size_t i = 1; i < e->list->count; i++)
+        alike = alike && strcmp(e->tasks.forms[i].name, e->tasks.forms[0].name) == 0;
+    return alike;
+}
+
+/* In what form questions were put, and why: a line for each. */
+static void print_forms(const struct evaluation *e)
+{
+    const struct mt_text_form *before = NULL;
+    for (size_t i = 0; i < e->list->count; i++) {
+        const struct mt_task_result *result = &e->tasks.results[i];
+        const struct mt_text_form *form = result->form;
+        if (result->skipped || form == NULL) continue;
+        bool same =
+            before != NULL && strcmp(before->name, form->name) == 0 && strcmp(before->why, form->why) == 0;
+        if (same) continue;
+        printf("%sform: %s, because %s", before == NULL ? "\n" : "",
+               mt_printable(form->name).text, form->why);
+        if (mt_text_form_differs(form)) printf("; the run was trained as %s", mt_printable(form->trained).text);
+        if (form != &e->tasks.forms[0] || !all_alike(e)) printf(" (%s)", result->task->asked);
+        printf("\n");
+        before = form;
+    }
 }
 
 /* Where everything is, and what of it an earlier start had done. */
@@ -172,11 +205,11 @@ static enum mt_status open_session(struct evaluation *e)
     infer.automatic = mt_device_is_automatic(infer.device);
     infer.device = e->tasks.device;
     infer.quiet = arguments->quiet || mt_comm_rank(e->comm) != 0;
-    enum mt_status status = cli_infer_open(e->ctx, &infer, &e->session);
+    cli_infer_tell_of_form(&infer, &e->tasks.form);
+    enum mt_status status = cli_infer_open(e->ctx, &infer, &e->tasks.form, &e->session);
     if (status != MT_OK || mt_comm_rank(e->comm) != 0) return status;
     cli_infer_warn_of_texts(&e->session, &e->log);
-    if (e->session.template != NULL && !mt_session_talks(&e->session) && !arguments->template_taken)
-        cli_infer_warn_of_plain(&e->log);
+    if (e->session.template != NULL && !mt_session_talks(&e->session)) cli_infer_warn_of_plain(&e->log);
     return status;
 }
 
@@ -197,6 +230,7 @@ static void close_all(struct evaluation *e)
     mt_recorded_close(e->recorded);
     mt_endpoint_destroy(e->endpoint);
     mt_task_judge_close(&e->judge);
+    mt_arena_free(&e->arena);
 }
 
 // ------------------------------------------------------------------ the run
@@ -208,7 +242,7 @@ static bool told_to_stop(void *self)
 }
 
 /* What answers and how it is asked, as OUT notes it. */
-static struct mt_answers_source source_of(const struct eval_arguments *arguments)
+static struct mt_answers_source source_of(const struct eval_arguments *arguments, const char *options)
 {
     const struct infer_settings *infer = &arguments->infer;
     return (struct mt_answers_source){.out = arguments->out,
@@ -219,10 +253,9 @@ static struct mt_answers_source source_of(const struct eval_arguments *arguments
                                       .adapter = infer->adapter,
                                       .quantise = infer->quantise,
                                       .prune = infer->prune,
-                                      .template_name = infer->template_name,
+                                      .asking = cli_infer_asking(infer, options),
+                                      .bos = cli_infer_bos(infer),
                                       .templates = arguments->templates,
-                                      .template_options = infer->template_options.item,
-                                      .bos = infer->bos,
                                       .context = infer->context,
                                       .temperature = infer->temperature,
                                       .top_p = infer->top_p,
@@ -235,9 +268,10 @@ static enum mt_status run(struct evaluation *e)
     const struct eval_arguments *arguments = e->arguments;
     struct mt_answerer answerer = {0};
     bool talks = mt_comm_rank(e->comm) == 0;
+    enum mt_status status = cli_infer_join_options(&e->arena, &arguments->infer, &e->options);
     const struct mt_task_evaluation_options options = {.list = e->list,
                                                        .data = arguments->data,
-                                                       .source = source_of(arguments),
+                                                       .source = source_of(arguments, e->options),
                                                        .device = arguments->infer.device,
                                                        .judge = &e->judge,
                                                        .comm = e->comm,
@@ -247,7 +281,7 @@ static enum mt_status run(struct evaluation *e)
                                                        .skip_missing = arguments->skip_missing,
                                                        .stop = told_to_stop,
                                                        .self = e};
-    enum mt_status status = mt_task_judge_open(e->ctx, e->list, arguments->without_sandbox, &e->judge);
+    if (status == MT_OK) status = mt_task_judge_open(e->ctx, e->list, arguments->without_sandbox, &e->judge);
     status = mt_comm_agree(e->comm, e->ctx, status);
     if (status == MT_OK) status = mt_task_evaluation_open(e->ctx, &options, &e->tasks);
     if (status != MT_OK) return status;
@@ -269,6 +303,7 @@ enum mt_status cli_eval_run_tasks(struct mt_context *ctx, const struct eval_argu
     bool stopped = false;
     bool failed = false;
     bool talks = mt_comm_rank(comm) == 0;
+    mt_arena_init(&e.arena, ctx, ARENA_BYTES);
     mt_log_init(&e.log, stderr, MT_LOG_WARNING);
     // Before the device makes threads.
     mt_interrupt_begin(&e.interrupt, talks ? stderr : NULL, "finished samples are kept");
@@ -286,6 +321,7 @@ enum mt_status cli_eval_run_tasks(struct mt_context *ctx, const struct eval_argu
         if (talks) print_stop(&e);
     } else if (status == MT_OK && talks) {
         status = print_results(&e); // a signal came too late to stop anything
+        if (status == MT_OK) print_forms(&e);
         if (status == MT_OK) print_places(&e);
     }
     close_all(&e);

@@ -125,7 +125,7 @@ static enum mt_status save_adapter(struct mt_context *ctx, const struct forward_
                                                .base_model = settings->directory,
                                                .selection = selection,
                                                .biases = true,
-                                               .template_from = settings->adapter};
+                                               .trained_from = settings->adapter};
     if (settings->save_adapter == NULL) return MT_OK;
     struct mt_log log;
     mt_log_init(&log, stderr, MT_LOG_WARNING);

@@ -80,7 +80,7 @@ enum mt_status cli_find_templates(struct mt_arena *arena, const char *name, cons
 {
     char what[128];
     enum mt_status status = find(arena, "templates", folder);
-    if (status != MT_OK || *folder != NULL || access(name, R_OK) == 0) return status;
+    if (status != MT_OK || *folder != NULL || name == NULL || access(name, R_OK) == 0) return status;
     (void)snprintf(what, sizeof what, "chat templates to look for '%.64s' in", name);
     return missing(arena->ctx, what);
 }

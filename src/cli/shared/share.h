@@ -26,7 +26,7 @@ void cli_check_html(struct mt_arena *arena, const char *charts);
 
 /*
  * The folder of the chat templates. `name` is what is looked for in there: where no folder is found, it must
- * be a file itself. The text lives in the arena; NULL: only files.
+ * be a file itself; NULL: nothing yet. The text lives in the arena; NULL: only files.
  */
 enum mt_status cli_find_templates(struct mt_arena *arena, const char *name, const char **folder);
 

@@ -69,6 +69,7 @@ enum mt_status mt_answering_run(struct mt_answering *a, const char *path, int64_
     const struct mt_train_source source = {.path = path, .weight = 1.0};
     const struct mt_train_settings reading = {.model = a->training->model,
                                               .tokenizer = a->training->tokenizer,
+                                              .adapter = a->training->adapter,
                                               .sources = &source,
                                               .source_count = 1,
                                               .template_name = a->training->template_name,

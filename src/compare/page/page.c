@@ -63,6 +63,17 @@ static void add_cards(const struct mt_comparison *comparison, struct mt_page *pa
     mt_page_card(page, "reference", settings->reference, "");
 }
 
+/* Benchmarks whose text is not as cells were trained. */
+static void add_forms(const struct mt_comparison *comparison, struct mt_page *page)
+{
+    for (size_t t = 0; t < comparison->tasks.count; t++) {
+        const struct mt_cell_task *asked = mt_comparison_form(comparison, t);
+        if (asked == NULL || !asked->form_differs) continue;
+        mt_page_finding(page, MT_TONE_OPEN, "Asked in another form than trained.", "%.100s is %.500s.",
+                        comparison->tasks.task[t].name, asked->form);
+    }
+}
+
 /* Cells that are not there, and why. */
 static void add_failures(const struct mt_comparison *comparison, struct mt_page *page, size_t known)
 {
@@ -98,6 +109,7 @@ static void add_verdict(const struct mt_comparison *comparison, struct mt_page *
     }
     if (settings->seeds == 1)
         mt_page_finding(page, MT_TONE_OPEN, "One seed.", "Differences may be chance: more seeds tell.");
+    add_forms(comparison, page);
     add_failures(comparison, page, known);
     mt_page_compare_picture(comparison, page);
     add_cards(comparison, page, known);
@@ -122,13 +134,16 @@ static void add_setup(const struct mt_comparison *comparison, struct mt_page *pa
     mt_figure_column(table, MT_COLUMN_LABEL, "benchmark");
     mt_figure_column(table, MT_COLUMN_LABEL, "task");
     mt_figure_column(table, MT_COLUMN_LABEL, "metric");
+    mt_figure_column(table, MT_COLUMN_LABEL, "form of its text");
     mt_figure_column(table, MT_COLUMN_NUMBER, "questions");
     mt_figure_column(table, MT_COLUMN_NUMBER, "tokens at most");
     for (size_t t = 0; t < comparison->tasks.count; t++) {
         const struct mt_compare_task *task = &comparison->tasks.task[t];
         mt_figure_text(table, task->name);
         mt_figure_text(table, task->entry->task);
+        const struct mt_cell_task *asked = mt_comparison_form(comparison, t);
         mt_figure_text(table, task->metric);
+        mt_figure_text(table, asked != NULL ? asked->form : "not known");
         mt_figure_number(table, (double)task->questions);
         mt_figure_number(table, task->max_tokens > 0 ? (double)task->max_tokens : (double)NAN);
     }

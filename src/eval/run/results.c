@@ -185,6 +185,7 @@ enum mt_status mt_results_add(struct mt_results *results, const struct mt_result
     mt_text_put_string(line, ", \"prompt_hash\": ", mt_text_of(digest.digits));
     mt_text_put_string(line, ", \"sample_hash\": ", mt_text_of(record->content.digits));
     mt_text_put_string(line, ", \"prompt\": ", record->prompt);
+    if (record->form != NULL) mt_text_put_string(line, ", \"form\": ", mt_text_of(record->form));
     mt_text_put_string(line, ", \"target\": ", record->target);
     put_texts(line, ", \"resps\": [", record->answers, record->count);
     put_texts(line, ", \"filtered_resps\": [", record->found, record->count);

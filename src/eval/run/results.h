@@ -40,6 +40,7 @@ struct mt_result_record {
     const struct mt_text
         *why; // [count], why a program did not pass, or empty; NULL: all passed, or no programs
     const struct mt_choice_question *choosing; // with its scores; NULL: the answers were written
+    const char *form;                          // of the text it was put in; NULL: not known
     struct mt_outcome outcome;
 };
 

@@ -58,6 +58,7 @@ struct task_run {
     struct mt_context *ctx;
     const struct mt_eval_options *options;
     const struct mt_task *task;
+    const char *form;     // of its texts; NULL: not known
     struct mt_comm *comm; // borrowed
     int rank;
     struct mt_rank_progress *ranks;
@@ -220,6 +221,7 @@ static enum mt_status record(struct task_run *run, size_t i, size_t answers,
                                     .count = answers,
                                     .why = failed ? batch->texts + 2 * answers : NULL,
                                     .choosing = run->chooses ? &batch->choosing[i] : NULL,
+                                    .form = run->form,
                                     .outcome = *outcome};
     enum mt_status status = check_folder(run->ctx, run->options);
     if (status == MT_OK) status = mt_sample_sum(run->ctx, sample, &line.content);
@@ -693,6 +695,7 @@ static enum mt_status run_task(struct mt_context *ctx, const struct mt_eval_opti
     struct task_run run = {
         .ctx = ctx, .options = options, .task = task, .comm = comm, .rank = mt_comm_rank(comm)};
     mt_arena_init(&run.arena, ctx, ARENA_BYTES);
+    if (result->form != NULL) run.form = result->form->name;
     run.chooses = task->kind == MT_TASK_CHOOSE && options->answerer->score != NULL;
     result->skipped = is_missing(options, comm, task);
     if (result->skipped) return MT_OK;
@@ -745,8 +748,10 @@ static enum mt_status run_tasks(struct mt_context *ctx, const struct mt_eval_opt
     enum mt_status status = MT_OK;
     bool stopped = false;
     for (size_t i = 0; i < options->task_count; i++) {
-        results[i] =
-            (struct mt_task_result){.task = &options->tasks[i], .stopped = true, .max_vio = (double)NAN};
+        results[i] = (struct mt_task_result){.task = &options->tasks[i],
+                                             .form = options->forms != NULL ? &options->forms[i] : NULL,
+                                             .stopped = true,
+                                             .max_vio = (double)NAN};
     }
     for (size_t i = 0; i < options->task_count && status == MT_OK && !stopped; i++) {
         results[i].stopped = false;

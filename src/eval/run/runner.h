@@ -15,16 +15,18 @@
 #include "comm/comm.h"
 #include "eval/answerer.h"
 #include "eval/tasks/task.h"
+#include "text/text_form.h"
 
 struct mt_task_result {
     const struct mt_task *task;
-    bool skipped;    // no data
-    bool stopped;    // before all of its samples were done
-    size_t total;    // samples there are
-    size_t done;     // of them asked, now or before
-    size_t kept;     // of those, done before
-    size_t failed;   // got no answer: not done, and not in the figures
-    size_t unjudged; // answers whose judging took more work than allowed; they count as wrong
+    const struct mt_text_form *form; // that its texts had; NULL: not known
+    bool skipped;                    // no data
+    bool stopped;                    // before all of its samples were done
+    size_t total;                    // samples there are
+    size_t done;                     // of them asked, now or before
+    size_t kept;                     // of those, done before
+    size_t failed;                   // got no answer: not done, and not in the figures
+    size_t unjudged;                 // answers whose judging took more work than allowed; they count as wrong
     struct mt_metric_result metrics[MT_TASK_MOST_METRICS];
     double max_vio; // how unevenly experts were used, if somebody watched; else NaN
 };
@@ -51,6 +53,7 @@ struct mt_eval_options {
     const struct mt_answerer *answerer;
     const struct mt_code_judge *judge;     // NULL: tasks of programs are refused
     const struct mt_task_watcher *watcher; // NULL: none
+    const struct mt_text_form *forms;      // [task_count]: of the texts of each; NULL: not known
     int64_t limit;                         // samples of a task at most; 0: all
     bool skip_missing;                     // tasks without data are left out, not refused
     bool (*stop)(void *self);              // asked often; true: stop. NULL: never

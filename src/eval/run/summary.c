@@ -78,6 +78,18 @@ static void put_task(struct mt_text_writer *writer, const struct mt_task_result 
     mt_text_put(writer, "}");
 }
 
+/* Which form the texts had, why, and that of the run's training. */
+static void put_form(struct mt_text_writer *writer, const struct mt_text_form *form)
+{
+    char sentence[MT_FORM_SENTENCE_BYTES];
+    if (form == NULL) return;
+    mt_text_put_string(writer, ", \"form\": ", mt_text_of(form->name));
+    mt_text_put_string(writer, ", \"form_why\": ", mt_text_of(form->why));
+    if (form->trained != NULL) mt_text_put_string(writer, ", \"trained_form\": ", mt_text_of(form->trained));
+    const char *warning = mt_text_form_warning(form, sentence);
+    if (warning != NULL) mt_text_put_string(writer, ", \"form_warning\": ", mt_text_of(warning));
+}
+
 static void put_config(struct mt_text_writer *writer, const struct mt_task_result *result)
 {
     const struct mt_task *task = result->task;
@@ -92,6 +104,7 @@ static void put_config(struct mt_text_writer *writer, const struct mt_task_resul
     };
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         mt_text_put_string(writer, members[i][0], mt_text_of(members[i][1]));
+    put_form(writer, result->form);
     mt_text_putf(writer, ", \"num_fewshot\": %lld, \"repeats\": %lld, \"max_gen_toks\": %lld}",
                  (long long)task->few_shot, (long long)task->samples, (long long)task->max_tokens);
 }

@@ -70,6 +70,7 @@ struct mt_task {
         *picked; // [picked_count] rows of the file, instead of a rule; NULL: none are picked. No key
     size_t picked_count;
     const char *id;          // the field that names a row; NULL: its number
+    const char *form;        // that its published text has: MT_TEXT_FORM_NONE, or a chat template; NULL: open
     const char *description; // a template before examples and prompt; NULL: none
     const char *prompt;
     const char *answer;

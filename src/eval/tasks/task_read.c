@@ -155,6 +155,10 @@ static const struct mt_key_row rows[] = {
     {"rows", MT_KEY_TEXT, AT(rows), "FIELD LOW-HIGH", "all",
      .meaning = "only rows whose field is a whole number between; or FIELD is TEXT, {subtask} for its words"},
     {"id", MT_KEY_TEXT, AT(id), "FIELD", "row number", .meaning = "what names a row"},
+    {"form", MT_KEY_TEXT, AT(form), "none|NAME", "open",
+     .meaning =
+         "the form its text is published in: none, plain text, or a chat template; a run's own form is "
+         "for tasks that leave it open"},
     {"description", MT_KEY_OWN, AT(description), "TEMPLATE", "none",
      .meaning = "what stands before examples and question", .set = mt_task_set_template},
     {"prompt", MT_KEY_OWN, AT(prompt), "TEMPLATE", "required", .meaning = "the question as the model gets it",

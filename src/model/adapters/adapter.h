@@ -25,6 +25,7 @@
 
 #include "base/log.h"
 #include "formats/safetensors/safetensors.h"
+#include "model/files/carried_files.h"
 #include "model/params/params.h"
 
 #define MT_ADAPTER_CONFIG  "adapter_config.json"
@@ -143,8 +144,8 @@ struct mt_adapter_write_options {
     const char *base_model;                     // where the model came from, for the config; NULL: unknown
     const struct mt_train_selection *selection; // what the parameters were loaded with: rank, alpha, dropout
     bool biases;                                // write the routers' biases too, where they have any
-    const char *chat_template;                  // that it was trained with, in Jinja; NULL: none is written
-    const char *template_from;                  // a folder whose template comes along, if any; NULL: none
+    struct mt_trained_texts trained;            // what its texts were written out with
+    const char *trained_from;                   // a folder that it is taken from instead; NULL: none
     const struct mt_log *log;                   // warnings about the layout; borrowed; NULL: silent
 };
 

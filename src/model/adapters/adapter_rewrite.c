@@ -49,7 +49,7 @@ enum mt_status mt_adapter_rewrite(struct mt_context *ctx, const struct mt_adapte
                                                      .base_model = options->model,
                                                      .selection = &rewriter.selection,
                                                      .biases = rewriter.adapter.biases.tensor_count > 0,
-                                                     .template_from = options->adapter,
+                                                     .trained_from = options->adapter,
                                                      .log = options->log};
     if (status == MT_OK) status = mt_adapter_write(&rewriter.params, &rewriter.desc, &written);
     mt_params_free(&rewriter.params);

@@ -353,10 +353,9 @@ static enum mt_status write_files(struct writer *writer, const char *directory)
     if (status == MT_OK && writer->options->biases)
         status = mt_router_bias_save(writer->params, writer->desc, directory, MT_ROUTER_BIAS_OF_ADAPTER);
     if (status == MT_OK) status = mt_adapter_write_config(&writer->targets, writer->options, config);
-    if (status == MT_OK)
-        status = mt_model_write_template(writer->ctx, directory, writer->options->chat_template);
-    if (status == MT_OK && writer->options->template_from != NULL)
-        status = mt_model_carry_template(writer->ctx, writer->options->template_from, directory);
+    if (status == MT_OK) status = mt_model_write_trained(writer->ctx, directory, &writer->options->trained);
+    if (status == MT_OK && writer->options->trained_from != NULL)
+        status = mt_model_carry_trained(writer->ctx, writer->options->trained_from, directory);
     mt_path_release(writer->ctx, weights);
     mt_path_release(writer->ctx, config);
     return status;

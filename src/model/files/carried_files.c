@@ -6,12 +6,14 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/ends_with.h"
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "formats/text/json_text.h"
 #include "formats/text/printable.h"
+#include "text/text_form.h"
 
 #define MOST_BYTES  ((size_t)64 * 1024 * 1024)
 #define CONFIG_NAME "config.json"
@@ -259,24 +261,45 @@ enum mt_status mt_model_carry_files(struct mt_context *ctx, const char *from, co
     return status == MT_OK ? copy_templates(ctx, from, to, count) : status;
 }
 
-enum mt_status mt_model_carry_template(struct mt_context *ctx, const char *from, const char *to)
+/* Copies a file where there is one; else, if it has to make way, what is there goes. */
+static enum mt_status carry_one(struct mt_context *ctx, const char *from, const char *to, const char *name,
+                                bool or_none)
 {
     struct stat info;
     char *source = NULL;
+    char *target = NULL;
     size_t count = 0;
-    enum mt_status status = mt_path_join(ctx, from, MT_CHAT_TEMPLATE_FILE, &source);
-    if (status == MT_OK && stat(source, &info) == 0)
-        status = copy_entry(ctx, from, to, MT_CHAT_TEMPLATE_FILE, &nothing, &count);
+    enum mt_status status = mt_path_join(ctx, from, name, &source);
+    if (status == MT_OK) status = mt_path_join(ctx, to, name, &target);
+    bool there = status == MT_OK && stat(source, &info) == 0;
+    if (there) status = copy_file(ctx, source, target, &nothing, &count);
+    if (status == MT_OK && !there && or_none && unlink(target) != 0 && errno != ENOENT)
+        status = mt_fail(ctx, MT_ERR_IO, "%s: cannot be removed: %s", target, strerror(errno));
     mt_path_release(ctx, source);
+    mt_path_release(ctx, target);
     return status;
 }
 
-enum mt_status mt_model_write_template(struct mt_context *ctx, const char *directory, const char *text)
+enum mt_status mt_model_carry_trained(struct mt_context *ctx, const char *from, const char *to)
+{
+    enum mt_status status = carry_one(ctx, from, to, MT_CHAT_TEMPLATE_FILE, false);
+    return status == MT_OK ? carry_one(ctx, from, to, MT_TEXT_FORM_FILE, true) : status;
+}
+
+static enum mt_status write_one(struct mt_context *ctx, const char *directory, const char *name,
+                                const char *text)
 {
     char *path = NULL;
     if (text == NULL) return MT_OK;
-    enum mt_status status = mt_path_join(ctx, directory, MT_CHAT_TEMPLATE_FILE, &path);
+    enum mt_status status = mt_path_join(ctx, directory, name, &path);
     if (status == MT_OK) status = mt_file_write_all(ctx, path, text, strlen(text));
     mt_path_release(ctx, path);
     return status;
+}
+
+enum mt_status mt_model_write_trained(struct mt_context *ctx, const char *directory,
+                                      const struct mt_trained_texts *trained)
+{
+    enum mt_status status = write_one(ctx, directory, MT_CHAT_TEMPLATE_FILE, trained->chat_template);
+    return status == MT_OK ? write_one(ctx, directory, MT_TEXT_FORM_FILE, trained->form) : status;
 }

@@ -26,13 +26,20 @@ enum mt_status mt_model_carry_files(struct mt_context *ctx, const char *from, co
                                     const struct mt_config_change *change, size_t *count);
 
 /*
- * Copies the chat template of a folder, where it has one as a file: an adapter brings along what it was
- * trained with, and what is made of the adapter is talked to in the same way. A template that is there
- * already makes way.
+ * Copies the chat template of a folder, where it has one as a file, and the record of the form it was trained
+ * in: an adapter brings along what it was trained with, and what is made of the adapter is talked to in the
+ * same way. What is there already makes way: a record goes, also where the adapter has none.
  */
-enum mt_status mt_model_carry_template(struct mt_context *ctx, const char *from, const char *to);
+enum mt_status mt_model_carry_trained(struct mt_context *ctx, const char *from, const char *to);
 
-/* Writes a chat template beside the weights, where transformers looks first; NULL: does nothing. */
-enum mt_status mt_model_write_template(struct mt_context *ctx, const char *directory, const char *text);
+/* How texts were written out that a model or adapter was trained on. */
+struct mt_trained_texts {
+    const char *chat_template; // in Jinja; NULL: another kind, or the model's own, which is carried over
+    const char *form;          // text of the record (text/text_form.h); NULL: none
+};
+
+/* Writes both into a folder, over what is there. */
+enum mt_status mt_model_write_trained(struct mt_context *ctx, const char *directory,
+                                      const struct mt_trained_texts *trained);
 
 #endif

@@ -33,8 +33,8 @@ struct exporter {
     struct learned *trained; // sorted by name
     struct moved_bias *biases;
     size_t bias_count;
-    size_t beside;             // biases without a tensor in the checkpoint
-    const char *chat_template; // borrowed; NULL: none
+    size_t beside;                        // biases without a tensor in the checkpoint
+    const struct mt_trained_texts *texts; // borrowed: what it was trained on
 };
 
 // ------------------------------------------------------------------ what learned
@@ -153,11 +153,11 @@ static enum mt_status fill(void *self, const struct mt_rewrite_tensor *tensor, i
     return mt_shards_read_value(exporter->params, param, first, count, values);
 }
 
-/* Biases the checkpoint has no tensors for; another chat template. */
+/* Biases the checkpoint has no tensors for; how texts were written out. */
 static enum mt_status add_files(void *self, const char *directory)
 {
     const struct exporter *exporter = self;
-    enum mt_status status = mt_model_write_template(exporter->ctx, directory, exporter->chat_template);
+    enum mt_status status = mt_model_write_trained(exporter->ctx, directory, exporter->texts);
     if (status != MT_OK || exporter->beside == 0) return status;
     return mt_router_bias_save(exporter->params, exporter->desc, directory, MT_ROUTER_BIAS_OF_MODEL);
 }
@@ -199,8 +199,7 @@ enum mt_status mt_model_export(const struct mt_params *params, const struct mt_m
                                const struct mt_export_options *options, struct mt_export_result *result)
 {
     struct mt_context *ctx = mt_device_context(params->device);
-    struct exporter exporter = {
-        .ctx = ctx, .params = params, .desc = desc, .chat_template = options->chat_template};
+    struct exporter exporter = {.ctx = ctx, .params = params, .desc = desc, .texts = &options->trained};
     mt_arena_init(&exporter.arena, ctx, ARENA_BLOCK_BYTES);
     enum mt_status status = mt_checkpoint_open(ctx, options->directory, &exporter.checkpoint);
     if (status == MT_OK) status = mt_params_check(ctx, desc, &exporter.checkpoint);

@@ -9,15 +9,16 @@
 
 #include <stdio.h>
 
+#include "model/files/carried_files.h"
 #include "model/params/params.h"
 
 struct mt_export_options {
-    const char *directory;     // the model it was trained from
-    const char *out;           // must not exist, or be empty
-    enum mt_hf_float dtype;    // of the weights; unknown: each tensor as it was stored
-    uint64_t shard_bytes;      // of one file at the most; 0: 5 GB
-    FILE *progress;            // borrowed; NULL: none is shown
-    const char *chat_template; // another one than the model's own, in Jinja; NULL: its own is carried over
+    const char *directory;           // the model it was trained from
+    const char *out;                 // must not exist, or be empty
+    enum mt_hf_float dtype;          // of the weights; unknown: each tensor as it was stored
+    uint64_t shard_bytes;            // of one file at the most; 0: 5 GB
+    FILE *progress;                  // borrowed; NULL: none is shown
+    struct mt_trained_texts trained; // what its texts were written out with
 };
 
 struct mt_export_result {

@@ -8,6 +8,7 @@
 #include "model/adapters/adapter.h"
 #include "model/adapters/router_bias.h"
 #include "model/files/carried_files.h"
+#include "text/text_form.h"
 
 static enum mt_status add_names(struct mt_fingerprint *print, const char *folder, const char *const *names)
 {
@@ -28,8 +29,12 @@ enum mt_status mt_input_files_model(struct mt_fingerprint *print, const char *fo
 enum mt_status mt_input_files_tokenizer(struct mt_fingerprint *print, const char *path)
 {
     static const char *const tokens[] = {"tokenizer.json", "tiktoken.model", NULL};
-    static const char *const beside[] = {"tokenizer_config.json", MT_CHAT_TEMPLATE_FILE, "chat_template.json",
-                                         "additional_chat_templates/tool_use.jinja", NULL};
+    static const char *const beside[] = {"tokenizer_config.json",
+                                         MT_CHAT_TEMPLATE_FILE,
+                                         "chat_template.json",
+                                         MT_TEXT_FORM_FILE,
+                                         "additional_chat_templates/tool_use.jinja",
+                                         NULL};
     struct mt_context *ctx = print->arena.ctx;
     struct stat info;
     char *folder = NULL;
@@ -51,7 +56,7 @@ enum mt_status mt_input_files_tokenizer(struct mt_fingerprint *print, const char
 
 enum mt_status mt_input_files_adapter(struct mt_fingerprint *print, const char *folder)
 {
-    static const char *const names[] = {MT_ADAPTER_CONFIG, MT_CHAT_TEMPLATE_FILE, NULL};
+    static const char *const names[] = {MT_ADAPTER_CONFIG, MT_CHAT_TEMPLATE_FILE, MT_TEXT_FORM_FILE, NULL};
     enum mt_status status = add_names(print, folder, names);
     if (status == MT_OK) status = mt_fingerprint_add_weights(print, folder, MT_ADAPTER_WEIGHTS);
     return status == MT_OK ? mt_fingerprint_add_weights(print, folder, MT_ROUTER_BIAS_OF_ADAPTER) : status;

@@ -204,7 +204,7 @@ static enum mt_status write_biases(const struct merger *merger, const char *dire
 static enum mt_status add_files(void *self, const char *directory)
 {
     const struct merger *merger = self;
-    enum mt_status status = mt_model_carry_template(merger->ctx, merger->options->adapter, directory);
+    enum mt_status status = mt_model_carry_trained(merger->ctx, merger->options->adapter, directory);
     return status == MT_OK && has_biases_beside(merger) ? write_biases(merger, directory) : status;
 }
 

@@ -11,6 +11,8 @@
 #include "formats/hf/hf_generation.h"
 #include "text/plain_text.h"
 
+#define ARENA_BYTES    4096
+#define LOOKED_AT      64    // rows of a source, to see how answers begin
 #define SURVEYED_DRAWS 10000 // so few are always gone through, to say at once what is wrong with them
 
 // ------------------------------------------------------------------ files and their parts
@@ -162,6 +164,29 @@ static enum mt_status make_held_out(struct mt_corpus *corpus, const struct mt_tr
 
 // ------------------------------------------------------------------ the template
 
+/* `model` is the form of what the run starts from, where that is recorded. */
+static enum mt_status open_template(struct mt_corpus *corpus, const struct mt_train_settings *settings,
+                                    const char *tokenizer, const char *templates)
+{
+    const struct mt_form_request request = {.model = tokenizer,
+                                            .adapter = settings->adapter,
+                                            .given = settings->template_name,
+                                            .by = "data.template says so",
+                                            .options = settings->template_options,
+                                            .date = settings->template_date};
+    struct mt_text_form form;
+    enum mt_status status = mt_text_form_find(&corpus->arena, &request, &form);
+    if (status == MT_OK)
+        status = mt_text_form_open(corpus->ctx, &form, templates, tokenizer, &corpus->template);
+    if (status != MT_OK) return status;
+    bool jinja = mt_chat_template_is_jinja(corpus->template);
+    corpus->form.name = mt_chat_template_stands_in(corpus->template) ? "plain" : form.name;
+    corpus->form.keys = mt_chat_template_keys(corpus->template);
+    corpus->form.options = jinja ? form.options : NULL;
+    corpus->form.date = jinja ? form.date : NULL;
+    return MT_OK;
+}
+
 // ------------------------------------------------------------------ a first look
 
 /* What goes through a source until a row can be used. */
@@ -258,6 +283,51 @@ static void warn_of_template(const struct mt_corpus *corpus, const struct mt_exa
     }
 }
 
+/* How many answers were looked at, and how many of them begin with a space. */
+struct spaces {
+    uint64_t answers, spaced;
+};
+
+/* Rows of a source beside its first one: whether their answers begin with a space. */
+static enum mt_status look_for_spaces(struct looking *looking, const struct mt_batch_source *source,
+                                      struct spaces *spaces)
+{
+    uint64_t rows = mt_dataset_rows(source->dataset);
+    uint64_t step = rows > LOOKED_AT ? rows / LOOKED_AT : 1;
+    for (uint64_t i = 0; i < rows; i += step) {
+        enum mt_status status = mt_dataset_read(source->dataset, i, &looking->row);
+        if (status == MT_OK)
+            status = mt_example_make(looking->maker, &source->example, &looking->row, &looking->example);
+        if (status == MT_ERR_FORMAT) continue; // told of where it is trained on
+        if (status != MT_OK) return status;
+        if (looking->example.text) continue;
+        spaces->answers++;
+        if (looking->example.spaced) spaces->spaced++;
+    }
+    return MT_OK;
+}
+
+/* What is trained on, as far as texts that are evaluated depend on it. */
+static enum mt_status note_rows(struct mt_corpus *corpus, struct looking *looking,
+                                const struct mt_batch_source *source, struct spaces *spaces)
+{
+    bool text = looking->example.text;
+    corpus->form.texts |= text;
+    corpus->form.answers |= !text;
+    if (text) corpus->form.bos = mt_example_beginning(&looking->example, &corpus->special);
+    return text ? MT_OK : look_for_spaces(looking, source, spaces);
+}
+
+static void settle_spaces(struct mt_corpus *corpus, const struct spaces *spaces)
+{
+    corpus->form.spaced = spaces->spaced > 0 && spaces->spaced == spaces->answers;
+    if (spaces->spaced == 0 || corpus->form.spaced) return;
+    mt_log_warning(corpus->log,
+                   "%" PRIu64 " of %" PRIu64 " answers looked at begin with a space and the others do not: "
+                   "choices of benchmarks are asked without",
+                   spaces->spaced, spaces->answers);
+}
+
 /*
  * Looks at each source until a row can be used; a source without one is refused. Keeps the first example, and
  * warns of what it shows about the template.
@@ -267,6 +337,7 @@ static enum mt_status look_at_sources(struct mt_corpus *corpus, const struct mt_
     struct mt_context *ctx = corpus->ctx;
     struct looking looking = {.faults = {.ctx = ctx}, .foreign = {.ctx = ctx}};
     struct warned warned = {0};
+    struct spaces spaces = {0};
     struct mt_example_options options = example_options(corpus, settings);
     // What a model's own template writes, its authors have seen.
     if (!mt_chat_template_is_models(corpus->template)) options.foreign = &looking.foreign;
@@ -279,7 +350,10 @@ static enum mt_status look_at_sources(struct mt_corpus *corpus, const struct mt_
         status = look_at(corpus, &looking, &source);
         if (status == MT_OK) status = keep_first(corpus, &looking);
         if (status == MT_OK) warn_of_template(corpus, &looking.example, &warned);
+        if (status == MT_OK && i < settings->source_count)
+            status = note_rows(corpus, &looking, &source, &spaces);
     }
+    if (status == MT_OK) settle_spaces(corpus, &spaces);
     if (status == MT_OK && looking.foreign.count > 0) {
         mt_log_warning(corpus->log,
                        "%s writes %.*s, for which the tokenizer has no token: ordinary text to the model",
@@ -312,17 +386,6 @@ static enum mt_status read_stops(struct mt_corpus *corpus, const char *model,
     return status;
 }
 
-static enum mt_status open_template(struct mt_corpus *corpus, const struct mt_train_settings *settings,
-                                    const char *tokenizer, const char *templates)
-{
-    const struct mt_template_choice choice = {.name = settings->template_name,
-                                              .folder = templates,
-                                              .model = tokenizer,
-                                              .options = settings->template_options,
-                                              .date = settings->template_date};
-    return mt_chat_template_open(corpus->ctx, &choice, &corpus->template);
-}
-
 // ------------------------------------------------------------------ the way in
 
 enum mt_status mt_corpus_open(struct mt_context *ctx, const struct mt_train_settings *settings,
@@ -336,6 +399,7 @@ enum mt_status mt_corpus_open(struct mt_context *ctx, const struct mt_train_sett
                                  .faults = {.ctx = ctx},
                                  .stops = {.ctx = ctx}};
     mt_example_init(ctx, &corpus->first);
+    mt_arena_init(&corpus->arena, ctx, ARENA_BYTES);
     enum mt_status status = mt_tokenizer_load(ctx, tokenizer, &corpus->tokenizer);
     if (status == MT_OK)
         status = mt_special_ids_find(ctx, corpus->tokenizer, tokenizer, config, &corpus->special);
@@ -362,6 +426,7 @@ void mt_corpus_close(struct mt_corpus *corpus)
     mt_example_free(&corpus->first);
     mt_path_release(corpus->ctx, corpus->first_place);
     mt_chat_template_free(corpus->template);
+    mt_arena_free(&corpus->arena);
     mt_tokenizer_free(corpus->tokenizer);
     *corpus = (struct mt_corpus){0};
 }

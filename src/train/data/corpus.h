@@ -9,12 +9,15 @@
 #define MT_TRAIN_CORPUS_H
 
 #include "arch/config.h"
+#include "text/text_form.h"
 #include "train/settings/settings.h"
 
 struct mt_corpus {
     struct mt_context *ctx; // borrowed; NULL: not open
     struct mt_tokenizer *tokenizer;
     struct mt_chat_template *template;
+    struct mt_form_record form; // what rows are written out as; its texts are borrowed
+    struct mt_arena arena;      // of the form's texts
     struct mt_special_ids special;
     struct mt_id_list stops;      // ids that end texts
     int64_t vocabulary;           // tokens of the model

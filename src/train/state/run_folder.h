@@ -2,6 +2,7 @@
  * The folder of a run, and who may write there:
  *
  *     config.yaml            the settings, resolved
+ *     text_form.json         how texts are written out that it trains on: text/text_form.h
  *     inputs.json            checksums of the files the run reads: formats/fingerprint.h
  *     metrics.jsonl          one line per record; tensorboard/ likewise
  *     checkpoints/           train/state/state.h

@@ -141,7 +141,8 @@ cp -r "$place/adapter" "$place/run/adapter"
 printf 'data:\n    template: chatml\n' >"$place/run/config.yaml"
 "$metier" eval gsm8k --data "$samples" --model "$model" --adapter "$place/run/adapter" --out "$place/taken-template" \
     --threads 1 >"$place/text" 2>&1 || fail "the template of a run"
-grep -q "^template: chatml, as in .*/run/config.yaml" "$place/text" || { cat "$place/text"; fail "the template is not told of"; }
+grep -q "^form: chatml, because the run was trained with it (.*/run/config.yaml)" "$place/text" ||
+    { cat "$place/text"; fail "the template is not told of"; }
 evaluate told gsm8k --adapter "$place/run/adapter" --template chatml
 same taken-template told gsm8k
 cmp -s "$place/taken-template/source.json" "$place/told/source.json" || fail "the template of a run is not noted"
