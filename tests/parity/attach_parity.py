@@ -173,6 +173,7 @@ def check_forwards(failures):
     check_total(failures, one, want_one)
     check_arguments(failures, one, want_one)
     check_state(failures, one, two)
+    check_packed(failures)
 
 
 def check_total(failures, batch, want):
@@ -224,8 +225,24 @@ def check_arguments(failures, batch, want):
     failures.refused("the layers called by themselves", lambda: model.model(input_ids=batch["input_ids"]), "outside the forward")
     with torch.no_grad():
         model.model(input_ids=batch["input_ids"])
+    failures.refused("a copy of DataParallel's", lambda: model._replicate_for_data_parallel()(**batch), "DataParallel")
+    failures.refused("a module without a config", lambda: metier.attach(torch.nn.ModuleList([make_model(NAME)])), "has no config")
     model.set_experts_implementation("eager")
     failures.refused("another experts implementation", lambda: model(**batch), "experts_implementation set after")
+
+
+def check_packed(failures):
+    """Sequences packed into one row, as position_ids say, are the sequences they are."""
+    ids = make_batch(2, 10)["input_ids"]
+    ids[1] = ids[0].flip(0)
+    places = torch.arange(10).repeat(2)[None]
+    found = []
+    for batch in ({"input_ids": ids}, {"input_ids": ids.reshape(1, -1), "position_ids": places}):
+        model = make_model(NAME).train()
+        attached = metier.attach(model, "metier", aux="sequence")
+        (model(**batch, use_cache=False).logits.sum() + attached.total).backward()
+        found.append([term.loss for term in attached.last.terms.values()])
+    failures.check(f"packed sequences: {found}", max(abs(a - b) / abs(b) for a, b in zip(*found, strict=True)), 1e-5)
 
 
 def check_state(failures, one, two):
@@ -249,6 +266,14 @@ def check_state(failures, one, two):
         model(**one, use_cache=False).loss.backward()
     moved = [float(bias.abs().max()) for bias in biases]
     failures.holds(f"loss-free: moved once by {moved}", all(abs(value - 1e-3) < 1e-6 for value in moved))
+    first, second = model(**one, use_cache=False).loss, model(**two, use_cache=False).loss
+    (first + second).backward()
+    model(**one, use_cache=False)
+    moved = [float(bias.abs().max()) for bias in biases]
+    failures.holds(f"loss-free: moved by every forward that had its backward: {moved}", all(value > 1.5e-3 for value in moved))
+    model = make_model(NAME).train()
+    metier.attach(model, "none")
+    model(input_ids=one["input_ids"]).logits.sum().backward()  # without terms no total is missed
 
 
 # ---------------------------------------------------------------- alive

@@ -16,7 +16,7 @@ from attach_formulas import SETTINGS, Formulas, gradients_of, make_batch, make_m
 
 PROCESSES = 2
 MODEL = "qwen3_moe"
-KINDS = ("ddp", "ddp, checkpointed", "fsdp2", "fsdp2, checkpointed")
+KINDS = ("ddp", "ddp, checkpointed", "ddp, attached after", "fsdp2", "fsdp2, checkpointed", "fsdp2, attached after")
 
 
 def batch_of(rank):
@@ -39,8 +39,9 @@ def work(rank, folder):
     distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=PROCESSES)
     for kind in KINDS:
         model = make_model(MODEL).train()
-        attached = metier.attach(model, **SETTINGS)
+        attached = None if "after" in kind else metier.attach(model, **SETTINGS)
         wrapped = prepare(model, kind)
+        attached = attached or metier.attach(model, **SETTINGS)
         loss = wrapped(**batch_of(rank), use_cache=False).loss
         loss.backward()
         gradients = {name: gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient
@@ -62,7 +63,6 @@ def check_processes(failures):
         for name, gradient in gradients_of(model).items():
             gradients[name] = gradients.get(name, 0.0) + gradient / PROCESSES
     with tempfile.TemporaryDirectory() as folder:
-        multiprocessing.get_context("spawn")
         multiprocessing.spawn(work, args=(folder,), nprocs=PROCESSES)
         for kind in KINDS:
             for rank in range(PROCESSES):

@@ -122,7 +122,7 @@ class Attached:
         self._inside = self._checked = False
         self._told: set[str] = set()
         self._pool: list[Layers] = []
-        self._waiting: list[Pass] = []  # forwards whose loads have not moved a bias yet
+        self._waiting: list[Pass] = []  # whose backward is done, and whose loads have not moved a bias yet
         self._hooks: list[Any] = []
         self.former = self.blocks[0].experts.config._experts_implementation
         device = Device.of(next(model.parameters()).device)
@@ -159,15 +159,13 @@ class Attached:
 
     def _move_biases(self) -> None:
         """By the loads of every forward whose backward is done."""
-        if not self.layers.has_bias:
-            return
-        for run in [run for run in self._waiting if run.done]:
-            self._waiting.remove(run)
+        for run in self._waiting:
             if run.layers is not self.layers:
                 run.layers.state()[:] = self.layers.state()[:]
             move_biases(run.layers, run.numbers, self.blocks)
             if run.layers is not self.layers:
                 self.layers.state()[:] = run.layers.state()[:]
+        self._waiting.clear()
 
     # ------------------------------------------------------------ a step
 
@@ -190,7 +188,19 @@ class Attached:
             raise Failure(f"metier: call the model with named arguments: {error}") from None
         return {**bound, **named}
 
+    def _sequences(self, places: torch.Tensor | None, mask: torch.Tensor | None, rows: int, length: int,
+                   device: torch.device) -> tuple[torch.Tensor, int]:
+        """Which sequence each token belongs to. Rows, unless position_ids say that several are packed into one."""
+        needed = self.layers.needs & (library.NEEDS_SEQUENCES | library.NEEDS_ORTHO_MASK)
+        if needed and mask is None and places is not None and places.shape == (rows, length):
+            starts = places == 0
+            starts[:, 0] = True
+            return starts.reshape(-1).cumsum(0).int() - 1, int(starts.sum())
+        return torch.arange(rows, dtype=torch.int32, device=device).repeat_interleave(length), rows
+
     def _begin(self, module: torch.nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        if getattr(module, "_is_replica", False):
+            raise Failure("metier: DataParallel trains copies of the model, which have no objective: use DistributedDataParallel")
         self._run, self._inside = None, True
         named = self._arguments(module, arguments, named)
         self.own.begin(named)
@@ -210,9 +220,9 @@ class Attached:
             self._check_live()
         self._move_biases()
         self.step += 1
-        self.layers = self._memory(Device.of(tokens.device), rows * length, rows)
-        segment = torch.arange(rows, dtype=torch.int32, device=tokens.device).repeat_interleave(length)
-        batch = Batch.of(self.layers, rows * length, tokens.device, mask, segment, rows)
+        segment, segments = self._sequences(named.get("position_ids"), mask, rows, length, tokens.device)
+        self.layers = self._memory(Device.of(tokens.device), rows * length, segments)
+        batch = Batch.of(self.layers, rows * length, tokens.device, mask, segment, segments)
         self._run = Pass(self, self.layers, batch, self.step)
 
     def _end(self, module: torch.nn.Module, arguments: tuple[Any, ...], named: dict[str, Any], output: Any) -> Any:
@@ -231,8 +241,6 @@ class Attached:
         share = _share_of(named)
         self.total = totals["total"] if share is None else totals["total"] * share
         self.last = self._result(run, self.total, read)
-        if self.layers.has_bias:
-            self._waiting.append(run)
         for total in totals.values():
             total.register_hook(run.enter)
         self._mark(output, run.enter)
@@ -266,9 +274,11 @@ class Attached:
         run.result = weakref.ref(result)
         return result
 
-    def after_backward(self, run: Pass) -> None:
+    def after_backward(self, run: Pass, first: bool) -> None:
         """Says what did nothing."""
-        if run.factor is None:
+        if first and run.layers.has_bias:
+            self._waiting.append(run)
+        if run.factor is None and run.layers.terms:
             self._say("the terms have no gradient, because their total is not in the loss: add `attached.total` to it, or tell "
                       "a trainer with a loss of its own with `attached.join(trainer)`")
         for _, name, path in run.layers.terms:
@@ -392,6 +402,8 @@ def attach(model: torch.nn.Module, method: str = "paper", *, strict: bool = True
     """
     if attached_to(model) is not None:
         raise Failure("this model has an objective already: metier.detach(model) takes it off")
+    if not hasattr(model, "config"):
+        raise Failure(f"{type(model).__name__} has no config: attach to the transformers model inside, before or after it is wrapped")
     if hasattr(model, "_orig_mod"):
         raise Failure("this model is compiled already: attach first, then torch.compile")
     attached = Attached(model, method, strict, log_every, settings).on()

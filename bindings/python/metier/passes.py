@@ -87,7 +87,7 @@ class Pass:
         missing = [block.name for layer, block in enumerate(self.attached.blocks) if layer not in self.tokens]
         if missing:
             raise Failure(f"metier: the experts of {missing[0]} were not computed by the attached model's implementation: was "
-                          "experts_implementation set after metier.attach, or is this a copy (DataParallel)?")
+                          "experts_implementation set after metier.attach?")
         self.looks = False
 
     # ------------------------------------------------------------ backward
@@ -104,8 +104,8 @@ class Pass:
         torch.autograd.Variable._execution_engine.queue_callback(self._leave)
 
     def _leave(self) -> None:
-        self.done, self.attached.current = True, None
-        self.attached.after_backward(self)
+        first, self.done, self.attached.current = not self.done, True, None
+        self.attached.after_backward(self, first)
 
     def note_factor(self, slot: str, gradient: torch.Tensor) -> None:
         self.slots.add(slot)
