@@ -5,7 +5,7 @@
                 option on every router: f32 to 1e-5, or what PyTorch's own f32 loses where that is more; bf16 outputs
                 against the same outputs in double, to what one rounding of a result to bf16 is
     attach      three AdamW steps of a transformers model with metier.attach against the losses of `metier train`, to
-                1e-4; with and without gradient checkpointing, which must be the same
+                1e-4, and its terms, MaxVio and entropy against metrics.jsonl; with and without gradient checkpointing
     ways        PEFT, bf16, Trainer, methods that drop slots or move a bias; terms that reach nothing that is trained are
                 refused, or reported dead (pytorch_ways.py)
 
@@ -35,7 +35,7 @@ import train_parity
 from model_parity import Program
 from pytorch_objective import Failures, compare_objective
 
-LOSS_LIMIT = 1e-4
+LOSS_LIMIT, FIGURE_LIMIT = 1e-4, 1e-3
 STEPS = 3
 WAYS, BIASED = "olmoe", "deepseek_v3"  # which model is trained in every way; which has a selection bias
 ARCHITECTURES = ("deepseek_v2", "deepseek_v3", "mixtral", "olmoe", "qwen3_moe", "qwen2_moe", "glm4_moe_lite")
@@ -64,7 +64,7 @@ def read_model(folder):
 
 
 def train_attached(made, model, method, checkpointing=None, **settings):
-    """(losses, tasks, dead terms) of three steps."""
+    """(losses, tasks, figures) of three steps."""
     reference_model, _, examples = made
     attached = metier.attach(model, method=method, **settings)
     if checkpointing is not None:
@@ -74,7 +74,7 @@ def train_attached(made, model, method, checkpointing=None, **settings):
     optimizer = torch.optim.AdamW(learning, lr=train_parity.RATE, betas=(0.9, 0.999),
                                   eps=train_parity.epsilon_of(reference_model), weight_decay=train_parity.DECAY)
     schedule = transformers.get_cosine_schedule_with_warmup(optimizer, train_parity.WARMUP, train_parity.STEPS)
-    batch, losses, tasks = batch_of(examples), [], []
+    batch, losses, tasks, figures = batch_of(examples), [], [], []
     for _ in range(STEPS):
         loss = model(**batch, use_cache=False).loss
         optimizer.zero_grad()
@@ -84,9 +84,9 @@ def train_attached(made, model, method, checkpointing=None, **settings):
         schedule.step()
         losses.append(float(loss.detach()))
         tasks.append(losses[-1] - float(attached.total.detach()))
-    dead = attached.last.dead
+        figures.append(attached.last.metrics(prefix=""))
     metier.detach(model)
-    return losses, tasks, dead
+    return losses, tasks, figures
 
 
 def largest(got, want):
@@ -101,17 +101,28 @@ def full_run(program, made, method, settings):
     train_parity.write_config(os.path.join(model.folder, "train.yaml"), {**config, "train": "full", "targets": ["*"]})
     _, records = train_parity.train(program, model.folder, f"full-{method}",
                                     [f"method={method}", *(f"objective.{key}={value}" for key, value in settings.items())])
-    return [record["loss"] for record in records[:STEPS]], [record["task"] for record in records[:STEPS]]
+    return records[:STEPS]
+
+
+def compare_figures(failures, label, figures, records):
+    """What has a name in metrics.jsonl means the same here: means over layers, and what a term adds to the loss."""
+    for step, (figure, record) in enumerate(zip(figures, records, strict=True)):
+        for key, got in figure.items():
+            name = key if key in record else f"weighted_{key.removesuffix('_weighted')}" if "_weighted" in key else f"term_{key}"
+            if not key.endswith("_alive"):
+                want = record[name]
+                failures.check(f"{label}, step {step}: {key} {got}, {name} {want}", abs(got - want) / max(abs(want), 1e-6), FIGURE_LIMIT)
 
 
 def compare_attached(failures, program, place, name, arguments):
     made = train_parity.make(os.path.join(place, name), name, arguments.seed)
     folder, row = made[0].folder, []
     for method, settings in METHODS:
-        want_losses, want_tasks = full_run(program, made, method, settings)
-        losses, tasks, _ = train_attached(made, read_model(folder), method, **settings)
-        row.append(failures.check(f"{name} {method}: losses", largest(losses, want_losses), LOSS_LIMIT))
-        failures.check(f"{name} {method}: task", largest(tasks, want_tasks), LOSS_LIMIT)
+        records = full_run(program, made, method, settings)
+        losses, tasks, figures = train_attached(made, read_model(folder), method, **settings)
+        row.append(failures.check(f"{name} {method}: losses", largest(losses, [record["loss"] for record in records]), LOSS_LIMIT))
+        failures.check(f"{name} {method}: task", largest(tasks, [record["task"] for record in records]), LOSS_LIMIT)
+        compare_figures(failures, f"{name} {method}", figures, records)
     plain = train_attached(made, read_model(folder), "metier")[0]
     for reentrant in (False, True):
         again = train_attached(made, read_model(folder), "metier", checkpointing=reentrant)[0]

@@ -117,29 +117,34 @@ class Rows(torch.utils.data.Dataset):
 
 
 def trainer_losses(model, batch, accumulation):
+    """(the rows of training, those of evaluation and of the whole run) of the log"""
     attached = metier.attach(model, "metier")
     rows = len(batch["input_ids"])
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(None):
         arguments = transformers.TrainingArguments(
             folder, per_device_train_batch_size=rows // accumulation, gradient_accumulation_steps=accumulation, max_steps=3,
             learning_rate=RATE, lr_scheduler_type="constant", weight_decay=0.0, max_grad_norm=0.0, logging_steps=1,
-            report_to=[], disable_tqdm=True, save_strategy="no", use_cpu=True, optim="adamw_torch", seed=1)
-        trainer = transformers.Trainer(model=model, args=arguments, train_dataset=Rows(batch),
+            report_to=[], disable_tqdm=True, save_strategy="no", use_cpu=True, optim="adamw_torch", seed=1,
+            eval_strategy="steps", eval_steps=1)
+        trainer = transformers.Trainer(model=model, args=arguments, train_dataset=Rows(batch), eval_dataset=Rows(batch),
                                        callbacks=[attached.callback()])
         trainer.train()
     metier.detach(model)
-    return [row for row in trainer.state.log_history if "loss" in row]
+    history = trainer.state.log_history
+    return [row for row in history if "loss" in row], [row for row in history if "loss" not in row]
 
 
 def check_trainer(failures, name, models, batch):
     want, _ = three_steps(models(), batch)
-    rows = trainer_losses(models(), batch, 1)
+    rows, others = trainer_losses(models(), batch, 1)
     failures.check(f"{name} Trainer: losses", relative([row["loss"] for row in rows], want), 1e-3)
     logged = all({"metier/aux", "metier/o", "metier/o_weighted", "metier/v_alive"} <= set(row) for row in rows)
     failures.check(f"{name} Trainer: terms in the log", 0.0 if logged else 1.0, 0.0)
     failures.check(f"{name} Trainer: alive in the log", sum(1.0 - row["metier/o_alive"] for row in rows), 0.0)
+    strays = sum(any(key.startswith("metier/") for key in row) for row in others)
+    failures.check(f"{name} Trainer: terms in {strays} rows that are not of training", float(strays), 0.0)
     # In two halves: their shares add up to one total, near that of the whole.
-    halves = trainer_losses(models(), batch, 2)
+    halves, _ = trainer_losses(models(), batch, 2)
     failures.check(f"{name} Trainer: accumulated", relative([halves[0]["loss"]], want[:1]), 1e-2)
 
 
@@ -166,19 +171,27 @@ def check_liveness(failures, name, models, batch):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model(**batch, use_cache=False).loss.backward()
-    failures.check(f"{name}: no warning of a dead term", 0.0 if "term o" in " ".join(str(w.message) for w in caught) else 1.0, 0.0)
+    told = sum("term o" in str(warning.message) for warning in caught)
+    failures.check(f"{name}: told {told} times of a dead term", 0.0 if told > 0 else 1.0, 0.0)
     failures.check(f"{name}: dead are {sorted(attached.last.dead)}", 0.0 if set(attached.last.dead) == {"o"} else 1.0, 0.0)
     failures.check(f"{name}: L_o in the log", attached.last.metrics()["metier/o_alive"], 0.0)
     metier.detach(model)
-    # A loss that leaves the total out: said once, and the terms have no gradient.
-    model = models().train()
-    metier.attach(model, "metier", beta=1e3)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model(**{key: value for key, value in batch.items() if key != "labels"}, use_cache=False).logits.sum().backward()
-    told = sum("add `attached.total`" in str(warning.message) for warning in caught)
-    failures.check(f"{name}: told {told} times that the total is not in the loss", abs(told - 1.0), 0.0)
-    metier.detach(model)
+    # A loss that leaves the total out: refused, or said once.
+    without = {key: value for key, value in batch.items() if key != "labels"}
+    for strict in (True, False):
+        model = models().train()
+        metier.attach(model, "metier", beta=1e3, strict=strict)
+        if strict:
+            refused(failures, f"{name}: the total is not in the loss",
+                    lambda: model(**without, use_cache=False).logits.sum().backward(), "add `attached.total`")
+        else:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                for _ in range(2):
+                    model(**without, use_cache=False).logits.sum().backward()
+            told = sum("add `attached.total`" in str(warning.message) for warning in caught)
+            failures.check(f"{name}: told {told} times that the total is not in the loss", abs(told - 1.0), 0.0)
+        metier.detach(model)
     refused(failures, f"{name}: a method that is not there", lambda: metier.attach(models(), "metir"), "metier")
     refused(failures, f"{name}: a key that is not there", lambda: metier.attach(models(), bete=1), "beta")
     refused(failures, f"{name}: no bias to move", lambda: metier.attach(models(), "loss-free"), "selection bias")

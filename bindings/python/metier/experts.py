@@ -5,16 +5,14 @@ would and, on the way, lets the objective look at them. In backward the gradient
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from . import library
 from .layers import arrays_of, computable
+from .passes import Pass, reaches
 from .records import gradient_room, routing_room
-
-if TYPE_CHECKING:
-    from .attachment import Attached
 
 
 def _grouped(rows: torch.Tensor, weight: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
@@ -59,59 +57,67 @@ def rows_of(module: torch.nn.Module, hidden: torch.Tensor, chosen: torch.Tensor,
 
 
 class Combine(torch.autograd.Function):
-    """y = Σ_s weight · output; the objective looks at the layer, and its gradients come back with y's."""
+    """(y, a token): y = Σ_s weight · output. The objective looks at the layer, and its gradients come back with y's, times
+    the gradient of the token, which the total hands on."""
 
     KEPT = ("probs", "greedy", "chosen", "expert", "weight", "row_of_slot", "gram", "offsets", "sorted_row",
             "slot_of_row")
 
     @staticmethod
-    def forward(ctx: Any, attached: Attached, layer: int, chosen: torch.Tensor, row_of_slot: torch.Tensor,
-                rows: torch.Tensor, weights: torch.Tensor, logits: torch.Tensor,
-                router_weight: torch.Tensor | None) -> torch.Tensor:
-        layers, batch = attached.layers, attached.batch
+    def forward(ctx: Any, run: Pass, layer: int, chosen: torch.Tensor, row_of_slot: torch.Tensor, rows: torch.Tensor,
+                weights: torch.Tensor, logits: torch.Tensor,
+                router_weight: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        layers, batch = run.memory(), run.batch
         tokens, slots = chosen.shape
         room: dict[str, torch.Tensor | None] = dict(routing_room(layers, tokens, rows.device, chosen))
         if not layers.drops:
             room["expert"] = room["chosen"]
         room["weight"] = weights.detach().float().contiguous()
-        given = Combine._given(attached, rows, logits, router_weight)
-        layers.route(attached.stream(layer), arrays_of(tokens, batch.segments, rows.dtype, batch.unmasked, **given, **room))
+        given = Combine._given(run, rows, logits, router_weight)
+        layers.route(run.stream(layer), arrays_of(tokens, batch.segments, rows.dtype, batch.unmasked, **given, **room))
         room["row_of_slot"] = torch.where(room["expert"] < 0, -1, row_of_slot) if layers.drops else row_of_slot
         if layers.needs & library.NEEDS_GRAM:
             room["gram"] = torch.empty(tokens, slots, slots, dtype=torch.float32, device=rows.device)
         y = rows.new_empty(tokens, layers.shape.width)
         arrays = arrays_of(tokens, batch.segments, rows.dtype, batch.unmasked, y=y, **given, **room)
-        layers.forward(layer, arrays, look=attached.looks)
-        ctx.attached, ctx.layer, ctx.step = attached, layer, attached.step
+        layers.forward(layer, arrays, look=run.looks)
+        ctx.run, ctx.layer, ctx.again = run, layer, not run.looks
+        ctx.set_materialize_grads(False)
         ctx.save_for_backward(rows, weights, logits, router_weight, *(room.get(name) for name in Combine.KEPT))
-        return y
+        return y, torch.empty((), dtype=torch.float32, device=rows.device)  # nobody reads its value
 
     @staticmethod
-    def _given(attached: Attached, rows: torch.Tensor, logits: torch.Tensor,
+    def _given(run: Pass, rows: torch.Tensor, logits: torch.Tensor,
                router_weight: torch.Tensor | None) -> dict[str, torch.Tensor | None]:
-        return {"logits": logits.detach().float().contiguous(), "outputs": rows, "numbers": attached.numbers,
-                **attached.batch.tensors(),
+        return {"logits": logits.detach().float().contiguous(), "outputs": rows, "numbers": run.numbers,
+                **run.batch.tensors(),
                 "router_weight": None if router_weight is None else router_weight.detach().float().contiguous()}
 
     @staticmethod
-    def backward(ctx: Any, dy: torch.Tensor) -> Any:
-        attached, layers, layer = ctx.attached, ctx.attached.layers, ctx.layer
+    def backward(ctx: Any, dy: torch.Tensor | None, dtoken: torch.Tensor | None) -> Any:
+        run, layer = ctx.run, ctx.layer
+        layers = run.memory()
         rows, weights, logits, router_weight, *kept = ctx.saved_tensors
-        factor = attached.factor_of(ctx.step)
+        # Of a layer that reentrant checkpointing computes again, autograd does not know the way from the total.
+        factor = run.factor if dtoken is None and ctx.again else dtoken
+        if dy is None:  # the total alone is differentiated
+            dy = torch.zeros(weights.shape[0], layers.shape.width, dtype=rows.dtype, device=rows.device)
         room = gradient_room(layers, dy.shape[0], rows, router_weight is not None)
         room["dweight"] = torch.empty(dy.shape[0], layers.shape.slots, dtype=torch.float32, device=rows.device)
         # A slot that was dropped has no row, and its row no gradient.
         room["doutputs"] = torch.zeros_like(rows) if layers.drops else torch.empty_like(rows)
-        tensors = {**Combine._given(attached, rows, logits, router_weight), **dict(zip(Combine.KEPT, kept)), **room,
+        tensors = {**Combine._given(run, rows, logits, router_weight), **dict(zip(Combine.KEPT, kept)), **room,
                    "dy": dy.to(rows.dtype).contiguous()}
 
         def arrays() -> Any:
-            return arrays_of(dy.shape[0], attached.batch.segments, rows.dtype, attached.batch.unmasked, **tensors)
+            return arrays_of(dy.shape[0], run.batch.segments, rows.dtype, run.batch.unmasked, **tensors)
 
         if factor is None:  # the terms are no part of what is differentiated
             tensors.update(coupling=None, dlogits=None)
             layers.backward(layer, arrays())
             return None, None, None, None, room["doutputs"], room["dweight"].to(weights.dtype), None, None
+        run.touched.add(layer)
+        factor = factor.float()
         if "coupling" in room:
             layers.coupling(layer, arrays())
             room["coupling"].mul_(factor)
@@ -125,8 +131,14 @@ class Combine(torch.autograd.Function):
                 drouter)
 
 
-def combine(attached: Attached, layer: int, chosen: torch.Tensor, row_of_slot: torch.Tensor, rows: torch.Tensor,
-            weights: torch.Tensor) -> torch.Tensor:
+def combine(run: Pass, layer: int, hidden: torch.Tensor, chosen: torch.Tensor, row_of_slot: torch.Tensor,
+            rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """Combine, with the logits the router's hook left for this layer."""
-    logits, router_weight = attached.take_logits(layer)
-    return Combine.apply(attached, layer, chosen, row_of_slot, computable(rows), weights, logits, router_weight)
+    logits, router_weight, router_learns = run.take_logits(layer)
+    if torch.is_grad_enabled():
+        run.reach[layer] = {"logits": router_learns, "outputs": reaches(rows, hidden), "below": hidden.requires_grad,
+                            "router_weight": router_weight is not None and router_learns}
+    y, token = Combine.apply(run, layer, chosen, row_of_slot, computable(rows), weights, logits, router_weight)
+    if run.looks:
+        run.tokens[layer] = token
+    return y

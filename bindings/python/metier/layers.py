@@ -104,6 +104,7 @@ class Layers:
         # Of each layer: loss, weight and gradient of every term, max_violation, ..., in the library's memory.
         self._reports = [load().mt_objective_layer(self.objective, layer) for layer in range(shape.layers)]
         self._rows: torch.Tensor | None = None
+        self.owner: Any = None  # of an attached model: a weak reference to the forward that has this memory
         self._step, self._waited, self._addresses = Step(loss_scale=1.0), ctypes.c_bool(), c_void_p * shape.layers
         # torch is quicker to make tensors like another one.
         self.floats = torch.empty(0, dtype=torch.float32, device=self.torch_device)
@@ -187,7 +188,7 @@ class Layers:
             for layer, weight in zip(layers, weights):
                 layer["weight." + name] = weight[number]
             why = why_dead.get(path, "")
-            terms[name] = Term(name, sum(layer[name] for layer in layers),
+            terms[name] = Term(name, sum(layer[name] for layer in layers) / len(layers),
                                sum(layer[name] * layer["weight." + name] for layer in layers),
                                sum(layer["weight." + name] for layer in layers) / len(layers), not why, why)
         return terms, layers

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -12,10 +12,10 @@ class Term:
     """One term of the objective, over all layers."""
 
     name: str  # "o"
-    loss: float  # the sum of the layers' values, without their weights
-    weighted: float  # the sum of weight · loss: its part of the total
+    loss: float  # the mean over layers of its value, without weights: `term_T` of `metier train`
+    weighted: float  # the sum over layers of weight · loss, its part of the total: `weighted_T`
     weight: float  # the mean over layers of what it is multiplied with: coefficient, scale and brake
-    alive: bool  # its gradient reaches something that learns
+    alive: bool  # its gradient reaches something that learns; of an attached model: reached, in the last backward
     why: str = ""  # it is not
 
 
@@ -29,6 +29,7 @@ class Result:
 
     total: Any  # a scalar torch.Tensor
     read: Callable[[], Found] = field(repr=False)  # may wait for a GPU
+    why_dead: Callable[[Term], str] | None = field(default=None, repr=False)  # what backward did, where that is known
 
     @functools.cached_property
     def _found(self) -> Found:
@@ -36,7 +37,11 @@ class Result:
 
     @property
     def terms(self) -> dict[str, Term]:
-        return self._found[0]
+        terms = self._found[0]
+        if self.why_dead is None:
+            return terms
+        whys = {name: self.why_dead(term) for name, term in terms.items()}
+        return {name: replace(term, alive=not whys[name], why=whys[name]) for name, term in terms.items()}
 
     @property
     def layers(self) -> list[dict[str, float]]:
@@ -49,12 +54,13 @@ class Result:
         return {name: term.why for name, term in self.terms.items() if not term.alive}
 
     def metrics(self, prefix: str = "metier/") -> dict[str, float]:
-        """For a log: each term, its weighted part, whether it is alive, and how uneven the worst layer's load is."""
+        """For a log: each term, its weighted part, whether it is alive; MaxVio and the loads' entropy. Means over layers,
+        as in metrics.jsonl of `metier train`."""
         found: dict[str, float] = {}
         for name, term in self.terms.items():
             found[f"{prefix}{name}"] = term.loss
             found[f"{prefix}{name}_weighted"] = term.weighted
             found[f"{prefix}{name}_alive"] = float(term.alive)
-        if self.layers:
-            found[f"{prefix}max_violation"] = max(layer["max_violation"] for layer in self.layers)
+        for name in ("max_violation", "load_entropy") if self.layers else ():
+            found[f"{prefix}{name}"] = sum(layer[name] for layer in self.layers) / len(self.layers)
         return found
