@@ -32,8 +32,7 @@ void cli_infer_options(struct infer_settings *settings, struct cli_option *optio
         {"--adapter", CLI_TEXT, &settings->adapter, "DIR", "a PEFT adapter to answer with"},
         {"--quantize", CLI_TEXT, &settings->quantise, "HOW", CLI_QUANTISE_HELP},
         {"--template", CLI_TEXT, &settings->template_name, "NAME",
-         "how prompts are written out: model, a name, a file, none; default as the run was trained, else the "
-         "model's own"},
+         "form of the texts: model, a name, a file, none; default that of training, else the model's own"},
         {"--template-option", CLI_LIST, &settings->template_options, "X=Y",
          "a variable of the template, as enable_thinking=false; may come several times"},
         {"--temperature", CLI_REAL, &settings->temperature, "T", "0: always the most likely token"},

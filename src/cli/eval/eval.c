@@ -384,9 +384,7 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--prune", CLI_TEXT, &infer->prune, "FILE",
          "experts that are taken away, as metier analyze --select-experts least writes them"},
         {"--template", CLI_TEXT, &infer->template_name, "NAME",
-         "how prompts are written out: model, a name, a file, none; default as the task fixes it, else as "
-         "the "
-         "run was trained, else none"},
+         "form of the texts: model, a name, a file, none; default the task's, else that of training"},
         {"--template-option", CLI_LIST, &infer->template_options, "X=Y",
          "a variable of the template, as enable_thinking=false; may come several times"},
         {"--bos", CLI_TEXT, &infer->bos, "WHEN",
