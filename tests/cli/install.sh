@@ -92,6 +92,9 @@ try "docs/library.md's first example" "$cc" -std=c17 $strict first.c $flags -o f
 try "it runs" ./first "$model" adapter-first
 grep -q '^saved; loss ' "$place/log"
 result $? "docs/library.md's first example says: $(cat "$place/log")"
+try "with an rpath, as docs/library.md says" "$cc" -std=c17 $strict first.c $flags \
+    -Wl,-rpath,"$(pkg-config --variable=libdir metier)" -o first-rpath
+try "it finds the library by itself" env -u LD_LIBRARY_PATH ./first-rpath "$model" adapter-rpath
 cp -r "$P" "$place/archive"
 rm "$place/archive${libdir#"$P"}"/libmetier.so*
 archived=$(PKG_CONFIG_PATH=$place/archive${libdir#"$P"}/pkgconfig pkg-config --static --cflags --libs metier)
