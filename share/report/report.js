@@ -227,21 +227,29 @@
         return ' ' + item.dataset.label + ': ' + show(item.raw) + extent;
     }
 
+    /* What an axis with a line at 0 has to hold. Differences that stay below the reach are shown on the whole of it, so that
+       next to nothing looks like it (axis.c has the same rule). */
+    function reachOf(data) {
+        const numbers = data.columns.slice(2, data.band ? 5 : 3).flatMap((c) => c.values).filter((v) => v !== null);
+        const least = numbers.reduce((a, v) => Math.min(a, v), 0), most = numbers.reduce((a, v) => Math.max(a, v), 0);
+        const small = -data.reach < least && most < data.reach;
+        return { beginAtZero: true, suggestedMin: small ? -data.reach : least, suggestedMax: small ? data.reach : most };
+    }
+
     function barsConfig(data) {
         const sets = labelledSets(data);
         sets.forEach((set) => Object.assign(set, {
             backgroundColor: faded(colour(set.hue), 0.8), borderColor: colour(set.hue), borderWidth: 1, borderRadius: 2,
+            minBarLength: 2, // a bar of 0 is one, too
         }));
         // A label with one series needs no room for others.
         const alone = data.columns[1].levels.every((_, k) => sets.filter((set) => set.data[k] !== null).length < 2);
         if (alone) sets.forEach((set) => { set.grouped = false; });
         const options = baseOptions(data);
-        const most = data.columns[data.band ? 4 : 2].values.reduce((a, v) => v === null ? a : Math.max(a, v), 0);
-        const least = data.columns[data.band ? 3 : 2].values.reduce((a, v) => v === null ? a : Math.min(a, v), 0);
         options.interaction = { mode: 'index', intersect: false };
         options.scales = {
             x: axis(data, data.x, null, { type: 'category' }),
-            y: axis(data, data.y, data.unit, { beginAtZero: true, suggestedMin: least, suggestedMax: most }),
+            y: axis(data, data.y, data.unit, reachOf(data)),
         };
         options.plugins.tooltip.callbacks = {
             title: (items) => items.length ? data.x + ' ' + items[0].label : '',
@@ -266,11 +274,10 @@
             color: (at) => css(at.tick && at.tick.value === 0 ? '--ink' : '--line'), drawBorder: false,
             lineWidth: (at) => at.tick && at.tick.value === 0 ? 1.5 : 1,
         };
-        const ends = data.band ? [...numbers[1].values, ...numbers[2].values].filter((v) => v !== null) : [];
         options.indexAxis = 'y';
         options.interaction = { mode: 'nearest', axis: 'y', intersect: false };
         options.scales = {
-            x: axis(data, data.y, data.unit, { beginAtZero: true, grid, suggestedMin: Math.min(0, ...ends), suggestedMax: Math.max(0, ...ends) }),
+            x: axis(data, data.y, data.unit, Object.assign(reachOf(data), { grid })),
             y: axis(data, data.x, null, { type: 'category', offset: true }),
         };
         Object.assign(options.scales.y.ticks, { autoSkip: false, color: css('--ink') });

@@ -22,7 +22,9 @@ double mt_student_two_sided(double t, double freedom);
  * two. */
 double mt_half_width(const struct mt_moments *moments);
 
-#define MT_LEAST_PAIRS 3 // below that nothing is claimed
+#define MT_COMPARE_SIGNIFICANT 0.05 // p below which a difference is called more than chance
+
+#define MT_LEAST_PAIRS         3 // below that nothing is claimed
 
 /* Differences value - reference of the same problem; pairs with a NaN do not count. */
 struct mt_paired {

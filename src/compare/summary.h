@@ -87,4 +87,7 @@ double mt_compare_rmse(const double *a, size_t a_steps, const double *b, size_t 
 /* Steps of the longest curve. */
 size_t mt_compare_most_steps(const struct mt_comparison *comparison);
 
+/* Points to both sides that a picture of differences shows at least. */
+#define MT_COMPARE_REACH 1.0
+
 #endif

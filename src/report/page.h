@@ -76,6 +76,7 @@ struct mt_figure_head {
     bool from_zero;    // HEATMAP, GRID: the colours begin at 0
     const char *panel; // LINES, BARS, DOTS, SCATTER: what a panel is of, "figure"; NULL: one chart
     bool filtered;     // TABLE: rows can be chosen by their labels, columns by name; those of a page together
+    double reach;      // BARS, DOTS: the axis of y goes from -reach to reach at least; 0: as the numbers are
     const char *unit;  // of y, on the axis: "s", "B" become ms, MB and so on; NULL: none
 };
 

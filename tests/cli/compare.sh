@@ -144,9 +144,15 @@ expect 2 "there is no method 'pepper'" compare "$place/compare.yaml" "methods=[a
     same whole killed
 
     # Cells that were there and cells that are new are both counted.
-    expect 0 "$place/more/report.html" compare "$place/compare.yaml" out="$place/more" "seeds=[1]" $js --quiet
+    expect 0 "$place/more/report.html" compare "$place/compare.yaml" out="$place/more" "seeds=[1]" $js --quiet --markdown "$place/one.md"
     ! grep -q ' before$' "$place/text"
     result $? "a first comparison speaks of cells before"
+    # One seed has no whiskers, and says so; two have.
+    grep -q "No whiskers: one seed" "$place/one.md" && ! grep -qi "whiskers are\|± nan" "$place/one.md"
+    result $? "one seed: $(grep -i "whiskers\|nan" "$place/one.md")"
+    grep -q "whiskers are standard errors of paired differences" "$place/tables.md" &&
+        grep -q '^| model | method | difference in points | low | high |' "$place/tables.md"
+    result $? "two seeds: $(grep -i whiskers "$place/tables.md")"
     expect 0 "of 4 cells, 2 trained and measured now, 2 before" compare "$place/compare.yaml" out="$place/more" $js --quiet
 
     # Three programs at the same time, a share each; then everything is there.

@@ -92,6 +92,9 @@ try "docs/library.md's first example" "$cc" -std=c17 $strict first.c $flags -o f
 try "it runs" ./first "$model" adapter-first
 grep -q '^saved; loss ' "$place/log"
 result $? "docs/library.md's first example says: $(cat "$place/log")"
+try "with an rpath, as docs/library.md says" "$cc" -std=c17 $strict first.c $flags \
+    -Wl,-rpath,"$(pkg-config --variable=libdir metier)" -o first-rpath
+try "it finds the library by itself" env -u LD_LIBRARY_PATH ./first-rpath "$model" adapter-rpath
 cp -r "$P" "$place/archive"
 rm "$place/archive${libdir#"$P"}"/libmetier.so*
 archived=$(PKG_CONFIG_PATH=$place/archive${libdir#"$P"}/pkgconfig pkg-config --static --cflags --libs metier)
@@ -137,8 +140,8 @@ completed() {
 [ "$(completed metier tr)" = train ] && [ "$(completed metier train --dr)" = --dry-run ] &&
     [ "$(completed metier help tok)" = tokenize ] && [ -z "$(completed metier train run.y)" ]
 result $? "bash completes metier tr, metier train --dr as $(completed metier tr), $(completed metier train --dr)"
-[ "$(completed metier train run.yaml method = loss)" = loss-free ] && [ "$(completed metier eval gsm8)" = gsm8k ]
-result $? "bash completes method=loss as $(completed metier train run.yaml method = loss), eval gsm8 as $(completed metier eval gsm8)"
+[ "$(completed metier train run.yaml method = loss)" = loss-free ] && [ "$(completed "$metier" eval gsm8)" = gsm8k ]
+result $? "bash completes method=loss as $(completed metier train run.yaml method = loss), eval gsm8 as $(completed "$metier" eval gsm8)"
 for verb in train compare eval recipe; do
     cmp -s "$P/share/metier/schema/$verb.json" <("$metier" "$verb" --schema)
     result $? "no schema of the files of metier $verb"

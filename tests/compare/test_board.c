@@ -2,6 +2,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "compare/board/board.h"
 #include "support/cmocka_all.h"
@@ -133,6 +135,62 @@ static void differences_by_hand(void **state)
     assert_int_equal(ctx.live_bytes, 0);
 }
 
+/* The page begins with what was found, and calls comparisons by their names; their paths are listed at the
+ * end. */
+static void verdict_comes_first(void **state)
+{
+    static const char proved[] =
+        "{\"reference\": \"a\", \"cells\": [" CELL("a", "math", "1", "0.50") ", " CELL(
+            "b", "math", "1",
+            "0.60") ", " CELL("a", "math", "2",
+                              "0.51") ", " CELL("b", "math", "2",
+                                                "0.62") ", " CELL("a", "math", "3",
+                                                                  "0.52") ", " CELL("b", "math", "3",
+                                                                                    "0.63") "]}";
+    static const char lone[] = "{\"reference\": \"a\", \"cells\": [" CELL("a", "math", "1", "0.5") ", " CELL(
+        "b", "math", "1", "0.4") "]}";
+    static const char *const headlines[] = {"Some methods beat their reference.", "b is best on m (same 1).",
+                                            "No method beats a on m (same 2)."};
+    const struct workplace *place = *state;
+    struct mt_context ctx;
+    struct mt_page page;
+    const char *paths[2];
+    char folder[256];
+    size_t told = 0;
+    mt_context_init(&ctx, NULL);
+    mt_page_init(&page, &ctx, "t");
+    for (int i = 0; i < 2; i++) {
+        const char *names[] = {"one", "two", "one/same", "two/same"};
+        for (int k = i; k < 4; k += 2)
+            assert_int_equal(mkdir(workplace_path(place, names[k], folder, sizeof folder), 0700), 0);
+        paths[i] = place_file(place, i == 0 ? "one/same/compare.json" : "two/same/compare.json",
+                              i == 0 ? proved : lone);
+    }
+    if (mt_board_build(&page, paths, 2) != MT_OK) fail_msg("%s", ctx.message);
+    assert_true(page.first->verdict);
+    for (const struct mt_block *block = page.first->first; block != NULL; block = block->next) {
+        if (block->headline == NULL) continue;
+        assert_true(told < sizeof headlines / sizeof headlines[0]);
+        assert_string_equal(block->headline, headlines[told++]);
+        assert_null(strchr(block->text, '/'));
+        assert_null(strstr(block->text, "nan"));
+    }
+    assert_int_equal(told, sizeof headlines / sizeof headlines[0]);
+    const struct mt_figure *files = table_named(&page, "What was compared");
+    assert_string_equal(mt_column_text(&files->column[0], 1), "same 2");
+    assert_string_equal(mt_column_text(&files->column[3], 1), paths[1]);
+    const struct mt_figure *answers = table_named(&page, "Answers and losses");
+    assert_string_equal(mt_column_text(&answers->column[3], 0), "same 1");
+    mt_page_free(&page);
+    assert_int_equal(ctx.live_bytes, 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(unlink(paths[i]), 0);
+        assert_int_equal(
+            rmdir(workplace_path(place, i == 0 ? "one/same" : "two/same", folder, sizeof folder)), 0);
+        assert_int_equal(rmdir(workplace_path(place, i == 0 ? "one" : "two", folder, sizeof folder)), 0);
+    }
+}
+
 static void hostile_files_get_a_sentence(void **state)
 {
     static const struct {
@@ -194,6 +252,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(figures_by_hand, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(differences_by_hand, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(verdict_comes_first, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(hostile_files_get_a_sentence, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(memory_may_run_out, workplace_open, workplace_close),
     };

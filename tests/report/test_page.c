@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "report/axis.h"
 #include "report/output.h"
 #include "report/thin.h"
 #include "support/cmocka_all.h"
@@ -139,6 +140,39 @@ static void test_colours(void **state)
 }
 
 /* Heat maps of one scale span the same numbers, others their own. */
+/* Round ends around the numbers, never wider than a step more, and 0 where it is the base line. */
+static void test_axes(void **state)
+{
+    (void)state;
+    static const struct {
+        double low, high, reach;
+        bool zero;
+        double from, to; // as expected
+    } cases[] = {
+        {-0.2, -0.2, 1.0, true, -1.0, 1.0}, // next to nothing looks like it
+        {-0.2, 0.3, 1.0, true, -1.0, 1.0},
+        {-0.2, 3.0, 1.0, true, -1.0, 3.0},
+        {-12.0, -3.0, 1.0, true, -15.0, 0.0},
+        {-0.2, -0.2, 0.0, true, -0.2, 0.0},
+        {0.0, 0.0, 0.0, true, 0.0, 1.0},
+        {0.0, 0.0, 0.0, false, -0.6, 0.6},
+        {-5.0, -5.0, 0.0, false, -6.5, -3.5}, // equal numbers lie in the middle
+        {0.3, 0.7, 0.0, false, 0.3, 0.7},
+        {0.0, 41.0, 0.0, true, 0.0, 50.0},
+        {-1e308, 1e308, 0.0, false, -1e308, 1e308},
+        {1e-300, 3e-300, 0.0, false, 1e-300, 3e-300},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct mt_axis_range range =
+            mt_axis_around(cases[i].low, cases[i].high, cases[i].zero, cases[i].reach);
+        double slack = fabs(cases[i].to) * 1e-6;
+        bool alike = fabs(range.low - cases[i].from) <= slack && fabs(range.high - cases[i].to) <= slack;
+        if (!alike) fail_msg("case %zu: %g to %g by %g", i, range.low, range.high, range.step);
+        assert_true(range.low <= cases[i].low + slack && range.high >= cases[i].high - slack &&
+                    range.step > 0);
+    }
+}
+
 static void test_scales(void **state)
 {
     (void)state;
@@ -262,9 +296,11 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_columns), cmocka_unit_test(test_ids_and_texts), cmocka_unit_test(test_colours),
-        cmocka_unit_test(test_scales),  cmocka_unit_test(test_failure_stays), cmocka_unit_test(test_thinning),
-        cmocka_unit_test(test_numbers), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_columns),  cmocka_unit_test(test_ids_and_texts),
+        cmocka_unit_test(test_colours),  cmocka_unit_test(test_axes),
+        cmocka_unit_test(test_scales),   cmocka_unit_test(test_failure_stays),
+        cmocka_unit_test(test_thinning), cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,14 +9,12 @@
 #include <unistd.h>
 
 #include "base/amount.h"
-#include "compare/board/cells.h"
+#include "compare/board/parts.h"
 #include "compare/stats.h"
 #include "report/output.h"
 
-#define PATH_BYTES  4096
-#define TEXT_BYTES  256
-#define MOST_SEEDS  1024 // of one row
-#define ALL_DOMAINS "all domains"
+#define PATH_BYTES 4096
+#define TEXT_BYTES 256
 #define INTERVAL                                                                                             \
     "mean ± half of the 95 % interval over seeds, by Student's t; one seed has no interval. Best and "      \
     "second "                                                                                                \
@@ -24,56 +22,50 @@
 
 // ------------------------------------------------------------------ rows
 
-/* What a row is of; domain NULL: the mean over domains. */
-struct row {
-    const char *source, *base, *domain, *method;
-};
-
 static bool same(const char *a, const char *b)
 {
     return strcmp(a, b) == 0;
 }
 
-static bool is_of(const struct mt_board_cell *cell, const struct row *row)
+bool mt_board_is_of(const struct mt_board_cell *cell, const struct mt_board_row *row)
 {
     return cell->source == row->source && same(cell->base, row->base) && same(cell->method, row->method) &&
            (row->domain == NULL || same(cell->domain, row->domain));
 }
 
-/* Cells of the same base in the same file: what is ranked together, domain by domain. */
-static bool is_beside(const struct mt_board_cell *cell, const struct row *row)
+bool mt_board_is_beside(const struct mt_board_cell *cell, const struct mt_board_row *row)
 {
     return cell->source == row->source && same(cell->base, row->base);
 }
 
-/* Domains of a base in a file; `first`: whether the cell at `index` is the first of its domain there. */
-static size_t count_domains(const struct mt_board *board, const struct row *row)
+size_t mt_board_domains(const struct mt_board *board, const struct mt_board_row *row)
 {
     size_t count = 0;
     for (size_t i = 0; i < board->cells; i++) {
-        if (!is_beside(board->cell[i], row)) continue;
+        if (!mt_board_is_beside(board->cell[i], row)) continue;
         bool first = true;
         for (size_t k = 0; k < i && first; k++)
-            first = !is_beside(board->cell[k], row) || !same(board->cell[k]->domain, board->cell[i]->domain);
+            first = !mt_board_is_beside(board->cell[k], row) ||
+                    !same(board->cell[k]->domain, board->cell[i]->domain);
         count += first ? 1 : 0;
     }
     return count;
 }
 
 /* The values of a metric over seeds: of each seed the mean over the row's domains. */
-static struct mt_moments moments_of(const struct mt_board *board, const struct row *row, size_t metric,
-                                    size_t domains)
+static struct mt_moments moments_of(const struct mt_board *board, const struct mt_board_row *row,
+                                    size_t metric, size_t domains)
 {
-    double seed[MOST_SEEDS];
-    double sum[MOST_SEEDS];
-    size_t count[MOST_SEEDS];
+    double seed[MT_BOARD_SEEDS];
+    double sum[MT_BOARD_SEEDS];
+    size_t count[MT_BOARD_SEEDS];
     size_t seeds = 0;
     for (size_t i = 0; i < board->cells; i++) {
         const struct mt_board_cell *cell = board->cell[i];
         size_t s = 0;
-        if (!is_of(cell, row) || isnan(cell->value[metric])) continue;
+        if (!mt_board_is_of(cell, row) || isnan(cell->value[metric])) continue;
         while (s < seeds && seed[s] != cell->seed) s++;
-        if (s == MOST_SEEDS) continue;
+        if (s == MT_BOARD_SEEDS) continue;
         if (s == seeds) {
             seed[seeds] = cell->seed;
             sum[seeds] = 0.0;
@@ -91,21 +83,13 @@ static struct mt_moments moments_of(const struct mt_board *board, const struct r
 
 // ------------------------------------------------------------------ tables
 
-/* What every figure of the page needs. */
-struct showing {
-    const struct mt_board *board;
-    struct mt_page *page;
-    bool sources;                    // there are several: a column names them
-    size_t column[MT_BOARD_METRICS]; // metrics of the table at hand
-    size_t columns;
-};
-
-static void put_row(const struct showing *s, struct mt_figure *table, const struct row *row, size_t domains)
+static void put_row(const struct mt_board_page *s, struct mt_figure *table, const struct mt_board_row *row,
+                    size_t domains)
 {
     struct mt_moments seeds = moments_of(s->board, row, MT_COMPARE_LOSS, domains);
     mt_figure_text(table, row->method);
     mt_figure_text(table, row->base);
-    mt_figure_text(table, row->domain != NULL ? row->domain : ALL_DOMAINS);
+    mt_figure_text(table, row->domain != NULL ? row->domain : MT_BOARD_ALL_DOMAINS);
     if (s->sources) mt_figure_text(table, row->source);
     mt_figure_number(table, (double)seeds.count);
     for (size_t i = 0; i < s->columns; i++) {
@@ -117,19 +101,19 @@ static void put_row(const struct showing *s, struct mt_figure *table, const stru
 }
 
 /* The methods of one base and domain. */
-static void put_group(const struct showing *s, struct mt_figure *table, const struct row *group,
-                      size_t domains)
+static void put_group(const struct mt_board_page *s, struct mt_figure *table,
+                      const struct mt_board_row *group, size_t domains)
 {
     size_t first = table != NULL ? mt_figure_rows(table) : 0;
     int labels = s->sources ? 5 : 4;
     if (first > 0) mt_figure_rule(table);
     for (size_t i = 0; i < s->board->cells; i++) {
         const struct mt_board_cell *cell = s->board->cell[i];
-        struct row row = *group;
+        struct mt_board_row row = *group;
         bool seen = false;
         row.method = cell->method;
-        if (!is_of(cell, &row)) continue;
-        for (size_t k = 0; k < i && !seen; k++) seen = is_of(s->board->cell[k], &row);
+        if (!mt_board_is_of(cell, &row)) continue;
+        for (size_t k = 0; k < i && !seen; k++) seen = mt_board_is_of(s->board->cell[k], &row);
         if (!seen) put_row(s, table, &row, domains);
     }
     for (size_t i = 0; i < s->columns; i++)
@@ -137,30 +121,31 @@ static void put_group(const struct showing *s, struct mt_figure *table, const st
 }
 
 /* Every base of every file, domain by domain, in the order they come; then its domains together. */
-static void put_groups(const struct showing *s, struct mt_figure *table)
+static void put_groups(const struct mt_board_page *s, struct mt_figure *table)
 {
     const struct mt_board *board = s->board;
     for (size_t i = 0; i < board->cells; i++) {
         const struct mt_board_cell *cell = board->cell[i];
-        const struct row group = {.source = cell->source, .base = cell->base};
+        const struct mt_board_row group = {.source = cell->source, .base = cell->base};
         bool seen = false;
-        for (size_t k = 0; k < i && !seen; k++) seen = is_beside(board->cell[k], &group);
+        for (size_t k = 0; k < i && !seen; k++) seen = mt_board_is_beside(board->cell[k], &group);
         if (seen) continue;
-        size_t domains = count_domains(board, &group);
+        size_t domains = mt_board_domains(board, &group);
         for (size_t k = i; k < board->cells; k++) {
-            struct row one = group;
+            struct mt_board_row one = group;
             bool before = false;
             one.domain = board->cell[k]->domain;
-            if (!is_beside(board->cell[k], &group)) continue;
+            if (!mt_board_is_beside(board->cell[k], &group)) continue;
             for (size_t m = i; m < k && !before; m++)
-                before = is_beside(board->cell[m], &group) && same(board->cell[m]->domain, one.domain);
+                before =
+                    mt_board_is_beside(board->cell[m], &group) && same(board->cell[m]->domain, one.domain);
             if (!before) put_group(s, table, &one, domains);
         }
         if (domains > 1) put_group(s, table, &group, domains);
     }
 }
 
-static void add_table(struct showing *s, const char *title, const char *meaning)
+static void add_table(struct mt_board_page *s, const char *title, const char *meaning)
 {
     if (s->columns == 0) return;
     struct mt_figure *table = mt_page_figure(s->page, &(struct mt_figure_head){.kind = MT_FIGURE_TABLE,
@@ -189,7 +174,7 @@ static enum part part_of(const struct mt_board *board, size_t metric)
     return mt_compare_is_time((enum mt_compare_figure)metric) ? PART_COST : PART_ROUTING;
 }
 
-static void add_tables(struct showing *s)
+static void add_tables(struct mt_board_page *s)
 {
     static const char *const texts[PARTS][3] = {
         {"Answers", "Answers and losses",
@@ -210,145 +195,6 @@ static void add_tables(struct showing *s)
         if (s->columns > 0) mt_page_section(s->page, texts[part][0]);
         add_table(s, texts[part][1], texts[part][2]);
     }
-}
-
-// ------------------------------------------------------------------ the head of the page
-
-/* A method less the reference, in points of 100. */
-struct gap {
-    const char *method;
-    double mean, half; // half of the 95 % interval; NaN of one pair
-};
-
-static int by_mean(const void *a, const void *b)
-{
-    double first = ((const struct gap *)a)->mean;
-    double second = ((const struct gap *)b)->mean;
-    return (first < second) - (first > second);
-}
-
-/* Over pairs of the same seed and domain. */
-static struct gap gap_of(const struct mt_board *board, const struct row *row, const char *reference)
-{
-    const struct row other = {row->source, row->base, NULL, reference};
-    double gap[MOST_SEEDS];
-    size_t pairs = 0;
-    for (size_t i = 0; i < board->cells; i++) {
-        const struct mt_board_cell *cell = board->cell[i];
-        for (size_t k = 0; k < board->cells && is_of(cell, row) && pairs < MOST_SEEDS; k++) {
-            const struct mt_board_cell *beside = board->cell[k];
-            if (beside->seed != cell->seed || !is_of(beside, &other) || !same(beside->domain, cell->domain))
-                continue;
-            gap[pairs++] = cell->value[MT_COMPARE_ACCURACY] - beside->value[MT_COMPARE_ACCURACY];
-        }
-    }
-    struct mt_moments moments = mt_moments(gap, pairs);
-    return (struct gap){row->method, 100.0 * moments.mean, 100.0 * mt_half_width(&moments)};
-}
-
-/* The methods of a base in a file but the reference, the best first; returns how many have pairs. */
-static size_t collect_gaps(const struct mt_board *board, const struct mt_board_cell *of, struct gap *gaps)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < board->cells; i++) {
-        const struct row row = {of->source, of->base, NULL, board->cell[i]->method};
-        bool seen = !is_of(board->cell[i], &row) || same(row.method, of->reference);
-        for (size_t k = 0; k < i && !seen; k++) seen = is_of(board->cell[k], &row);
-        if (seen) continue;
-        gaps[count] = gap_of(board, &row, of->reference);
-        if (!isnan(gaps[count].mean)) count++;
-    }
-    qsort(gaps, count, sizeof *gaps, by_mean);
-    return count;
-}
-
-static struct mt_figure *begin_dots(struct mt_page *page)
-{
-    return mt_page_figure(
-        page,
-        &(struct mt_figure_head){
-            .kind = MT_FIGURE_DOTS,
-            .title = "Whole answers, more or fewer than the reference",
-            .meaning = "Held-out problems of the domain trained on that are answered exactly, in points "
-                       "of 100 less those of the reference, which is the line at 0 and named above each "
-                       "panel. Where a whisker crosses the line, the difference may be chance.",
-            .formula = "Mean of differences of the same seed and domain, and its 95 % interval by "
-                       "Student's t over these pairs, not corrected for the number of methods",
-            .series = "domain",
-            .x = "method",
-            .y = "points",
-            .band = true,
-            .panel = "base"});
-}
-
-/* How methods differ in whole answers, a panel for each base of each file. */
-static void add_dots(const struct showing *s)
-{
-    const struct mt_board *board = s->board;
-    struct mt_figure *dots = NULL;
-    void *memory = NULL;
-    struct mt_context *ctx = s->page->ctx;
-    if (!board->metric[MT_COMPARE_ACCURACY].found) return;
-    enum mt_status status = mt_page_status(s->page);
-    if (status == MT_OK) status = mt_allocate_array(ctx, board->cells, sizeof(struct gap), &memory);
-    if (!mt_page_check(s->page, status)) return;
-    struct gap *gaps = memory;
-    for (size_t i = 0; i < board->cells; i++) {
-        const struct mt_board_cell *cell = board->cell[i];
-        const struct row group = {.source = cell->source, .base = cell->base};
-        char panel[3 * TEXT_BYTES];
-        bool seen = false;
-        for (size_t k = 0; k < i && !seen; k++) seen = is_beside(board->cell[k], &group);
-        if (seen) continue;
-        size_t count = collect_gaps(board, cell, gaps);
-        const char *domain = count_domains(board, &group) > 1 ? ALL_DOMAINS : cell->domain;
-        (void)snprintf(panel, sizeof panel, s->sources ? "%s, reference %s (%s)" : "%s, reference %s",
-                       cell->base, cell->reference, cell->source);
-        if (count > 0 && dots == NULL) dots = begin_dots(s->page);
-        if (count > 0) mt_figure_panel(dots, panel);
-        for (size_t k = 0; k < count; k++) {
-            const struct gap *gap = &gaps[k];
-            mt_figure_bar(dots, domain, gap->method, gap->mean, gap->mean - gap->half, gap->mean + gap->half);
-        }
-    }
-    mt_release(ctx, memory, board->cells * sizeof(struct gap));
-}
-
-/* How many different texts a field of the cells has. */
-static size_t count_texts(const struct mt_board *board, size_t offset)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < board->cells; i++) {
-        const char *text = *(const char *const *)((const char *)board->cell[i] + offset);
-        bool first = true;
-        for (size_t k = 0; k < i && first; k++)
-            first = !same(text, *(const char *const *)((const char *)board->cell[k] + offset));
-        count += first ? 1 : 0;
-    }
-    return count;
-}
-
-static void add_head(const struct showing *s)
-{
-    const struct mt_board *board = s->board;
-    char number[MT_NUMBER_BYTES];
-    const struct {
-        const char *name;
-        size_t count;
-    } cards[] = {{"comparisons", board->sources},
-                 {"bases", count_texts(board, offsetof(struct mt_board_cell, base))},
-                 {"methods", count_texts(board, offsetof(struct mt_board_cell, method))},
-                 {"domains", count_texts(board, offsetof(struct mt_board_cell, domain))},
-                 {"cells", board->cells}};
-    for (size_t i = 0; i < sizeof cards / sizeof cards[0]; i++)
-        mt_page_card(s->page, cards[i].name, mt_number_text(number, (double)cards[i].count), "");
-    mt_page_section(s->page, "Overview");
-    mt_page_text(s->page, "Rows are methods on a base and a domain; a comparison more is a row more: "
-                          "metier report A/compare.json B/compare.json --out board.html.");
-    if (board->missing > 0)
-        mt_page_finding(s->page, MT_TONE_BAD, "Cells are missing.", "%s of these comparisons, not shown.",
-                        mt_counted(board->missing, "cell", "cells").text);
-    add_dots(s);
 }
 
 // ------------------------------------------------------------------ files
@@ -372,17 +218,20 @@ bool mt_board_is_comparison(const char *path)
     return named || find_file(path, file);
 }
 
-/* The folder a file lies in, by its name, or the whole path of a file that lies nowhere in particular. */
+/* What a file is called: the folder it lies in, or itself where its name is its own. */
 static void name_source(const char *file, char name[TEXT_BYTES])
 {
-    const char *end = strrchr(file, '/');
-    const char *start = end;
-    while (start != NULL && start > file && start[-1] != '/') start--;
-    bool plain = start == NULL || start == end || end[-1] == '.';
-    if (plain)
-        (void)snprintf(name, TEXT_BYTES, "%.200s", file);
-    else
-        (void)snprintf(name, TEXT_BYTES, "%.*s", (int)(end - start < 200 ? end - start : 200), start);
+    char whole[PATH_BYTES];
+    // "compare.json" and "./compare.json" lie in a folder with a name, too.
+    if (realpath(file, whole) == NULL) (void)snprintf(whole, sizeof whole, "%s", file);
+    char *end = strrchr(whole, '/');
+    char *last = end != NULL ? end + 1 : whole;
+    bool usual = same(last, "compare.json") && end != NULL && end > whole;
+    if (usual) *end = '\0';
+    if (usual) last = strrchr(whole, '/') + 1;
+    size_t length = strlen(last);
+    if (!usual && length > 5 && same(last + length - 5, ".json")) last[length - 5] = '\0';
+    (void)snprintf(name, TEXT_BYTES, "%.200s", last);
 }
 
 static enum mt_status read_files(struct mt_board *board, const char *const *paths, size_t count)
@@ -393,14 +242,18 @@ static enum mt_status read_files(struct mt_board *board, const char *const *path
         if (!find_file(paths[i], file))
             return mt_fail(board->ctx, MT_ERR_USAGE, "%.600s: there is no compare.json", paths[i]);
         name_source(file, name);
+        size_t alike = 1; // files of this name up to here
+        bool several = false;
         for (size_t k = 0; k < count; k++) {
             char beside[PATH_BYTES];
             if (k == i || !find_file(paths[k], beside)) continue;
             if (same(file, beside)) return mt_fail(board->ctx, MT_ERR_USAGE, "%.600s is given twice", file);
             name_source(beside, other);
-            // Folders of the same name are called by their paths.
-            if (same(name, other)) (void)snprintf(name, sizeof name, "%.200s", paths[i]);
+            several = several || same(name, other);
+            alike += k < i && same(name, other) ? 1 : 0;
         }
+        // The page lists which file is which.
+        if (several) (void)snprintf(name + strlen(name), sizeof name - strlen(name), " %zu", alike);
         status = mt_board_read(board, file, name);
     }
     if (status == MT_OK && board->cells == 0)
@@ -415,9 +268,10 @@ enum mt_status mt_board_build(struct mt_page *page, const char *const *paths, si
     mt_board_init(&board, page->ctx);
     enum mt_status status = read_files(&board, paths, count);
     if (status == MT_OK) {
-        struct showing showing = {.board = &board, .page = page, .sources = count > 1};
-        add_head(&showing);
+        struct mt_board_page showing = {.board = &board, .page = page, .sources = count > 1};
+        mt_board_add_head(&showing);
         add_tables(&showing);
+        mt_board_add_files(&showing);
         status = mt_page_status(page);
     }
     mt_board_free(&board);

@@ -176,7 +176,11 @@ enum mt_status mt_board_read(struct mt_board *board, const char *path, const cha
         struct mt_json_node node = mt_json_element(&cells, i);
         status = read_cell(board, &node, name);
     }
-    for (size_t i = before; i < board->cells; i++) board->cell[i]->reference = reference;
+    if (status == MT_OK) status = mt_arena_copy_text(&board->arena, path, strlen(path), &path);
+    for (size_t i = before; i < board->cells; i++) {
+        board->cell[i]->reference = reference;
+        board->cell[i]->path = path;
+    }
     board->sources++;
     mt_json_free(&json);
     return status;

@@ -17,6 +17,7 @@ struct mt_board_metric {
 
 struct mt_board_cell {
     const char *source, *base, *domain, *method;
+    const char *path;      // of its file
     const char *reference; // the method that its comparison holds the others against
     double seed;
     double *value; // [MT_BOARD_METRICS], in the arena; NaN: not known

@@ -5,6 +5,8 @@
 
 #include "compare/page/parts.h"
 
+#define ARROW "The arrow points to what the paper calls better."
+
 // What is shown beside the score.
 static const size_t shown[] = {MT_COMPARE_ACCURACY, MT_COMPARE_ACCURACY_OTHERS, MT_COMPARE_MAXVIO,
                                MT_COMPARE_OVERLAP,  MT_COMPARE_SILHOUETTE,      MT_COMPARE_RV_TOKEN,
@@ -70,21 +72,22 @@ static void add_bars(const struct mt_compare_view *view)
     const struct mt_compare_settings *settings = comparison->settings;
     char title[MT_COMPARE_TITLE_BYTES];
     size_t paper = 0;
+    bool whiskers = settings->seeds * settings->trained > 1;
     while (strcmp(settings->method[paper].name, "paper") != 0) paper++;
     struct mt_figure *bars = mt_page_figure(
-        view->page,
-        &(struct mt_figure_head){.kind = MT_FIGURE_BARS,
-                                 .title = mt_view_title(title, view, "What each term does"),
-                                 .meaning = "Differences to the paper's whole method, which is 0; whiskers "
-                                            "are standard errors. The arrow points to what the paper calls "
-                                            "better.",
-                                 .formula = "mean of $x_{sd} - x'_{sd}$ over seeds $s$ and domains $d$, $x'$ "
-                                            "of the whole method",
-                                 .series = "method",
-                                 .x = "method",
-                                 .y = "difference",
-                                 .band = true,
-                                 .panel = "figure"});
+        view->page, &(struct mt_figure_head){
+                        .kind = MT_FIGURE_BARS,
+                        .title = mt_view_title(title, view, "What each term does"),
+                        .meaning = whiskers ? "Differences to the paper's whole method, which is "
+                                              "0; whiskers are standard errors. " ARROW
+                                            : "Differences to the paper's whole method, which is 0. " ARROW,
+                        .formula = "mean of $x_{sd} - x'_{sd}$ over seeds $s$ and domains $d$, $x'$ "
+                                   "of the whole method",
+                        .series = "method",
+                        .x = "method",
+                        .y = "difference",
+                        .band = whiskers,
+                        .panel = "figure"});
     for (int i = comparison->tasks.count > 0 ? -1 : 0; i < SHOWN; i++) {
         const struct mt_compare_figure_row *row = i < 0 ? NULL : mt_compare_column_row(comparison, shown[i]);
         open_panel(bars, row != NULL ? row->title : "benchmarks", row != NULL ? row->better : 1);

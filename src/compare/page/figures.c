@@ -102,10 +102,13 @@ void mt_page_compare_bars(const struct mt_compare_view *view)
     char title[MT_COMPARE_TITLE_BYTES];
     char text[MT_COMPARE_TITLE_BYTES];
     bool several = view->methods > 1;
-    (void)snprintf(text, sizeof text,
-                   several ? "Differences to %.80s, which is 0; whiskers are standard errors. %s"
-                           : "Of %.80s; whiskers are standard deviations over seeds. %s",
-                   settings->reference, "The arrow points to what the paper calls better.");
+    bool whiskers = settings->seeds > 1;
+    (void)snprintf(text, sizeof text, several ? "Differences to %.80s, which is 0%s. %s" : "Of %.80s%s. %s",
+                   settings->reference,
+                   !whiskers ? ""
+                   : several ? "; whiskers are standard errors"
+                             : "; whiskers are standard deviations over seeds",
+                   "The arrow points to what the paper calls better.");
     struct mt_figure *bars = mt_page_figure(
         view->page,
         &(struct mt_figure_head){.kind = MT_FIGURE_BARS,
@@ -114,7 +117,7 @@ void mt_page_compare_bars(const struct mt_compare_view *view)
                                  .series = "domain",
                                  .x = "method",
                                  .y = several ? "difference" : "value",
-                                 .band = settings->seeds > 1,
+                                 .band = whiskers,
                                  .panel = "figure"});
     for (int i = 0; i < SHOWN; i++) {
         const struct mt_compare_figure_row *row = mt_compare_column_row(comparison, shown[i]);

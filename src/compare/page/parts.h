@@ -5,7 +5,6 @@
 #include "compare/summary.h"
 #include "report/page.h"
 
-#define MT_COMPARE_SIGNIFICANT 0.05
 #define MT_COMPARE_TITLE_BYTES 192
 
 /* One model of a comparison, and the page it is shown on. */

@@ -180,6 +180,30 @@ void mt_page_compare_verdict(const struct mt_compare_view *view)
     judge_cost(view, shown);
 }
 
+/* A bar of the first picture: where it ends, and how far its whiskers reach; NaN: not known. */
+struct bar {
+    double middle, away;
+};
+
+static struct bar bar_of(const struct mt_score *score, bool several)
+{
+    return several ? (struct bar){score->paired.mean, score->paired.error}
+                   : (struct bar){score->moments.mean, score->moments.deviation};
+}
+
+/* Whether any bar has whiskers: with one pair nothing is known of chance. */
+static bool has_whiskers(struct mt_compare_view view, bool several)
+{
+    struct mt_score scores[MT_COMPARE_MOST_METHODS];
+    bool any = false;
+    for (view.model = 0; view.model < view.comparison->settings->models; view.model++) {
+        mt_view_scores(&view, scores);
+        for (size_t m = 0; m < view.methods; m++)
+            any = any || (isfinite(bar_of(&scores[m], several).away) && !(several && m == view.reference));
+    }
+    return any;
+}
+
 void mt_page_compare_picture(const struct mt_comparison *comparison, struct mt_page *page)
 {
     const struct mt_compare_settings *settings = comparison->settings;
@@ -189,9 +213,13 @@ void mt_page_compare_picture(const struct mt_comparison *comparison, struct mt_p
         .comparison = comparison, .page = page, .reference = mt_compare_reference(settings)};
     while (view.methods < settings->methods && !settings->method[view.methods].in_grid) view.methods++;
     bool several = view.methods > 1;
+    bool whiskers = has_whiskers(view, several);
     (void)snprintf(title, sizeof title, several ? "Points against %.80s" : "Points", settings->reference);
-    (void)snprintf(what, sizeof what, "By %s; whiskers are %s.", mt_view_score_name(name, &view),
-                   several ? "standard errors of paired differences" : "standard deviations over seeds");
+    (void)snprintf(what, sizeof what, whiskers ? "By %s; whiskers are %s." : "By %s. No whiskers: %s.",
+                   mt_view_score_name(name, &view),
+                   !whiskers ? "one seed does not show what is chance"
+                   : several ? "standard errors of paired differences"
+                             : "standard deviations over seeds");
     struct mt_figure *bars =
         mt_page_figure(page, &(struct mt_figure_head){.kind = MT_FIGURE_BARS,
                                                       .title = title,
@@ -199,15 +227,15 @@ void mt_page_compare_picture(const struct mt_comparison *comparison, struct mt_p
                                                       .series = "model",
                                                       .x = "method",
                                                       .y = several ? "difference in points" : "points",
-                                                      .band = true});
+                                                      .reach = several ? MT_COMPARE_REACH : 0.0,
+                                                      .band = whiskers});
     for (view.model = 0; view.model < settings->models; view.model++) {
         mt_view_scores(&view, scores);
         for (size_t m = 0; m < view.methods; m++) {
-            double middle = several ? scores[m].paired.mean : scores[m].moments.mean;
-            double away = several ? scores[m].paired.error : scores[m].moments.deviation;
+            struct bar bar = bar_of(&scores[m], several);
             if (several && m == view.reference) continue;
-            mt_figure_bar(bars, settings->model[view.model].name, settings->method[m].name, middle,
-                          middle - away, middle + away);
+            mt_figure_bar(bars, settings->model[view.model].name, settings->method[m].name, bar.middle,
+                          bar.middle - bar.away, bar.middle + bar.away);
         }
     }
 }

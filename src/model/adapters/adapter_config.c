@@ -94,19 +94,54 @@ static enum mt_status check_word(const struct mt_json_node *root, const char *ke
 
 /*
  * PEFT's patterns are regular expressions for the end of a name. Those that are plain text are read, with
- * "\\." for a dot and ".*\\." before, as PEFT writes them itself; false for any other.
+ * "\\." for a dot and ".*\\." before, as PEFT writes them itself, and several between bars; false for any
+ * other.
  */
-static bool plain_ending(const char *pattern, char *ending, size_t bytes)
+static bool plain_ending(const char *pattern, size_t pattern_bytes, char *ending, size_t bytes)
 {
+    const char *end = pattern + pattern_bytes;
     size_t length = 0;
-    while (strncmp(pattern, ".*\\.", 4) == 0) pattern += 4;
-    for (; *pattern != '\0'; pattern++) {
-        if (pattern[0] == '\\' && pattern[1] == '.') pattern++;
-        if (strchr("\\^$*+?()[]{}|", *pattern) != NULL || length + 1 >= bytes) return false;
+    while (end - pattern >= 4 && strncmp(pattern, ".*\\.", 4) == 0) pattern += 4;
+    for (; pattern < end; pattern++) {
+        if (pattern[0] == '\\' && pattern + 1 < end && pattern[1] == '.') pattern++;
+        if (strchr("\\^$*+?()[]{}", *pattern) != NULL || length + 1 >= bytes) return false;
         ending[length++] = *pattern;
     }
     ending[length] = '\0';
     return length > 0;
+}
+
+/* How many patterns an object has, with those between bars. */
+static size_t count_patterns(const struct mt_json_node *object)
+{
+    struct mt_json_node child;
+    void *position = NULL;
+    size_t count = 0;
+    while (mt_json_next(object, &position, &child)) {
+        count++;
+        for (const char *at = child.key; *at != '\0'; at++) count += *at == '|' ? 1 : 0;
+    }
+    return count;
+}
+
+/* Adds the patterns between bars, all with the same value. */
+static enum mt_status add_patterns(struct mt_adapter *adapter, const struct mt_json_node *child, double value,
+                                   struct mt_adapter_patterns *patterns)
+{
+    enum mt_status status = MT_OK;
+    for (const char *at = child->key; at != NULL && status == MT_OK;) {
+        char ending[MT_PARAMS_NAME_BYTES];
+        size_t length = strcspn(at, "|");
+        if (!plain_ending(at, length, ending, sizeof ending)) {
+            (void)mt_json_fail(child, "is a pattern that is not the plain end of a name");
+            return MT_ERR_UNSUPPORTED;
+        }
+        struct mt_adapter_pattern *pattern = &patterns->pattern[patterns->count++];
+        pattern->value = value;
+        status = mt_arena_copy_text(&adapter->arena, ending, strlen(ending), &pattern->ending);
+        at = at[length] == '|' ? at + length + 1 : NULL;
+    }
+    return status;
 }
 
 static enum mt_status read_patterns(struct mt_adapter *adapter, const struct mt_json_node *root,
@@ -120,18 +155,11 @@ static enum mt_status read_patterns(struct mt_adapter *adapter, const struct mt_
     enum mt_status status = mt_json_get_object(root, key, &object);
     if (status != MT_OK) return status;
     patterns->pattern =
-        mt_arena_array(&adapter->arena, mt_json_count(&object), sizeof *patterns->pattern, &status);
+        mt_arena_array(&adapter->arena, count_patterns(&object), sizeof *patterns->pattern, &status);
     while (status == MT_OK && mt_json_next(&object, &position, &child)) {
-        char ending[MT_PARAMS_NAME_BYTES];
-        if (!plain_ending(child.key, ending, sizeof ending)) {
-            (void)mt_json_fail(&child, "is a pattern that is not the plain end of a name");
-            return MT_ERR_UNSUPPORTED;
-        }
-        struct mt_adapter_pattern *pattern = &patterns->pattern[patterns->count];
-        status = mt_json_as_real(&child, least, most, &pattern->value);
-        if (status == MT_OK)
-            status = mt_arena_copy_text(&adapter->arena, ending, strlen(ending), &pattern->ending);
-        patterns->count++;
+        double value = 0.0;
+        status = mt_json_as_real(&child, least, most, &value);
+        if (status == MT_OK) status = add_patterns(adapter, &child, value, patterns);
     }
     return status;
 }

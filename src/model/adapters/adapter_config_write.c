@@ -144,6 +144,26 @@ static enum mt_status put_list(struct mt_json_text *text, const char *key, const
     return status == MT_OK ? mt_json_text_format(text, "%s]", count > 0 ? "\n  " : "") : status;
 }
 
+/*
+ * A number of its own for the stacks of gate and up. PEFT (0.21) warns of patterns that no module of
+ * target_modules matches, although it applies them to parameters. So where there is a module, the pattern
+ * names it as well, behind one that gives it what it has anyway: the first that matches counts.
+ */
+static enum mt_status put_pattern(struct mt_json_text *text, const char *key, const char *module,
+                                  double usual, double stacked)
+{
+    enum mt_status status = mt_json_text_format(text, "  \"%s\": {", key);
+    if (status == MT_OK && module != NULL) {
+        status = mt_json_text_string(text, module);
+        if (status == MT_OK) status = mt_json_text_format(text, ": %.15g, \"", usual);
+        if (status == MT_OK) status = mt_json_text_format(text, "%s|", module);
+    } else if (status == MT_OK) {
+        status = mt_json_text_format(text, "\"");
+    }
+    if (status != MT_OK) return status;
+    return mt_json_text_format(text, "mlp.experts.gate_up_proj\": %.15g},\n", stacked);
+}
+
 static enum mt_status put_numbers(struct mt_json_text *text, const struct mt_adapter_targets *targets,
                                   const struct mt_train_selection *selection)
 {
@@ -156,10 +176,11 @@ static enum mt_status put_numbers(struct mt_json_text *text, const struct mt_ada
         return mt_json_text_format(text, "  \"rank_pattern\": {},\n  \"alpha_pattern\": {},\n");
     }
     // Gate and up side by side: twice the rank, and twice alpha, for the same scale.
-    return mt_json_text_format(text,
-                               "  \"rank_pattern\": {\"mlp.experts.gate_up_proj\": %d},\n"
-                               "  \"alpha_pattern\": {\"mlp.experts.gate_up_proj\": %.15g},\n",
-                               2 * selection->lora_rank, 2.0 * selection->lora_alpha);
+    const char *module = targets->module_count > 0 ? targets->modules[0] : NULL;
+    double rank = selection->lora_rank;
+    double alpha = selection->lora_alpha;
+    status = put_pattern(text, "rank_pattern", module, rank, 2.0 * rank);
+    return status == MT_OK ? put_pattern(text, "alpha_pattern", module, alpha, 2.0 * alpha) : status;
 }
 
 static enum mt_status put_config(struct mt_json_text *text, const struct mt_adapter_targets *targets,

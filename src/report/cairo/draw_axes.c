@@ -3,23 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "report/axis.h"
 #include "report/cairo/draw.h"
 #include "report/output.h"
 
-#define TICKS      5.0  // about so many on an axis
 #define LABEL_ROOM 60.0 // of a number on the vertical axis
 #define TILT       0.61 // of labels that have no room side by side, in radians
 #define TILTED     96.0 // the longest such label
-
-/* 1, 2 or 5 times a power of ten. */
-static double round_step(double step)
-{
-    double power = pow(10, floor(log10(step)));
-    double digit = step / power;
-    if (digit <= 1) return power;
-    if (digit <= 2) return 2 * power;
-    return (digit <= 5 ? 5 : 10) * power;
-}
 
 struct mt_axis mt_axis_of(const struct mt_drawing *drawing, int first, int count, bool zero, bool logarithmic)
 {
@@ -34,23 +24,16 @@ struct mt_axis mt_axis_of(const struct mt_drawing *drawing, int first, int count
     }
     if (!(axis.low <= axis.high)) axis = (struct mt_axis){.low = 0, .high = 1, .unit = ""};
     if (axis.low <= 0) axis.logarithmic = false;
-    if (zero) {
-        axis.low = fmin(axis.low, 0);
-        axis.high = fmax(axis.high, 0);
-    }
     if (axis.logarithmic) {
         axis.low = pow(10, floor(log10(axis.low)));
         axis.high = pow(10, ceil(log10(axis.high)));
         if (axis.high <= axis.low) axis.high = 10 * axis.low;
         return axis;
     }
-    // Numbers so large that their distance is not one are drawn as if they were halved.
-    double span = axis.high / 2 - axis.low / 2;
-    if (!(span > 0)) span = axis.high != 0 ? fabs(axis.high) / 4 : 0.5;
-    axis.step = round_step(fmin(2 * span, 1e300) / TICKS);
-    axis.low = floor(axis.low / axis.step) * axis.step;
-    axis.high = ceil(axis.high / axis.step) * axis.step;
-    if (axis.high <= axis.low) axis.high = axis.low + axis.step;
+    struct mt_axis_range range = mt_axis_around(axis.low, axis.high, zero, drawing->figure->head.reach);
+    axis.low = range.low;
+    axis.high = range.high;
+    axis.step = range.step;
     return axis;
 }
 

@@ -118,6 +118,8 @@ void mt_put_figure_data(struct mt_output *out, const struct mt_figure *figure,
     } else {
         mt_put(out, "null");
     }
+    mt_put(out, ",\"reach\":");
+    mt_put_exact(out, head->reach, "0");
     if (head->kind == MT_FIGURE_HEATMAP || head->kind == MT_FIGURE_GRID) {
         double low = 0.0;
         double high = 0.0;
