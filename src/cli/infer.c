@@ -193,7 +193,8 @@ void cli_infer_tell_of_form(const struct infer_settings *settings, const struct 
 {
     if (settings->quiet || (form->trained == NULL && settings->adapter == NULL)) return;
     (void)fprintf(stderr, "form: %s, because %s", mt_printable(form->name).text, form->why);
-    if (mt_text_form_differs(form)) (void)fprintf(stderr, "; the run was trained as %s", mt_printable(form->trained).text);
+    if (mt_text_form_differs(form))
+        (void)fprintf(stderr, "; the run was trained as %s", mt_printable(form->trained).text);
     if (form->record != NULL) (void)fprintf(stderr, " (%s)", mt_printable(form->record).text);
     if (form->trained == NULL && strncmp(form->why, "no record", 9) != 0)
         (void)fprintf(stderr, "; no record of the form the adapter was trained in");

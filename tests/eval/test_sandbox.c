@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -560,6 +561,22 @@ static void test_many_at_a_time(void **state)
     assert_true(sandbox_no_child_is_left());
 }
 
+/* With too few descriptors for so many at a time, fewer run at a time. */
+static void test_few_descriptors(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct rlimit before;
+    mt_context_init(&ctx, NULL);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit few = {.rlim_cur = 120, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    const struct many many = {.count = MANY, .stop_at = MANY};
+    enum mt_status status = run_some(&ctx, &many);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    if (status != MT_OK) fail_msg("%s", ctx.message);
+}
+
 /* A sandbox that fails for a moment is tried again, one that goes on failing is not for long. */
 static void test_failing_starts_are_repeated(void **state)
 {
@@ -610,6 +627,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_reports_after_the_start, workplace_open, workplace_close),
         cmocka_unit_test(test_without_sandbox_only_by_name),
         cmocka_unit_test(test_many_at_a_time),
+        cmocka_unit_test(test_few_descriptors),
         cmocka_unit_test_setup_teardown(test_failing_starts_are_repeated, workplace_open, workplace_close),
         cmocka_unit_test(test_every_allocation_failing),
     };

@@ -5,6 +5,7 @@
 // With: src/train/settings/*.c src/text/example_form.c src/arch/*.c src/arch/published/*.c -fopenmp
 // With: src/text/template*.c src/text/jinja/*.c src/text/jinja/*/*.c
 // With: src/objective/methods.c src/objective/options.c src/objective/config_check.c
+// With: src/objective/selection/*.c src/ops/limit.c -Wl,--unresolved-symbols=ignore-all
 // With: -Wl,--defsym=mt_term_info=no_term_info -Wl,--defsym=mt_term_name=no_term_name
 // With: -Wl,--defsym=mt_term_is_on=term_is_on -Wl,--defsym=mt_objective_has_terms=has_terms
 #include <stdint.h>

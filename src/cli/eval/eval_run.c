@@ -6,12 +6,12 @@
 #include "base/amount.h"
 #include "base/interrupt.h"
 #include "cli/eval/eval.h"
-#include "formats/text/printable.h"
 #include "cli/shared/device.h"
 #include "cli/shared/ranks.h"
 #include "cli/shared/table.h"
 #include "eval/endpoint/endpoint.h"
 #include "eval/run/recorded.h"
+#include "formats/text/printable.h"
 #include "infer/task_evaluation.h"
 
 #define ARENA_BYTES 4096
@@ -88,9 +88,10 @@ static void print_forms(const struct evaluation *e)
         bool same =
             before != NULL && strcmp(before->name, form->name) == 0 && strcmp(before->why, form->why) == 0;
         if (same) continue;
-        printf("%sform: %s, because %s", before == NULL ? "\n" : "",
-               mt_printable(form->name).text, form->why);
-        if (mt_text_form_differs(form)) printf("; the run was trained as %s", mt_printable(form->trained).text);
+        printf("%sform: %s, because %s", before == NULL ? "\n" : "", mt_printable(form->name).text,
+               form->why);
+        if (mt_text_form_differs(form))
+            printf("; the run was trained as %s", mt_printable(form->trained).text);
         if (form != &e->tasks.forms[0] || !all_alike(e)) printf(" (%s)", result->task->asked);
         printf("\n");
         before = form;

@@ -4,14 +4,18 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 
-#define PROGRAM_GONE 3    // exit status of a judge that says so (src/eval/code/python/tests.py)
-#define MOST_STARTS  4    // of one program, where its sandbox fails
-#define REST_SECONDS 0.25 // before it is started again, times the failures so far
+#define PROGRAM_GONE      3    // exit status of a judge that says so (src/eval/code/python/tests.py)
+#define MOST_STARTS       4    // of one program, where its sandbox fails
+#define REST_SECONDS      0.25 // before it is started again, times the failures so far
+
+#define DESCRIPTORS_EACH  24 // a program and its judge hold up to 20
+#define OTHER_DESCRIPTORS 64 // metier's own
 
 /* A program and its judge. */
 struct judged_pair {
@@ -113,11 +117,22 @@ struct crowd {
     size_t done;
 };
 
+/* How many programs there are descriptors for: with many processors the usual limit of 1,024 is too few. */
+static size_t room_for_descriptors(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
+    rlim_t left = files.rlim_cur > OTHER_DESCRIPTORS ? files.rlim_cur - OTHER_DESCRIPTORS : 0;
+    return left > DESCRIPTORS_EACH ? (size_t)(left / DESCRIPTORS_EACH) : 1;
+}
+
 static size_t how_many(const struct mt_sandbox_batch *batch)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     size_t at_once = batch->at_once > 0 ? (size_t)batch->at_once : processors > 0 ? (size_t)processors : 1;
+    size_t room = room_for_descriptors();
     if (at_once > MT_SANDBOX_MOST_AT_ONCE) at_once = MT_SANDBOX_MOST_AT_ONCE;
+    if (at_once > room) at_once = room;
     return at_once < batch->count ? at_once : batch->count;
 }
 
