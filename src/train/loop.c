@@ -225,7 +225,7 @@ static enum mt_status tell_losses(struct mt_trainer *trainer)
 {
     const struct mt_batch_counts *counts = &trainer->numbers.counts;
     char lost[256] = "";
-    char text[320];
+    char text[384];
     append_rows(lost, sizeof lost, counts->bad_rows, "were bad and skipped");
     append_rows(lost, sizeof lost, counts->without_answer,
                 "had no answer within data.max_length and were skipped");

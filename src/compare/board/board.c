@@ -1,4 +1,5 @@
 /* A leaderboard's page. */
+#define _DEFAULT_SOURCE // realpath
 #include "compare/board/board.h"
 
 #include <math.h>
