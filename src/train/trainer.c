@@ -265,6 +265,12 @@ static void warn_of_idle_keys(const struct mt_trainer *trainer)
                        (long long)settings->threads, settings->device);
     if (settings->statistics == MT_STATISTICS_LOCAL && mt_comm_size(trainer->comm) == 1)
         mt_log_warning(log, "parallel.statistics is local, which changes nothing: there is one rank");
+    if (settings->tokenizer != NULL)
+        mt_log_warning(
+            log,
+            "the run reads its texts with the tokenizer of %s, but what it writes is used with the "
+            "model's own: eval, generate and chat will not find this one",
+            settings->tokenizer);
     warn_of_keys_of_models(trainer);
 }
 

@@ -48,6 +48,10 @@ for folder in run run/adapter; do
     result $? "$folder does not say how it was trained"
 done
 
+# Another tokenizer than the model's does not travel: that is told before the run.
+expect 0 "the run reads its texts with the tokenizer of $model, but what it writes is used with the model's own" train \
+    "$place/run.yaml" out="$place/words" data.path="$place/rows.jsonl" tokenizer="$model" --dry-run
+
 # What was trained is evaluated: the right answer is likely, as --template plain finds it, and as plain text it is not.
 evaluate own --model "$model" --adapter "$place/run/adapter"
 grep -q '^form: plain, because the run was trained with it (.*/run/adapter/text_form.json)$' "$place/text"

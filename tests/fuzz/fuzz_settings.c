@@ -5,7 +5,9 @@
 // With: src/train/settings/*.c src/text/example_form.c src/arch/*.c src/arch/published/*.c -fopenmp
 // With: src/text/template*.c src/text/jinja/*.c src/text/jinja/*/*.c
 // With: src/objective/methods.c src/objective/options.c src/objective/config_check.c
-// With: src/objective/selection/*.c src/ops/limit.c -Wl,--unresolved-symbols=ignore-all
+// With: src/objective/selection/*.c src/ops/limit.c -Wl,--defsym=mt_device_context=no_device
+// With: -Wl,--defsym=mt_device_on_host=no_device -Wl,--defsym=mt_device_room=no_device
+// With: -Wl,--defsym=mt_op_run=no_device
 // With: -Wl,--defsym=mt_term_info=no_term_info -Wl,--defsym=mt_term_name=no_term_name
 // With: -Wl,--defsym=mt_term_is_on=term_is_on -Wl,--defsym=mt_objective_has_terms=has_terms
 #include <stdint.h>
@@ -23,6 +25,7 @@ const struct mt_term_info *no_term_info(enum mt_term term);
 const char *no_term_name(enum mt_term term);
 bool term_is_on(const struct mt_objective_config *config, enum mt_term term);
 bool has_terms(const struct mt_objective_config *config);
+void no_device(void); // for what needs a device, which no settings do
 
 static const char least[] = "model: m\nout: o\ndata.path: d.jsonl\n";
 
@@ -30,6 +33,11 @@ static const char least[] = "model: m\nout: o\ndata.path: d.jsonl\n";
 static void demand(bool held)
 {
     if (!held) abort();
+}
+
+void no_device(void)
+{
+    abort();
 }
 
 const struct mt_term_info *no_term_info(enum mt_term term)
