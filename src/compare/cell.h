@@ -5,7 +5,9 @@
  * the files held that it was made from. cell.json is there once the cell is trained and measured, and is
  * written again after every benchmark: what it has is not repeated.
  *
- * A base is a cell without training: the model as it is, evaluated with every benchmark.
+ * A base is a cell without training: the model as it is, evaluated with every benchmark. A start is the model
+ * before the first step, measured like a cell: one for each domain that is trained on. Tables show both as
+ * one row, `base`.
  */
 #ifndef MT_COMPARE_CELL_H
 #define MT_COMPARE_CELL_H
@@ -65,6 +67,7 @@ struct mt_cell_result {
 
 struct mt_cell {
     bool base;                          // no training: only `model` counts
+    bool start;                         // no training: measured at once; `method` does not count
     size_t model, method, domain, seed; // places in the settings
     const char *name;                   // METHOD-DOMAIN-sSEED; of several models MODEL-METHOD-...
     const char *folder;                 // OUT/cells/NAME
@@ -96,7 +99,8 @@ struct mt_cell_job {
     void *self;
 };
 
-/* True when the cell is evaluated with a benchmark: all with a base, else what its domain asks for. */
+/* True when the cell is evaluated with a benchmark: all with a base, none with a start, else what its domain
+ * asks for. */
 bool mt_cell_asks(const struct mt_cell_job *job, const struct mt_cell *cell, size_t task);
 
 /* The folder and name of a cell, in the arena. */

@@ -29,6 +29,28 @@ static enum mt_status name_bases(struct mt_comparison *comparison)
     return status;
 }
 
+/* Every model before its training, measured as the cells of each domain are. */
+static enum mt_status name_starts(struct mt_comparison *comparison)
+{
+    size_t trained = comparison->settings->trained;
+    size_t starts = comparison->settings->models * trained;
+    enum mt_status status = MT_OK;
+    comparison->start = mt_arena_array(&comparison->arena, starts, sizeof(struct mt_cell), &status);
+    if (status != MT_OK) return status;
+    comparison->starts = starts;
+    for (size_t i = 0; i < starts && status == MT_OK; i++) {
+        struct mt_cell *start = &comparison->start[i];
+        *start = (struct mt_cell){.start = true, .model = i / trained, .domain = i % trained};
+        status = mt_cell_name(&comparison->job, start);
+    }
+    return status;
+}
+
+const struct mt_cell *mt_comparison_start(const struct mt_comparison *comparison, size_t model, size_t domain)
+{
+    return &comparison->start[model * comparison->settings->trained + domain];
+}
+
 /* Methods change fastest, seeds slowest: a comparison that is cut short has all methods of fewer seeds. */
 static enum mt_status name_cells(struct mt_comparison *comparison)
 {
@@ -59,13 +81,15 @@ struct mt_cell *mt_comparison_cell(const struct mt_comparison *comparison, size_
 
 size_t mt_comparison_jobs(const struct mt_comparison *comparison)
 {
-    return comparison->bases + comparison->cells;
+    return comparison->bases + comparison->starts + comparison->cells;
 }
 
 struct mt_cell *mt_comparison_job(const struct mt_comparison *comparison, size_t number)
 {
     if (number < comparison->bases) return &comparison->base[number];
-    return &comparison->cell[number - comparison->bases];
+    number -= comparison->bases;
+    if (number < comparison->starts) return &comparison->start[number];
+    return &comparison->cell[number - comparison->starts];
 }
 
 bool mt_comparison_any_known(const struct mt_comparison *comparison)
@@ -233,6 +257,7 @@ enum mt_status mt_comparison_open(struct mt_context *ctx, const struct mt_compar
     if (status == MT_OK) status = describe_tasks(comparison);
     if (status == MT_OK) status = describe_probes(comparison);
     if (status == MT_OK) status = name_bases(comparison);
+    if (status == MT_OK) status = name_starts(comparison);
     if (status == MT_OK) status = name_cells(comparison);
     if (status == MT_OK) status = check_cells(comparison);
     for (size_t i = 0; status == MT_OK && i < mt_comparison_jobs(comparison); i++)

@@ -256,7 +256,7 @@ static enum mt_status measure_agreement(const struct measuring *m, struct mt_cel
     struct measuring stored = *m;
     bool quantised = m->training->quantise_format != 0 && m->training->train == MT_TRAIN_LORA;
     result->figure[MT_COMPARE_SAME_EXPERTS] = result->figure[MT_COMPARE_SAME_SLOTS] = (double)NAN;
-    if (!m->job->settings->agreement || !quantised) return MT_OK;
+    if (!m->job->settings->agreement || !quantised || m->cell->start) return MT_OK; // no adapter is there yet
     stored.choices_only = true;
     stored.model = NULL;
     stored.collector[own] = NULL;

@@ -55,11 +55,9 @@ const struct mt_compare_figure_row *mt_compare_column_row(const struct mt_compar
     return mt_compare_figure_row((enum mt_compare_figure)column);
 }
 
-double mt_compare_value(const struct mt_comparison *comparison, size_t model, size_t method, size_t domain,
-                        size_t seed, size_t column)
+static double value_of(const struct mt_comparison *comparison, const struct mt_cell_result *result,
+                       size_t column)
 {
-    const struct mt_cell_result *result =
-        &mt_comparison_cell(comparison, model, method, domain, seed)->result;
     size_t probe = 0;
     size_t part = 0;
     if (column < MT_COMPARE_FIGURES) return result->known ? result->figure[column] : (double)NAN;
@@ -68,11 +66,10 @@ double mt_compare_value(const struct mt_comparison *comparison, size_t model, si
     return task->known ? task->value : (double)NAN;
 }
 
-const struct mt_cell_task *mt_compare_base(const struct mt_comparison *comparison, size_t model, size_t task)
+double mt_compare_value(const struct mt_comparison *comparison, size_t model, size_t method, size_t domain,
+                        size_t seed, size_t column)
 {
-    if (model >= comparison->bases) return NULL;
-    const struct mt_cell_task *found = &comparison->base[model].result.task[task];
-    return found->known ? found : NULL;
+    return value_of(comparison, &mt_comparison_cell(comparison, model, method, domain, seed)->result, column);
 }
 
 double mt_compare_weight(const struct mt_comparison *comparison, size_t task)
@@ -98,6 +95,48 @@ static bool has_column(const struct mt_comparison *comparison, size_t domain, si
     if (column < MT_COMPARE_FIGURES || is_probe(comparison, column, &probe, &part)) return true;
     return mt_compare_asks(&comparison->settings->domain[domain],
                            comparison->tasks.task[column - MT_COMPARE_FIGURES].entry);
+}
+
+/* A benchmark is of the model, other figures of the domain that is trained on. */
+static double base_value(const struct mt_comparison *comparison, size_t model, size_t domain, size_t column)
+{
+    size_t probe = 0;
+    size_t part = 0;
+    bool task = column >= MT_COMPARE_FIGURES && !is_probe(comparison, column, &probe, &part);
+    if (task && model >= comparison->bases) return (double)NAN;
+    const struct mt_cell *cell =
+        task ? &comparison->base[model] : mt_comparison_start(comparison, model, domain);
+    return value_of(comparison, &cell->result, column);
+}
+
+struct mt_moments mt_compare_base(const struct mt_comparison *comparison, size_t model, size_t column,
+                                  size_t domain)
+{
+    double sum = 0.0;
+    size_t count = 0;
+    for (size_t d = 0; d < comparison->settings->trained; d++) {
+        if ((domain != MT_ALL_DOMAINS && d != domain) || !has_column(comparison, d, column)) continue;
+        sum += base_value(comparison, model, d, column);
+        count++;
+    }
+    double mean = count > 0 ? sum / (double)count : (double)NAN;
+    return mt_moments(&mean, 1);
+}
+
+bool mt_compare_has_base(const struct mt_comparison *comparison, size_t model)
+{
+    bool any = false;
+    for (size_t d = 0; d < comparison->settings->trained; d++)
+        any = any || mt_comparison_start(comparison, model, d)->result.known;
+    return any || (model < comparison->bases && comparison->base[model].result.known);
+}
+
+double mt_compare_base_difference(const struct mt_comparison *comparison, size_t model, size_t method,
+                                  size_t column, size_t domain)
+{
+    struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
+    mt_compare_summarize(comparison, model, column, domain, summary);
+    return mt_compare_base(comparison, model, column, domain).mean - summary[method].moments.mean;
 }
 
 /* A method's values, seed by seed and domain by domain. */
