@@ -16,21 +16,20 @@
 
 // ------------------------------------------------------------------ files of built-in problems
 
-static enum mt_status write_problems(const struct mt_cell_job *job, const struct mt_compare_domain *domain,
+static enum mt_status write_problems(const struct mt_cell_job *job, size_t number, const char *path,
                                      bool test)
 {
     const struct mt_compare_settings *settings = job->settings;
+    const struct mt_compare_domain *domain = &settings->domain[number];
     struct mt_synth_options options = {.split = test ? MT_SYNTH_TEST : MT_SYNTH_TRAIN,
                                        .seed = (uint64_t)settings->problem_seed,
                                        .difficulty = (int)settings->difficulty};
     struct mt_synth *source = NULL;
     struct mt_file_writer writer = {0};
-    const char *path = NULL;
-    enum mt_status status = mt_cell_data(job, domain, test, &path);
-    if (status != MT_OK || access(path, F_OK) == 0) return status;
+    if (access(path, F_OK) == 0) return MT_OK;
     if (!mt_synth_domain(domain->name, &options.domain))
         return mt_fail(job->ctx, MT_ERR_INTERNAL, "%s is no built-in domain", domain->name);
-    status = mt_synth_create(job->ctx, &options, &source);
+    enum mt_status status = mt_synth_create(job->ctx, &options, &source);
     if (status == MT_OK) status = mt_file_writer_open(job->ctx, path, &writer);
     int64_t count = test ? settings->test_problems : settings->train_problems;
     if (status == MT_OK) status = mt_synth_write_rows(job->ctx, &source, 1, count, &writer);
@@ -55,17 +54,15 @@ static bool is_held_out(uint64_t row, uint64_t rows, int64_t most)
     return row == 0 || row * count / rows != (row - 1) * count / rows;
 }
 
-static enum mt_status write_part(const struct mt_cell_job *job, const struct mt_compare_domain *domain,
+static enum mt_status write_part(const struct mt_cell_job *job, const char *path,
                                  const struct mt_dataset *rows, bool test)
 {
     struct mt_file_writer writer = {0};
     struct mt_row row;
-    const char *path = NULL;
     uint64_t count = mt_dataset_rows(rows);
-    enum mt_status status = mt_cell_data(job, domain, test, &path);
-    if (status != MT_OK || access(path, F_OK) == 0) return status;
+    if (access(path, F_OK) == 0) return MT_OK;
     mt_row_init(job->ctx, &row);
-    status = mt_file_writer_open(job->ctx, path, &writer);
+    enum mt_status status = mt_file_writer_open(job->ctx, path, &writer);
     for (uint64_t i = 0; i < count && status == MT_OK; i++) {
         if (is_held_out(i, count, job->settings->test_problems) != test) continue;
         status = mt_dataset_read(rows, i, &row);
@@ -84,43 +81,48 @@ static enum mt_status write_part(const struct mt_cell_job *job, const struct mt_
 }
 
 /* `from`: its rows. */
-static enum mt_status divide(const struct mt_cell_job *job, const struct mt_compare_domain *domain,
-                             const char *from)
+static enum mt_status divide(const struct mt_cell_job *job, size_t domain, const char *from)
 {
     struct mt_dataset *rows = NULL;
     const struct mt_dataset_options options = {0};
-    enum mt_status status = mt_dataset_open(job->ctx, from, &options, &rows);
+    const char *train = NULL;
+    const char *test = NULL;
+    enum mt_status status = mt_cell_test_data(job, domain, &test);
+    if (status == MT_OK) status = mt_cell_train_data(job, domain, 0, &train);
+    if (status == MT_OK) status = mt_dataset_open(job->ctx, from, &options, &rows);
     if (status == MT_OK && mt_dataset_format(rows) != MT_DATASET_JSONL)
         status = mt_fail(job->ctx, MT_ERR_USAGE,
                          "%s: only a JSONL file can be divided into training and test; give the domain %s a "
                          "test: FILE",
-                         from, domain->name);
+                         from, job->settings->domain[domain].name);
     if (status == MT_OK && mt_dataset_rows(rows) < HELD_OUT_ONE_IN)
         status = mt_fail(job->ctx, MT_ERR_USAGE, "%s: has fewer than %d rows, too few to hold some out", from,
                          HELD_OUT_ONE_IN);
-    if (status == MT_OK) status = write_part(job, domain, rows, true);
-    if (status == MT_OK) status = write_part(job, domain, rows, false);
+    if (status == MT_OK) status = write_part(job, test, rows, true);
+    if (status == MT_OK) status = write_part(job, train, rows, false);
     mt_dataset_close(rows);
     return status;
 }
 
 /* What the domain is trained on, as far as it is not a file as it stands. */
-static enum mt_status write_training(const struct mt_cell_job *job, const struct mt_compare_domain *domain)
+static enum mt_status write_training(const struct mt_cell_job *job, size_t number)
 {
+    const struct mt_compare_domain *domain = &job->settings->domain[number];
     char rows[PATH_BYTES];
     const char *path = NULL;
     if (!mt_compare_divides(domain)) {
         if (domain->train != NULL) return MT_OK;
-        if (domain->recipe == NULL) return write_problems(job, domain, false);
-        enum mt_status status = mt_cell_data(job, domain, false, &path);
-        return status == MT_OK ? mt_comparison_write_recipe(job, domain, path) : status;
+        enum mt_status status = mt_cell_train_data(job, number, 0, &path);
+        if (status != MT_OK) return status;
+        if (domain->recipe == NULL) return write_problems(job, number, path, false);
+        return mt_comparison_write_recipe(job, domain, path);
     }
-    if (domain->recipe == NULL) return divide(job, domain, domain->train);
+    if (domain->recipe == NULL) return divide(job, number, domain->train);
     int length = snprintf(rows, sizeof rows, "%s/data/rows-%s.jsonl", job->settings->out, domain->name);
     if (length < 0 || (size_t)length >= sizeof rows)
         return mt_fail(job->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", job->settings->out);
     enum mt_status status = mt_comparison_write_recipe(job, domain, rows);
-    return status == MT_OK ? divide(job, domain, rows) : status;
+    return status == MT_OK ? divide(job, number, rows) : status;
 }
 
 enum mt_status mt_comparison_write_problems(const struct mt_cell_job *job)
@@ -133,9 +135,12 @@ enum mt_status mt_comparison_write_problems(const struct mt_cell_job *job)
     enum mt_status status = mt_folder_make(job->ctx, folder);
     for (size_t d = 0; d < settings->domains && status == MT_OK; d++) {
         const struct mt_compare_domain *domain = &settings->domain[d];
-        if (domain->trained) status = write_training(job, domain);
-        bool built_in = domain->test == NULL && !mt_compare_divides(domain);
-        if (status == MT_OK && built_in) status = write_problems(job, domain, true);
+        const char *path = NULL;
+        if (domain->mix) continue;
+        if (domain->trained) status = write_training(job, d);
+        if (status != MT_OK || domain->test != NULL || mt_compare_divides(domain)) continue;
+        status = mt_cell_test_data(job, d, &path);
+        if (status == MT_OK) status = write_problems(job, d, path, true);
     }
     return status;
 }
