@@ -362,6 +362,20 @@ static void add_probes(struct mt_digest *digest, const char *name, const struct 
     }
 }
 
+/* What is asked with fewer experts, and by which rows. */
+static void add_askings(struct mt_digest *digest, const struct mt_compare_settings *settings)
+{
+    const struct mt_compare_pruning *pruning = &settings->pruning;
+    for (size_t i = 0; i < mt_compare_askings(settings); i++) {
+        struct mt_compare_asking asking = mt_compare_asking(settings, i);
+        const char *key = mt_asking_key(asking.kind);
+        mt_digest_add(digest, key, strlen(key) + 1);
+        mt_digest_add(digest, asking.name, strlen(asking.name) + 1);
+    }
+    const struct mt_compare_probes rows = {.value = {pruning->rows, pruning->mix_rows}, .count = 2};
+    if (pruning->keeps > 0) add_probes(digest, " rows", &rows);
+}
+
 /* A checksum of all that was said about the cell; what the files named in it hold is noted beside it. How
  * benchmarks are asked is noted with each of them. */
 static enum mt_status identify(const struct mt_cell_job *job, const struct mt_cell *cell,
@@ -385,6 +399,7 @@ static enum mt_status identify(const struct mt_cell_job *job, const struct mt_ce
     }
     if (!cell->base) add_probes(digest, " prune", &settings->prune);
     if (!cell->base) add_probes(digest, " at", &settings->at);
+    if (!cell->base) add_askings(digest, settings);
     if (!cell->base && settings->agreement) mt_digest_add(digest, " agreement", 10);
     for (size_t d = 0; !cell->base && d < settings->domains; d++) {
         const struct mt_compare_domain *domain = &settings->domain[d];
@@ -636,7 +651,7 @@ static enum mt_status train_and_measure(const struct mt_cell_job *job, struct mt
     if (status == MT_OK && !*interrupted)
         status = mt_cell_measure(job, cell, training, mt_trainer_model(trainer), &cell->result);
     if (status == MT_OK && !*interrupted)
-        status = mt_cell_prune(job, cell, training, mt_trainer_model(trainer), &cell->result);
+        status = mt_cell_ask_more(job, cell, training, mt_trainer_model(trainer), &cell->result);
     mt_trainer_close(trainer);
     if (status != MT_OK || *interrupted) return status;
     cell->result.figure[MT_COMPARE_PROCESSOR] = median(clock.seconds, clock.count);
@@ -656,7 +671,7 @@ static enum mt_status measure_start(const struct mt_cell_job *job, struct mt_cel
     if (status == MT_OK)
         status = mt_cell_measure(job, cell, training, mt_trainer_model(trainer), &cell->result);
     if (status == MT_OK)
-        status = mt_cell_prune(job, cell, training, mt_trainer_model(trainer), &cell->result);
+        status = mt_cell_ask_more(job, cell, training, mt_trainer_model(trainer), &cell->result);
     const struct mt_compare_probes *at = &job->settings->at;
     if (at->count > 0 && at->value[0] == 0)
         cell->result.at[0] = (struct mt_cell_probe){cell->result.figure[MT_COMPARE_ACCURACY],

@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "comm/comm.h"
+#include "compare/asking/askings.h"
 #include "compare/figures.h"
 #include "compare/settings/settings.h"
 #include "compare/tasks.h"
@@ -57,6 +58,7 @@ struct mt_cell_result {
     double loss[MT_COMPARE_MOST_DOMAINS];
     struct mt_cell_probe pruned[MT_COMPARE_MOST_PROBES]; // as settings.prune has them
     struct mt_cell_probe at[MT_COMPARE_MOST_PROBES];     // as settings.at
+    struct mt_cell_asked *asked; // [mt_compare_askings], in the arena; NULL: nothing is asked
     size_t steps;
     double *maxvio;        // [steps], in the arena: mean over layers, while training
     double *training_loss; // [steps], in the arena: L_h of each step

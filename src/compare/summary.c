@@ -18,7 +18,7 @@ size_t mt_compare_columns(const struct mt_comparison *comparison)
 
 size_t mt_compare_probes(const struct mt_comparison *comparison)
 {
-    return comparison->settings->prune.count + comparison->settings->at.count;
+    return comparison->probes;
 }
 
 size_t mt_compare_probe_column(const struct mt_comparison *comparison, size_t probe, enum mt_probe_part part)
@@ -39,11 +39,23 @@ static bool is_probe(const struct mt_comparison *comparison, size_t column, size
 static double probe_value(const struct mt_comparison *comparison, const struct mt_cell_result *result,
                           size_t probe, size_t part)
 {
-    size_t pruned = comparison->settings->prune.count;
-    const struct mt_cell_probe *found = probe < pruned ? &result->pruned[probe] : &result->at[probe - pruned];
-    if (!result->known) return (double)NAN;
-    if (part == MT_PROBE_LOSS) return found->loss;
-    return part == MT_PROBE_CHANGE ? found->accuracy - result->figure[MT_COMPARE_ACCURACY] : found->accuracy;
+    const struct mt_compare_probe *asked = &comparison->probe[probe];
+    struct mt_cell_probe found = {(double)NAN, (double)NAN};
+    bool fewer = asked->source == MT_PROBE_ASKED || asked->source == MT_PROBE_SPREAD;
+    if (!result->known || (fewer && result->asked == NULL)) return (double)NAN;
+    if (asked->source == MT_PROBE_PRUNED) found = result->pruned[asked->place];
+    if (asked->source == MT_PROBE_AT) found = result->at[asked->place];
+    if (fewer) {
+        const struct mt_cell_answer *mean = &result->asked[asked->place].mean;
+        found = (struct mt_cell_probe){mean->accuracy, mean->loss};
+    }
+    if (asked->source == MT_PROBE_SPREAD) {
+        const struct mt_cell_answer *mix = &result->asked[asked->other].mean;
+        found = (struct mt_cell_probe){found.accuracy - mix->accuracy, found.loss - mix->loss};
+        if (part == MT_PROBE_CHANGE) return (double)NAN; // both are of the same cell
+    }
+    if (part == MT_PROBE_LOSS) return found.loss;
+    return part == MT_PROBE_CHANGE ? found.accuracy - result->figure[MT_COMPARE_ACCURACY] : found.accuracy;
 }
 
 const struct mt_compare_figure_row *mt_compare_column_row(const struct mt_comparison *comparison,
@@ -51,7 +63,7 @@ const struct mt_compare_figure_row *mt_compare_column_row(const struct mt_compar
 {
     size_t probe = 0;
     size_t part = 0;
-    if (is_probe(comparison, column, &probe, &part)) return &comparison->probe_row[probe][part];
+    if (is_probe(comparison, column, &probe, &part)) return &comparison->probe[probe].row[part];
     if (column >= MT_COMPARE_FIGURES) return &comparison->task_row[column - MT_COMPARE_FIGURES];
     return mt_compare_figure_row((enum mt_compare_figure)column);
 }

@@ -25,7 +25,7 @@ struct mt_compare_summary {
 size_t mt_compare_task_column(size_t task);
 size_t mt_compare_columns(const struct mt_comparison *comparison);
 
-/* The columns of probes: first those of settings.prune, then those of settings.at. */
+/* The columns of probes, in the order of comparison->probe. */
 size_t mt_compare_probes(const struct mt_comparison *comparison);
 size_t mt_compare_probe_column(const struct mt_comparison *comparison, size_t probe, enum mt_probe_part part);
 

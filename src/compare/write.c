@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "compare/asking/asked_file.h"
 #include "compare/summary.h"
 #include "formats/text/json_text.h"
 
@@ -121,6 +122,7 @@ static void put_measured(struct mt_json_text *text, const struct mt_comparison *
     put_parts(text, settings, cell);
     put_probes(text, "pruned", &settings->prune, result->pruned);
     put_probes(text, "evaluated_at", &settings->at, result->at);
+    mt_cell_asked_put(text, settings, result, "   ");
 }
 
 static void put_cell(struct mt_json_text *text, const struct mt_comparison *comparison,
@@ -224,9 +226,12 @@ static void put_model(struct mt_json_text *text, const struct mt_comparison *com
     mt_json_text_format(text, "\n   }");
     size_t probes = mt_compare_probes(comparison) * MT_PROBE_PARTS;
     if (probes > 0) mt_json_text_format(text, ",\n   \"probes\": {\n");
-    for (size_t i = 0; i < probes; i++)
+    for (size_t i = 0; i < probes; i++) {
+        bool spread = comparison->probe[i / MT_PROBE_PARTS].source == MT_PROBE_SPREAD;
+        if (spread && i % MT_PROBE_PARTS == MT_PROBE_CHANGE) continue; // it is a change itself
         put_column(text, comparison, model, mt_compare_probe_column(comparison, 0, MT_PROBE_ACCURACY) + i,
                    i == 0 ? "" : ",\n");
+    }
     if (probes > 0) mt_json_text_format(text, "\n   }");
     if (comparison->tasks.count > 0) {
         mt_json_text_format(text, ",\n   \"tasks\": {\n");
