@@ -149,6 +149,15 @@ static enum mt_status print_parts(const struct mt_comparison *comparison, size_t
         columns[i + 1] = (struct cli_column){settings->domain[parts[i]].name, true};
     printf("\n");
     cli_table_init(&table, comparison->ctx, columns, (int)count + 1);
+    const struct mt_cell_result *start = &mt_comparison_start(comparison, model, mix)->result;
+    if (start->known) {
+        const char *cells[MT_COMPARE_MOST_DOMAINS + 1] = {MT_COMPARE_BASE};
+        for (size_t i = 0; i < count; i++) {
+            struct mt_moments base = mt_moments(&start->by_domain[parts[i]][MT_COMPARE_ACCURACY], 1);
+            cells[i + 1] = mt_compare_mean_text(text[i], row, &base);
+        }
+        cli_table_row(&table, cells);
+    }
     for (size_t m = 0; m < settings->methods; m++) {
         const char *cells[MT_COMPARE_MOST_DOMAINS + 1] = {settings->method[m].name};
         for (size_t i = 0; i < count; i++) {

@@ -81,6 +81,7 @@ void mt_page_compare_radar(const struct mt_compare_view *view);       // figures
 void mt_page_compare_tokens(const struct mt_compare_view *view);      // experts.c
 void mt_page_compare_shares(const struct mt_compare_view *view);      // experts.c
 void mt_page_compare_pruned(const struct mt_compare_view *view);      // probes.c
+void mt_page_compare_fewer(const struct mt_compare_view *view);       // fewer.c
 void mt_page_compare_steps(const struct mt_compare_view *view);       // probes.c
 void mt_page_compare_sensitivity(const struct mt_compare_view *view); // sensitivity.c
 void mt_page_compare_cost(const struct mt_compare_view *view);        // cost.c
