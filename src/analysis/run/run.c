@@ -153,7 +153,9 @@ static enum mt_status learn_shape(struct mt_analysis *run, const struct mt_model
     run->slots = desc->router.slots;
     run->width = desc->width;
     (void)mt_model_moe_layers(desc, run->number);
-    return MT_OK;
+    if (run->settings->keep == NULL) return MT_OK;
+    return mt_experts_keep_parse(run->ctx, "--keep", run->settings->keep, run->experts, run->slots,
+                                 &run->keep);
 }
 
 // ------------------------------------------------------------------ a domain
@@ -319,6 +321,7 @@ static enum mt_status make_collector(struct mt_analysis *run, int stream, bool v
         .batch_tokens = LEAST_TOKENS, // what is left over at the end of a window joins the next
         .groups = stream < run->domains ? (settings->tokens + batch_tokens(run)) / group_tokens(run) + 1 : 0,
         .choices = choices,
+        .scores = vectors ? settings->scores : 0,
         .seed = (uint64_t)settings->seed,
         .stream = (uint64_t)stream,
     };

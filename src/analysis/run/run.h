@@ -40,7 +40,10 @@ struct mt_analysis_settings {
     int64_t queries;       // of overlap and silhouette; 0: all
     int64_t neighbours;    // of the overlap
     int64_t seed;
-    FILE *terminal; // progress; NULL: none
+    unsigned scores;  // of experts, a set of MT_SCORE_BIT: what the collectors of the model add up
+    const char *keep; // experts of a layer that rule `best` keeps, as mt_experts_keep_parse reads it; NULL:
+                      // nobody asks
+    FILE *terminal;   // progress; NULL: none
 };
 
 /* Files of one name. */
@@ -69,6 +72,7 @@ struct mt_analysis {
     // The models have the same shape.
     int layers, experts, slots; // MoE layers
     int64_t width;
+    int keep;        // experts, by settings->keep
     int64_t *number; // [layers], in the arena: their numbers in the model
     bool with_base;
     struct mt_quantise_options quantise; // of the model, and of a base that is not read otherwise
@@ -102,25 +106,31 @@ void mt_analysis_mean_drift(const struct mt_analysis *analysis, int domain, stru
 /* analysis.json, as docs/analysis.md describes it. */
 enum mt_status mt_analysis_put_json(const struct mt_analysis *analysis, struct mt_json_text *text);
 
-/* How experts are chosen for a task: in every layer the highest by a score, until a threshold is reached. */
+/* How experts are chosen for a task: in every layer the highest by a score, until a threshold is reached, or
+ * as many as settings->keep says. */
 struct mt_expert_rule {
     const char *name;
-    const char *reached; // by the chosen together, after the threshold in percent
+    const char *reached; // by the chosen together, after the threshold in percent; NULL: settings->keep says
     double threshold;    // of those who proposed the rule
     bool by_weight;      // the score is the mean weight after top-k, else the load
     bool counts;         // the threshold is a share of the experts, else of the score
-    bool least;          // the lowest are chosen, not the highest
 };
 
 /* NULL: there is none of that name. */
 const struct mt_expert_rule *mt_expert_rule_named(const char *name);
 
-/*
- * Writes the chosen routed experts as train's key `experts` reads them. *chosen: how many, of all layers
- * together.
- */
-enum mt_status mt_analysis_write_experts(const struct mt_analysis *analysis,
-                                         const struct mt_expert_rule *rule, double threshold,
-                                         const char *path, int64_t *chosen);
+struct mt_expert_choice {
+    const struct mt_expert_rule *rule;
+    double threshold;           // but with rule `best`,
+    enum mt_expert_score score; // which has this
+    // What came of it:
+    int64_t chosen;            // of all layers together
+    double share, least_share; // of the data's slots that the chosen serve: all layers, and where it is least
+};
+
+/* Writes the chosen routed experts of all domains together (model/chosen_experts.h). Refused: data that
+ * routes nothing, scores that are not finite. */
+enum mt_status mt_analysis_write_experts(const struct mt_analysis *analysis, struct mt_expert_choice *choice,
+                                         const char *path);
 
 #endif
