@@ -125,6 +125,42 @@ static enum mt_status print_drift(const struct mt_analysis *run, bool layers)
     return cli_table_print(&table, stdout);
 }
 
+static void add_misses(struct cli_table *table, const char *name, int capacity,
+                       const struct mt_analysis_misses *misses)
+{
+    char label[128];
+    (void)snprintf(label, sizeof label, "%d: %s", capacity, name);
+    const double values[] = {misses->misses[MT_CACHE_LRU], misses->misses[MT_CACHE_LFU],
+                             misses->misses[MT_CACHE_BELADY], misses->first};
+    add_row(table, label, misses->tokens, values, 4);
+}
+
+static enum mt_status print_caches(const struct mt_analysis *run, bool layers)
+{
+    static const struct cli_column columns[] = {{"cache of experts: misses a token", false},
+                                                {"tokens", true},
+                                                {"LRU", true},
+                                                {"LFU", true},
+                                                {"Belady", true},
+                                                {"first uses", true}};
+    struct mt_analysis_misses misses;
+    struct cli_table table;
+    char name[NUMBER_BYTES];
+    cli_table_init(&table, run->ctx, columns, 6);
+    for (int c = 0; c < run->caches; c++) {
+        for (int i = 0; i <= run->domains; i++) {
+            mt_analysis_mean_cache(run, i, c, &misses);
+            add_misses(&table, domain_name(run, i), run->capacity[c], &misses);
+        }
+        for (int i = 0; layers && i < run->layers; i++) {
+            mt_analysis_cache(run, run->domains, c, i, &misses);
+            add_misses(&table, layer_name(run, i, name), run->capacity[c], &misses);
+        }
+    }
+    printf("\n");
+    return cli_table_print(&table, stdout);
+}
+
 static enum mt_status print_tables(const struct mt_analysis *run, bool layers)
 {
     printf("%s, %d of %d experts per token; means over layers. MaxVio at most %.3g, entropy %.3g\n"
@@ -133,6 +169,7 @@ static enum mt_status print_tables(const struct mt_analysis *run, bool layers)
            (double)run->experts / run->slots - 1.0, log((double)run->experts));
     enum mt_status status = print_figures(run, layers);
     if (status == MT_OK && run->with_base) status = print_drift(run, layers);
+    if (status == MT_OK && run->caches > 0) status = print_caches(run, layers);
     if (status == MT_OK) printf("\n");
     return status;
 }
@@ -301,6 +338,8 @@ static enum mt_status run_verb(struct cli_call *call)
          "what they reach: of all weights (gate: 0.1), slots (token: 0.2), experts (sieve: 0.25)"},
         {"--score", CLI_TEXT, &asked.score, "NAME", "of rule best: use, mean, reap or easy-ep (reap)"},
         {"--keep", CLI_TEXT, &asked.analysis.keep, "K", "of rule best: experts of each layer, 16 or 50%"},
+        {"--cache", CLI_TEXT, &asked.analysis.cache, "C,...",
+         "misses a token if a layer had room for so many experts: LRU, LFU, Belady (the best possible)"},
         {"--tokens", CLI_INTEGER, &asked.analysis.tokens, "N",
          "of each domain, but the last sequence is whole (20000)"},
         {"--length", CLI_INTEGER, &asked.analysis.length, "N", "tokens of a sequence at the most (512)"},
@@ -347,6 +386,7 @@ const struct cli_verb cli_verb_analyze = {
                 "--layers\n"
                 "  metier analyze --model models/moe --quantize nf4 --against none --data math.jsonl \\\n"
                 "      --out runs/nf4 --layers     # tokens that keep their experts in 4 bits\n"
+                "  metier analyze --model models/moe --data math.jsonl --cache 8,16 --out runs/base\n"
                 "  metier analyze --model models/moe --data math.jsonl --select-experts gate \\\n"
                 "      --threshold 0.1 --out experts.json     # for train's experts=experts.json\n"
                 "  metier analyze --model models/moe --data math.jsonl --select-experts best \\\n"

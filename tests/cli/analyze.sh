@@ -149,6 +149,48 @@ expect 2 "--keep means nothing without --select-experts best" analyze --model "$
 [ ! -e "$place/no.json" ]
 result $? "what is refused writes a file"
 
+# Misses of caches: as a plain replay of what forward chose says; with room for all, first uses alone.
+expect 0 "2: all together" analyze --model "$model" --data "$place/one.txt" --out "$place/cache" --cache 2,4,6 --layers
+python3 - "$place" <<'END'
+import json, struct, sys
+place = sys.argv[1]
+data = open(f"{place}/none.st", "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + size])
+caches = json.load(open(f"{place}/cache/analysis.json"))["cache"]
+assert [c["experts"] for c in caches["overall"]] == [2, 4, 6] and caches["by_domain"]["one"] == caches["overall"]
+for cache in caches["overall"]:
+    for layer in cache["layers"]:
+        tensor = header[f"experts.{layer['layer']}"]
+        begin, end = tensor["data_offsets"]
+        tokens, slots = tensor["shape"]
+        numbers = struct.unpack(f"<{tokens * slots}{'i' if tensor['dtype'] == 'I32' else 'q'}", data[8 + size + begin:8 + size + end])
+        order, misses = [], 0 # least recently used first
+        for i in range(tokens):
+            token = numbers[i * slots:(i + 1) * slots]
+            misses += sum(j not in order for j in token)
+            order = [j for j in order if j not in token][len(token) - cache["experts"]:] if cache["experts"] > slots else []
+            order += sorted(token) # of equals the lower number goes
+        assert layer["tokens"] == tokens and abs(layer["LRU"] - misses / tokens) < 1e-12, (layer, misses / tokens)
+        assert layer["first"] <= layer["Belady"] <= min(layer["LRU"], layer["LFU"])
+        assert cache["experts"] < 6 or layer["first"] == layer["LRU"] == layer["LFU"] == layer["Belady"] > 0
+END
+result $? "misses of caches are not those of a replay"
+while read -r sizes sentence; do
+    expect 2 "$sentence" analyze --model "$model" --data "$place/one.txt" --out "$place/o" --cache "$sizes"
+done <<'END'
+1 --cache: room for 1 experts, expected 2 (a token's experts) to 6
+3,7 --cache: room for 7 experts
+0 --cache: room for 0 experts
+99999999999999999999 --cache: room for
+3, --cache is '3,', expected numbers of experts, as in 8,16
+,3 --cache is ',3'
+-3 --cache is '-3'
+3;4 --cache is '3;4'
+many --cache is 'many'
+2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2 --cache: more than 16 sizes
+END
+
 # eval --prune: the experts that the file does not list serve nobody, and a file of another model is refused.
 samples=$here/../share/samples
 expect 0 "written" eval glue_cola --data "$samples" --model "$model" --prune "$place/reap.json" --out "$place/pruned" --threads 1

@@ -14,13 +14,15 @@
 
 #include "analysis/collector/collector.h"
 #include "analysis/drift.h"
+#include "analysis/expert_cache.h"
 #include "arch/quantise.h"
 #include "base/arena.h"
 #include "base/progress.h"
 #include "formats/text/json_text.h"
 #include "train/settings/settings.h"
 
-#define MT_ANALYSIS_FILES 16 // at the most, and so many domains
+#define MT_ANALYSIS_FILES  16 // at the most, and so many domains
+#define MT_ANALYSIS_CACHES 16 // sizes of caches at the most
 
 /* What is asked for; everything is borrowed. */
 struct mt_analysis_settings {
@@ -40,10 +42,11 @@ struct mt_analysis_settings {
     int64_t queries;       // of overlap and silhouette; 0: all
     int64_t neighbours;    // of the overlap
     int64_t seed;
-    unsigned scores;  // of experts, a set of MT_SCORE_BIT: what the collectors of the model add up
-    const char *keep; // experts of a layer that rule `best` keeps, as mt_experts_keep_parse reads it; NULL:
-                      // nobody asks
-    FILE *terminal;   // progress; NULL: none
+    unsigned scores;   // of experts, a set of MT_SCORE_BIT: what the collectors of the model add up
+    const char *keep;  // experts of a layer that rule `best` keeps, as mt_experts_keep_parse reads it; NULL:
+                       // nobody asks
+    const char *cache; // sizes of caches of experts whose misses are counted: "8,16"; NULL: none
+    FILE *terminal;    // progress; NULL: none
 };
 
 /* Files of one name. */
@@ -72,8 +75,11 @@ struct mt_analysis {
     // The models have the same shape.
     int layers, experts, slots; // MoE layers
     int64_t width;
-    int keep;        // experts, by settings->keep
-    int64_t *number; // [layers], in the arena: their numbers in the model
+    int keep;                         // experts, by settings->keep
+    int capacity[MT_ANALYSIS_CACHES]; // by settings->cache
+    int caches;
+    struct mt_cache_misses *misses; // [domains+1][caches][layers], in the arena, on the first rank
+    int64_t *number;                // [layers], in the arena: their numbers in the model
     bool with_base;
     struct mt_quantise_options quantise; // of the model, and of a base that is not read otherwise
     struct mt_quantise_options against;  // of the base, where settings->against says how it is read
@@ -102,6 +108,23 @@ void mt_analysis_drift(const struct mt_analysis *analysis, int domain, int layer
 
 /* Its mean over layers; tokens as of one. */
 void mt_analysis_mean_drift(const struct mt_analysis *analysis, int domain, struct mt_drift_figures *mean);
+
+/* Misses per token of one cache (0 .. caches-1) in one layer, and the mean over layers. */
+struct mt_analysis_misses {
+    int64_t tokens;
+    double first; // an expert's first use: misses of every policy, counted in each of
+    double misses[MT_CACHE_POLICIES];
+};
+void mt_analysis_cache(const struct mt_analysis *analysis, int domain, int cache, int layer,
+                       struct mt_analysis_misses *misses);
+void mt_analysis_mean_cache(const struct mt_analysis *analysis, int domain, int cache,
+                            struct mt_analysis_misses *mean);
+
+/* Within an analysis: reads settings->cache, replays the caches, puts ", "cache": ..." where there are any.
+ */
+enum mt_status mt_analysis_read_caches(struct mt_analysis *analysis);
+enum mt_status mt_analysis_replay_caches(struct mt_analysis *analysis);
+void mt_analysis_put_caches(const struct mt_analysis *analysis, struct mt_json_text *text);
 
 /* analysis.json, as docs/analysis.md describes it. */
 enum mt_status mt_analysis_put_json(const struct mt_analysis *analysis, struct mt_json_text *text);
