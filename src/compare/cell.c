@@ -92,10 +92,13 @@ enum mt_status mt_cell_train_data(const struct mt_cell_job *job, size_t domain, 
                                   const char **path)
 {
     const struct mt_compare_domain *from = &job->settings->domain[domain];
-    (void)seed;
     // Both parts of what is divided lie in OUT/data.
     *path = mt_compare_divides(from) ? NULL : from->train;
     if (*path != NULL) return MT_OK;
+    // No name of a domain has this sign.
+    if (job->settings->draw == MT_COMPARE_DRAW_SEED && mt_compare_draws(from))
+        return put_path(job, path, "%s/data/train-%s-seed=%" PRIu64 ".jsonl", job->settings->out, from->name,
+                        job->settings->seed[seed]);
     return put_path(job, path, "%s/data/train-%s.jsonl", job->settings->out, from->name);
 }
 
@@ -401,6 +404,7 @@ static enum mt_status identify(const struct mt_cell_job *job, const struct mt_ce
     if (!cell->base) add_probes(digest, " at", &settings->at);
     if (!cell->base) add_askings(digest, settings);
     if (!cell->base && settings->agreement) mt_digest_add(digest, " agreement", 10);
+    if (!cell->base && settings->draw == MT_COMPARE_DRAW_SEED) mt_digest_add(digest, " draw seed", 10);
     for (size_t d = 0; !cell->base && d < settings->domains; d++) {
         const struct mt_compare_domain *domain = &settings->domain[d];
         const char *const texts[] = {domain->name, domain->train, domain->recipe, domain->test};

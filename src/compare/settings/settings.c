@@ -127,6 +127,7 @@ static enum mt_status check_problems(const struct mt_keys_reader *reader)
         {"problems.test", held_out, "every domain has a test file"},
         {"problems.seed", made || recipes, "no domain is built in or has a recipe"},
         {"problems.difficulty", made, "no domain is built in"},
+        {"problems.draw", trained || recipes, "no domain is trained on built-in problems or a recipe"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         const struct mt_key_entry *entry = mt_keys_given(reader, rules[i].key);

@@ -72,6 +72,12 @@ static inline bool mt_compare_has_rows(const struct mt_compare_domain *domain)
     return domain->trained && !domain->mix;
 }
 
+/* True where the rows that the domain is trained on are drawn, and not a file's as it stands. */
+static inline bool mt_compare_draws(const struct mt_compare_domain *domain)
+{
+    return domain->trained && !domain->mix && domain->train == NULL;
+}
+
 /* How many tokens an answer may have: one column of the tables each. */
 struct mt_compare_budgets {
     int64_t tokens[MT_COMPARE_MOST_BUDGETS];
@@ -131,6 +137,12 @@ enum mt_compare_keep {
     MT_COMPARE_KEEP_FIGURES, // cell.json and what was answered, not the adapter
 };
 
+/* When the rows that cells are trained on are drawn, in the order of the key's words. */
+enum mt_compare_draw {
+    MT_COMPARE_DRAW_ONCE, // for all cells
+    MT_COMPARE_DRAW_SEED, // anew for each seed; all methods of a seed share them
+};
+
 /* What ranks of mpirun do, in the order of the key's words. */
 enum mt_compare_ranks {
     MT_COMPARE_RANKS_SHARE, // each its part of the cells, alone
@@ -169,6 +181,8 @@ struct mt_compare_settings {
     int64_t train_problems;                // problems.train: also rows a recipe is asked for
     int64_t test_problems;                 // problems.test
     int64_t problem_seed;                  // problems.seed
+    enum mt_compare_draw draw;             // problems.draw
+    bool allow_read_rows;                  // allow_read_rows
     int64_t difficulty;                    // problems.difficulty
     int64_t sample;                        // analysis.sample
     int64_t neighbours;                    // analysis.neighbours

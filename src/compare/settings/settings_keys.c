@@ -12,6 +12,7 @@
 #define MOST_NAME       64
 
 _Static_assert(sizeof(enum mt_compare_ranks) == sizeof(int), "choices are stored as int");
+_Static_assert(sizeof(enum mt_compare_draw) == sizeof(int), "choices are stored as int");
 _Static_assert(sizeof(enum mt_compare_keep) == sizeof(int), "choices are stored as int");
 
 #define AT(field)    offsetof(struct mt_compare_settings, field)
@@ -219,9 +220,16 @@ static const struct mt_key_row rows[] = {
     {"problems.test", MT_KEY_WHOLE, AT(test_problems), "WHOLE NUMBER >= 1", "300",
      .meaning = "built-in problems of a domain to measure with, or held-out rows at most", .most = 1e6},
     {"problems.seed", MT_KEY_WHOLE, AT(problem_seed), "WHOLE NUMBER >= 0", "1",
-     .meaning = "of the built-in problems"},
+     .meaning = "of the built-in problems, and of what a recipe draws"},
+    {"problems.draw", MT_KEY_CHOICE, AT(draw), "once|seed", "once",
+     .meaning =
+         "rows that are trained on: the same for all seeds, or drawn anew for each, by problems.seed + "
+         "seed; held-out ones stay the same"},
     {"problems.difficulty", MT_KEY_WHOLE, AT(difficulty), "1 to 5", "3",
      .meaning = "of the built-in problems"},
+    {"allow_read_rows", MT_KEY_FLAG, AT(allow_read_rows), "true|false", "false",
+     .meaning = "train on rows that a model has read (its rows_read.hashes), too; else they are refused, and "
+                "others are drawn"},
     {"analysis.sample", MT_KEY_WHOLE, AT(sample), "WHOLE NUMBER >= 16", "1024",
      .meaning = "vectors kept per layer, for overlap, silhouette, PCA", .most = 1 << 20},
     {"analysis.neighbours", MT_KEY_WHOLE, AT(neighbours), "WHOLE NUMBER >= 1", "10",
