@@ -97,6 +97,17 @@ expect 2 "train-math.jsonl: 48 of 60 rows are rows that the model" compare "$pla
     seeds=[1,2] problems.train=60
 expect 2 "problems.draw means nothing" compare "$place/compare.yaml" problems.draw=seed out="$place/idle" \
     "domains=[{name: m, train: $place/fresh.jsonl, test: $place/fresh.jsonl}]"
+# Of a recipe each seed has rows of its own, and nobody has those that are held out.
+mkdir -p "$place/data/gsm8k"
+for i in {1..60}; do echo "{\"question\": \"How many are $i pears?\", \"answer\": \"#### $i\"}"; done >"$place/data/gsm8k/train.jsonl"
+echo '{"question": "How many are no apples?", "answer": "#### 0"}' >"$place/data/gsm8k/test.jsonl"
+expect 0 "gsm8k: 60 rows, 0 unusable, 0 that overlap with test questions removed, 2 read by a model or held out; 20 drawn" \
+    compare "$place/compare.yaml" out="$place/recipes" "domains=[{name: g, recipe: gsm8k}]" problems.train=20 evaluation.data="$place/data" \
+    training.data.max_length=256
+one=$place/recipes/data/train-g-seed=1.jsonl two=$place/recipes/data/train-g-seed=2.jsonl test=$place/recipes/data/test-g.jsonl
+[ "$(wc -l <"$one")" -eq 20 ] && [ "$(wc -l <"$test")" -eq 2 ] && ! cmp -s "$one" "$two" && [ "$(cat "$one" "$two" | grep -cFf "$test")" -eq 0 ]
+result $? "rows of a recipe: $(head -n 3 "$one" "$two" "$test")"
+
 printf 'x' >>"$read"
 expect 2 "rows_read.hashes: is damaged" compare "$place/compare.yaml" out="$place/idle"
 [ ! -e "$place/idle" ]
