@@ -60,6 +60,7 @@ static enum mt_status add_asking(struct mt_comparison *comparison, size_t place)
 {
     struct mt_compare_asking asking = mt_compare_asking(comparison->settings, place);
     char name[LINE_BYTES], title[LINE_BYTES];
+    if (asking.kind == MT_ASK_CACHE) return MT_OK; // nothing is answered
     (void)snprintf(name, sizeof name, "%s_%s", mt_asking_key(asking.kind), asking.name);
     (void)snprintf(title, sizeof title, "%s %s", mt_asking_key(asking.kind), asking.name);
     return add(comparison, (struct mt_compare_probe){.source = MT_PROBE_ASKED, .place = place}, name, title);

@@ -104,6 +104,14 @@ static enum mt_status check_fewer(const struct mt_comparison *comparison, const 
                              "%s: experts_per_token has %" PRId64 ", and a token of the model gets %" PRId64,
                              path, slots, config->experts_per_token);
     }
+    for (size_t i = 0; i < settings->cache.count && status == MT_OK; i++) {
+        int64_t room = settings->cache.value[i];
+        if (room < config->experts_per_token || room > config->experts)
+            status =
+                mt_fail(ctx, MT_ERR_USAGE,
+                        "%s: cache has %" PRId64 ", expected %" PRId64 " (experts of a token) to %" PRId64,
+                        path, room, config->experts_per_token, config->experts);
+    }
     return status;
 }
 

@@ -41,6 +41,8 @@ expect 2 "prune.keep" compare "$place/compare.yaml" "prune={keep: 1}"
 expect 2 "prune.keep" compare "$place/compare.yaml" "prune={keep: 17}"
 expect 2 "experts_per_token has 9, and a token of the model gets" compare "$place/compare.yaml" "experts_per_token=[9]"
 expect 2 "experts_per_token" compare "$place/compare.yaml" "experts_per_token=[0]"
+expect 2 "cache has 3, expected 4 (experts of a token) to 16" compare "$place/compare.yaml" "cache=[3]"
+expect 2 "cache has 17, expected" compare "$place/compare.yaml" "cache=[17]"
 expect 2 "experts_per_token has 2 twice" compare "$place/compare.yaml" "experts_per_token=[2, 2]"
 mkdir "$place/phi"
 cat >"$place/phi/config.json" <<END
@@ -55,7 +57,7 @@ result $? "a comparison that was refused left a folder"
 
 # shellcheck disable=SC2086
 {
-    expect 0 "$place/whole/report.html" compare "$place/compare.yaml" "$few" "experts_per_token=[4, 1]" silence=true $js \
+    expect 0 "$place/whole/report.html" compare "$place/compare.yaml" "$few" "experts_per_token=[4, 1]" silence=true "cache=[6, 16]" $js \
         --csv "$place/csv" --markdown "$place/page.md"
     base=whole/cells/base-all/cell.json
     # With all experts, or as many a token as the model has, nothing changes.
@@ -68,6 +70,11 @@ result $? "a comparison that was refused left a folder"
         awk "BEGIN { exit !($(number $base 'use_own_6": .*"union": ') > 6 && $(number $base 'use_own_6": .*"jaccard": ') < 1) }" &&
         awk "BEGIN { exit !($(number $base 'use_own_6": .*"served": ') > $(number $base 'use_other_6": .*"served": ')) }"
     result $? "which experts are kept: $(grep -o 'use_..*_6": {[^}]*' "$place/$base")"
+    # A memory with room for all misses each expert once, whoever goes; with room for few Belady has the fewest.
+    [ "$(number $base '"16": .*"lru": ')" = "$(number $base '"16": .*"belady": ')" ] &&
+        awk "BEGIN { exit !($(number $base '"6": .*"belady": ') < $(number $base '"6": .*"lru": ') && $(number $base '"16": .*"lru": ') > 0) }" &&
+        grep -q '^base,' "$place/csv/cache-misses-per-token.csv"
+    result $? "cache: $(grep -A2 '"cache"' "$place/$base")"
     # The tables have the base and every way; compare.json the paired differences and every domain.
     grep -q '^base,' "$place/csv/whole-answers-with-few-experts-by-reap.csv" && grep -q '^use,mix,none,6' "$place/csv/which-experts-are-kept.csv" &&
         grep -q '^base,' "$place/csv/whole-answers-with-fewer-experts-a-token.csv" && grep -q 'own − mix 6' "$place/page.md" &&
@@ -75,9 +82,9 @@ result $? "a comparison that was refused left a folder"
         grep -q '"pruned_reap_own-mix_50%_accuracy": {"none": ' "$place/whole/compare.json"
     result $? "tables: $(ls "$place/csv")"
     # Done, nothing is repeated; other amounts are another comparison.
-    expect 0 "0 trained and measured now, 2 before" compare "$place/compare.yaml" "$few" "experts_per_token=[4, 1]" silence=true $js
-    expect 2 "made under other settings" compare "$place/compare.yaml" "$few" "experts_per_token=[1]" silence=true $js
-    expect 2 "made under other settings" compare "$place/compare.yaml" "${few/rows: 30/rows: 31}" "experts_per_token=[4, 1]" silence=true $js
+    expect 0 "0 trained and measured now, 2 before" compare "$place/compare.yaml" "$few" "experts_per_token=[4, 1]" silence=true "cache=[6, 16]" $js
+    expect 2 "made under other settings" compare "$place/compare.yaml" "$few" "experts_per_token=[1]" silence=true "cache=[6, 16]" $js
+    expect 2 "made under other settings" compare "$place/compare.yaml" "${few/rows: 30/rows: 31}" "experts_per_token=[4, 1]" silence=true "cache=[6, 16]" $js
 
     # One expert a token is the model whose config says so; silenced experts are those that are weighed with nothing.
     for kind in single silent; do

@@ -3,21 +3,28 @@
 
 #include <math.h>
 
+#define OF(kind)      (1u << (kind))
+#define OF_ANSWERS    (OF(MT_ASK_KEPT) | OF(MT_ASK_SLOTS) | OF(MT_ASK_SILENT))
+#define MISSES(which) (offsetof(struct mt_cell_answer, misses) + (which) * sizeof(double))
+
 /* Which numbers an outcome has, by domain and over them. */
 static const struct part {
     const char *key;
     size_t offset;
-    bool kept; // of prune alone
+    unsigned kinds; // that have it
 } of_answer[] = {
-    {"accuracy", offsetof(struct mt_cell_answer, accuracy), false},
-    {"loss", offsetof(struct mt_cell_answer, loss), false},
-    {"served", offsetof(struct mt_cell_answer, served), true},
+    {"accuracy", offsetof(struct mt_cell_answer, accuracy), OF_ANSWERS},
+    {"loss", offsetof(struct mt_cell_answer, loss), OF_ANSWERS},
+    {"served", offsetof(struct mt_cell_answer, served), OF(MT_ASK_KEPT)},
+    {"lru", MISSES(MT_CACHE_LRU), OF(MT_ASK_CACHE)},
+    {"lfu", MISSES(MT_CACHE_LFU), OF(MT_ASK_CACHE)},
+    {"belady", MISSES(MT_CACHE_BELADY), OF(MT_ASK_CACHE)},
 };
 
 static const struct part of_all[] = {
-    {"experts", offsetof(struct mt_cell_asked, experts), false},
-    {"union", offsetof(struct mt_cell_asked, together), true},
-    {"jaccard", offsetof(struct mt_cell_asked, jaccard), true},
+    {"experts", offsetof(struct mt_cell_asked, experts), OF_ANSWERS | OF(MT_ASK_CACHE)},
+    {"union", offsetof(struct mt_cell_asked, together), OF(MT_ASK_KEPT)},
+    {"jaccard", offsetof(struct mt_cell_asked, jaccard), OF(MT_ASK_KEPT)},
 };
 
 enum { ANSWER = sizeof of_answer / sizeof of_answer[0], ALL = sizeof of_all / sizeof of_all[0] };
@@ -29,18 +36,19 @@ static double *at(void *from, const struct part *part)
 
 static bool is_asked(const struct mt_cell_answer *answer)
 {
-    return !isnan(answer->accuracy) || !isnan(answer->loss);
+    return !isnan(answer->accuracy) || !isnan(answer->loss) || !isnan(answer->misses[MT_CACHE_LRU]);
 }
 
 enum mt_status mt_cell_asked_make(const struct mt_cell_job *job, struct mt_cell_asked **asked)
 {
-    const struct mt_cell_answer nothing = {(double)NAN, (double)NAN, (double)NAN};
+    const double none = (double)NAN;
+    const struct mt_cell_answer nothing = {none, none, none, {none, none, none}};
     size_t count = mt_compare_askings(job->settings);
     enum mt_status status = MT_OK;
     *asked = count > 0 ? mt_arena_array(job->arena, count, sizeof **asked, &status) : NULL;
     for (size_t i = 0; i < count && status == MT_OK; i++) {
         struct mt_cell_asked *one = &(*asked)[i];
-        *one = (struct mt_cell_asked){nothing, (double)NAN, (double)NAN, (double)NAN, {nothing}};
+        *one = (struct mt_cell_asked){nothing, none, none, none, {nothing}};
         for (size_t d = 0; d < MT_COMPARE_MOST_DOMAINS; d++) one->domain[d] = nothing;
     }
     return status;
@@ -48,32 +56,33 @@ enum mt_status mt_cell_asked_make(const struct mt_cell_job *job, struct mt_cell_
 
 // ------------------------------------------------------------------ writing
 
-static void put_parts(struct mt_json_text *text, const struct part *part, int count, bool kept, void *from)
+static void put_parts(struct mt_json_text *text, const struct part *part, int count, enum mt_asking_kind kind,
+                      void *from)
 {
     bool first = true;
     for (int i = 0; i < count; i++) {
-        if (part[i].kept && !kept) continue;
+        if ((part[i].kinds & OF(kind)) == 0) continue;
         mt_json_text_format(text, "%s\"%s\": ", first ? "" : ", ", part[i].key);
         mt_json_text_number(text, *at(from, &part[i]));
         first = false;
     }
 }
 
-static void put_one(struct mt_json_text *text, const struct mt_compare_settings *settings, bool kept,
-                    struct mt_cell_asked asked)
+static void put_one(struct mt_json_text *text, const struct mt_compare_settings *settings,
+                    enum mt_asking_kind kind, struct mt_cell_asked asked)
 {
     bool first = true;
     mt_json_text_format(text, "{");
-    put_parts(text, of_all, ALL, kept, &asked);
+    put_parts(text, of_all, ALL, kind, &asked);
     mt_json_text_format(text, ", ");
-    put_parts(text, of_answer, ANSWER, kept, &asked.mean);
+    put_parts(text, of_answer, ANSWER, kind, &asked.mean);
     mt_json_text_format(text, ", \"domains\": {");
     for (size_t d = 0; d < settings->domains; d++) {
         if (!is_asked(&asked.domain[d])) continue;
         mt_json_text_format(text, first ? "" : ", ");
         mt_json_text_string(text, settings->domain[d].name);
         mt_json_text_format(text, ": {");
-        put_parts(text, of_answer, ANSWER, kept, &asked.domain[d]);
+        put_parts(text, of_answer, ANSWER, kind, &asked.domain[d]);
         mt_json_text_format(text, "}");
         first = false;
     }
@@ -95,7 +104,7 @@ void mt_cell_asked_put(struct mt_json_text *text, const struct mt_compare_settin
         before = (int)asking.kind;
         mt_json_text_string(text, asking.name);
         mt_json_text_format(text, ": ");
-        put_one(text, settings, asking.kind == MT_ASK_KEPT, result->asked[i]);
+        put_one(text, settings, asking.kind, result->asked[i]);
     }
     if (before >= 0) mt_json_text_format(text, "}");
 }
@@ -103,12 +112,12 @@ void mt_cell_asked_put(struct mt_json_text *text, const struct mt_compare_settin
 // ------------------------------------------------------------------ reading
 
 static enum mt_status read_parts(const struct mt_json_node *object, const struct part *part, int count,
-                                 bool kept, void *into)
+                                 enum mt_asking_kind kind, void *into)
 {
     enum mt_status status = MT_OK;
     for (int i = 0; i < count && status == MT_OK; i++) {
         struct mt_json_node child;
-        if (part[i].kept && !kept) continue;
+        if ((part[i].kinds & OF(kind)) == 0) continue;
         if (!mt_json_member(object, part[i].key, &child))
             return mt_json_fail(object, "has no %s", part[i].key);
         if (mt_json_kind(&child) == MT_JSON_NULL) continue; // not known
@@ -118,15 +127,15 @@ static enum mt_status read_parts(const struct mt_json_node *object, const struct
 }
 
 static enum mt_status read_one(const struct mt_compare_settings *settings, const struct mt_json_node *object,
-                               bool kept, struct mt_cell_asked *asked)
+                               enum mt_asking_kind kind, struct mt_cell_asked *asked)
 {
     struct mt_json_node domains, one;
-    enum mt_status status = read_parts(object, of_all, ALL, kept, asked);
-    if (status == MT_OK) status = read_parts(object, of_answer, ANSWER, kept, &asked->mean);
+    enum mt_status status = read_parts(object, of_all, ALL, kind, asked);
+    if (status == MT_OK) status = read_parts(object, of_answer, ANSWER, kind, &asked->mean);
     if (status == MT_OK) status = mt_json_get_object(object, "domains", &domains);
     for (size_t d = 0; d < settings->domains && status == MT_OK; d++) {
         if (!mt_json_member(&domains, settings->domain[d].name, &one)) continue;
-        status = read_parts(&one, of_answer, ANSWER, kept, &asked->domain[d]);
+        status = read_parts(&one, of_answer, ANSWER, kind, &asked->domain[d]);
     }
     return status;
 }
@@ -140,8 +149,7 @@ enum mt_status mt_cell_asked_read(const struct mt_cell_job *job, const struct mt
         struct mt_json_node kind, one;
         status = mt_json_get_object(root, mt_asking_key(asking.kind), &kind);
         if (status == MT_OK) status = mt_json_get_object(&kind, asking.name, &one);
-        if (status == MT_OK)
-            status = read_one(job->settings, &one, asking.kind == MT_ASK_KEPT, &result->asked[i]);
+        if (status == MT_OK) status = read_one(job->settings, &one, asking.kind, &result->asked[i]);
     }
     return status;
 }

@@ -12,7 +12,7 @@ static size_t count_kept(const struct mt_compare_settings *settings)
 
 size_t mt_compare_askings(const struct mt_compare_settings *settings)
 {
-    return count_kept(settings) + settings->slots.count + (settings->silence ? 1 : 0);
+    return count_kept(settings) + settings->slots.count + (settings->silence ? 1 : 0) + settings->cache.count;
 }
 
 size_t mt_compare_asking_kept(const struct mt_compare_settings *settings, size_t score, size_t by,
@@ -45,15 +45,22 @@ struct mt_compare_asking mt_compare_asking(const struct mt_compare_settings *set
         asking.kind = MT_ASK_SLOTS;
         asking.slots = settings->slots.value[number - kept];
         (void)snprintf(asking.name, sizeof asking.name, "%" PRId64, asking.slots);
-    } else {
+    } else if (number < kept + settings->slots.count + (settings->silence ? 1 : 0)) {
         (void)snprintf(asking.name, sizeof asking.name, "routed");
+    } else {
+        size_t before = kept + settings->slots.count + (settings->silence ? 1 : 0);
+        asking.kind = MT_ASK_CACHE;
+        asking.slots = settings->cache.value[number - before];
+        (void)snprintf(asking.name, sizeof asking.name, "%" PRId64, asking.slots);
     }
     return asking;
 }
 
 const char *mt_asking_key(enum mt_asking_kind kind)
 {
-    static const char *const keys[MT_ASK_KINDS] = {
-        [MT_ASK_KEPT] = "pruned", [MT_ASK_SLOTS] = "experts_per_token", [MT_ASK_SILENT] = "silenced"};
+    static const char *const keys[MT_ASK_KINDS] = {[MT_ASK_KEPT] = "pruned",
+                                                   [MT_ASK_SLOTS] = "experts_per_token",
+                                                   [MT_ASK_SILENT] = "silenced",
+                                                   [MT_ASK_CACHE] = "cache"};
     return keys[kind];
 }

@@ -1,19 +1,22 @@
 /*
  * What cells are asked with fewer experts: an asking is one way to do so, and every cell has its outcome by
  * domain. Settings list them: prune as a map (a score, whose data, how many stay), experts_per_token,
- * silence.
+ * silence;
+ * and cache, where all experts are there, but few in a fast memory.
  *
  * Asked are held-out problems of every domain the cell was trained on, each with its own choice of experts.
  */
 #ifndef MT_COMPARE_ASKINGS_H
 #define MT_COMPARE_ASKINGS_H
 
+#include "analysis/expert_cache.h"
 #include "compare/settings/settings.h"
 
 enum mt_asking_kind {
     MT_ASK_KEPT,   // prune: the best experts alone
     MT_ASK_SLOTS,  // experts_per_token: fewer a token
     MT_ASK_SILENT, // silence: none of the routed ones
+    MT_ASK_CACHE,  // cache: misses of a memory with room for so many
     MT_ASK_KINDS
 };
 
@@ -24,7 +27,7 @@ struct mt_compare_asking {
     enum mt_expert_score score; // of MT_ASK_KEPT, this and the next two
     enum mt_compare_by by;
     size_t keep;                     // place in settings.pruning.keep
-    int64_t slots;                   // of MT_ASK_SLOTS
+    int64_t slots;                   // of MT_ASK_SLOTS; of MT_ASK_CACHE the room
     char name[MT_ASKING_NAME_BYTES]; // "reap_own_25%", "2", "routed": one of its kind's
 };
 
@@ -40,14 +43,15 @@ size_t mt_compare_asking_kept(const struct mt_compare_settings *settings, size_t
 /* The place of a way to choose in settings.pruning; settings.pruning.bys: it is not asked. */
 size_t mt_compare_by_place(const struct mt_compare_settings *settings, enum mt_compare_by by);
 
-/* "pruned", "experts_per_token", "silenced": keys of cell.json and compare.json. */
+/* "pruned", "experts_per_token", "silenced", "cache": keys of cell.json and compare.json. */
 const char *mt_asking_key(enum mt_asking_kind kind);
 
-/* A domain's held-out problems, asked so. */
+/* A domain's held-out problems, asked so; NaN where a number is of another kind. */
 struct mt_cell_answer {
-    double accuracy, loss;
-    double served; // of MT_ASK_KEPT: share of the slots of the domain's training data, mean over layers, that
-                   // the experts kept serve where none is taken away; NaN of others
+    double accuracy, loss; // but of MT_ASK_CACHE
+    double served; // of MT_ASK_KEPT: share of the slots of the domain's training data, mean over layers,
+                   // that the experts kept serve where none is taken away
+    double misses[MT_CACHE_POLICIES]; // of MT_ASK_CACHE: per token and layer
 };
 
 /* Outcome of an asking: NaN where it is not known, or of another kind. */

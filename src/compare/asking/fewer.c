@@ -12,6 +12,7 @@
 #include "model/prune.h"
 
 #define ARENA_BLOCK_BYTES 4096
+#define MOST_CHOICES      65536 // tokens of a domain whose experts go through a cache
 
 struct asker {
     const struct mt_cell_job *job;
@@ -175,6 +176,55 @@ static enum mt_status ask(struct asker *a, size_t domain, struct mt_cell_answer 
     return status;
 }
 
+/* Misses of all rooms, of the experts that held-out problems of a domain choose as they come: means over
+ * layers. `first`: the place of the first room among the askings. */
+static enum mt_status count_misses(struct asker *a, size_t domain, size_t first, struct mt_cell_asked *asked)
+{
+    const struct mt_compare_probes *rooms = &a->job->settings->cache;
+    struct mt_collector_options options = a->options;
+    struct mt_collector *collector = NULL;
+    struct mt_answers answers;
+    const char *path = NULL;
+    options.choices = MOST_CHOICES;
+    options.scores = 0;
+    enum mt_status status = mt_cell_test_data(a->job, domain, &path);
+    if (status == MT_OK) status = mt_collector_create(a->answering.device, &options, &collector);
+    if (status == MT_OK) status = mt_answering_run(&a->answering, path, 0, collector, &answers);
+    for (size_t i = 0; i < rooms->count && status == MT_OK; i++) {
+        double sum[MT_CACHE_POLICIES] = {0};
+        for (int l = 0; l < options.layers && status == MT_OK; l++) {
+            struct mt_cache_misses misses;
+            int64_t tokens = 0;
+            const uint16_t *choices = mt_collector_choices(collector, l, &tokens);
+            status = mt_expert_cache(a->job->ctx, choices, tokens, options.slots, options.experts,
+                                     (int)rooms->value[i], &misses);
+            for (int p = 0; p < MT_CACHE_POLICIES && status == MT_OK; p++)
+                sum[p] += mt_cache_miss_rate(&misses, (enum mt_cache_policy)p) / options.layers;
+        }
+        memcpy(asked[first + i].domain[domain].misses, sum, sizeof sum);
+    }
+    mt_collector_destroy(collector);
+    return status;
+}
+
+static enum mt_status ask_caches(struct asker *a, size_t first, struct mt_cell_asked *asked)
+{
+    const struct mt_compare_probes *rooms = &a->job->settings->cache;
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < a->owns && rooms->count > 0 && status == MT_OK; i++)
+        status = count_misses(a, a->own[i], first, asked);
+    for (size_t i = 0; i < rooms->count; i++) {
+        struct mt_cell_asked *one = &asked[first + i];
+        one->experts = (double)rooms->value[i];
+        for (int p = 0; p < MT_CACHE_POLICIES; p++) {
+            double sum = 0.0;
+            for (size_t d = 0; d < a->owns; d++) sum += one->domain[a->own[d]].misses[p];
+            one->mean.misses[p] = sum / (double)a->owns;
+        }
+    }
+    return status;
+}
+
 /* One domain, with the experts kept for it. */
 static enum mt_status ask_kept(struct asker *a, size_t place, struct mt_cell_answer *answer)
 {
@@ -204,7 +254,9 @@ static enum mt_status ask_domains(struct asker *a, bool kept, struct mt_cell_ask
         sum.served += answer->served;
     }
     double count = (double)a->owns;
-    asked->mean = (struct mt_cell_answer){sum.accuracy / count, sum.loss / count, sum.served / count};
+    asked->mean.accuracy = sum.accuracy / count;
+    asked->mean.loss = sum.loss / count;
+    asked->mean.served = sum.served / count;
     return status;
 }
 
@@ -271,10 +323,12 @@ enum mt_status mt_cell_ask_fewer(const struct mt_cell_job *job, const struct mt_
     enum mt_status status = mt_cell_asked_make(job, &result->asked);
     if (status == MT_OK) status = mt_answering_open(job, training, model, &a.answering);
     if (status == MT_OK) status = prepare(&a);
-    for (size_t i = 0; i < count && status == MT_OK; i++) {
+    size_t answered = count - job->settings->cache.count;
+    for (size_t i = 0; i < answered && status == MT_OK; i++) {
         struct mt_compare_asking asking = mt_compare_asking(job->settings, i);
         status = ask_one(&a, &asking, &result->asked[i]);
     }
+    if (status == MT_OK) status = ask_caches(&a, answered, result->asked);
     for (size_t d = 0; d < MT_COMPARE_MOST_DOMAINS; d++) mt_figures_free(&a.of[d]);
     mt_figures_free(&a.of_mix);
     mt_answering_close(&a.answering);

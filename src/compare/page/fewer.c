@@ -17,7 +17,7 @@ static size_t asked_column(const struct mt_compare_view *view, size_t place)
 static size_t spread_column(const struct mt_compare_view *view, size_t score, size_t keep)
 {
     const struct mt_compare_settings *settings = view->comparison->settings;
-    size_t first = mt_compare_askings(settings);
+    size_t first = mt_compare_askings(settings) - settings->cache.count; // caches are no columns
     return asked_column(view, first + score * settings->pruning.keeps + keep);
 }
 
@@ -291,7 +291,7 @@ static void add_domains(const struct mt_compare_view *view, size_t trained)
     mt_figure_column(table, MT_COLUMN_LABEL, "method");
     for (size_t i = 0; i < parts; i++)
         mt_figure_measure_column(table, settings->domain[own[i]].name, 1, false);
-    for (size_t place = 0; place < mt_compare_askings(settings); place++) {
+    for (size_t place = 0; place < mt_compare_askings(settings) - settings->cache.count; place++) {
         struct mt_compare_asking asking = mt_compare_asking(settings, place);
         char asked[MT_COMPARE_TITLE_BYTES];
         (void)snprintf(asked, sizeof asked, "%s %s", mt_asking_key(asking.kind), asking.name);
@@ -321,7 +321,7 @@ static void add_slots(const struct mt_compare_view *view)
     struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
     char title[MT_COMPARE_TITLE_BYTES];
     size_t count = settings->slots.count + (settings->silence ? 1 : 0);
-    size_t place = mt_compare_askings(settings) - count;
+    size_t place = mt_compare_askings(settings) - settings->cache.count - count;
     if (count == 0) return;
     struct mt_figure *table = mt_page_figure(
         view->page,
@@ -358,6 +358,46 @@ static void add_slots(const struct mt_compare_view *view)
     for (size_t i = 0; i < 2 * count; i++) mt_figure_rank(table, (int)i + 1, 1, first);
 }
 
+// ------------------------------------------------------------------ a fast memory
+
+static void add_caches(const struct mt_compare_view *view)
+{
+    const struct mt_compare_settings *settings = view->comparison->settings;
+    char title[MT_COMPARE_TITLE_BYTES];
+    size_t first = mt_compare_askings(settings) - settings->cache.count;
+    if (settings->cache.count == 0) return;
+    struct mt_figure *table = mt_page_figure(
+        view->page,
+        &(struct mt_figure_head){
+            .kind = MT_FIGURE_TABLE,
+            .title = mt_view_title(title, view, "Cache misses per token"),
+            .meaning =
+                "Experts of a layer that a token needs and a fast memory with room for so many lacks, of "
+                "the choices on held-out problems as they come. LRU drops the least recently used, LFU "
+                "the least often used, Belady knows what comes and has the fewest.",
+            .formula = "misses / tokens, first uses included; means over layers, domains and seeds"});
+    mt_figure_column(table, MT_COLUMN_LABEL, "method");
+    for (size_t i = 0; i < settings->cache.count * MT_CACHE_POLICIES; i++) {
+        (void)snprintf(title, sizeof title, "%lld %s",
+                       (long long)settings->cache.value[i / MT_CACHE_POLICIES],
+                       mt_cache_policy_name((enum mt_cache_policy)(i % MT_CACHE_POLICIES)));
+        mt_figure_measure_column(table, title, 3, false);
+    }
+    size_t base = mt_compare_has_base(view->comparison, view->model) ? 1 : 0;
+    for (size_t i = base > 0 ? 0 : 1; i <= view->methods; i++) {
+        size_t m = i == 0 ? view->methods : i - 1; // the base first
+        mt_figure_text(table, name_of(view, m));
+        for (size_t k = 0; k < settings->cache.count * MT_CACHE_POLICIES; k++)
+            mt_figure_measure(
+                table,
+                mean_of(view, m, first + k / MT_CACHE_POLICIES,
+                        offsetof(struct mt_cell_asked, mean.misses) + k % MT_CACHE_POLICIES * sizeof(double)),
+                (double)NAN, false);
+    }
+    for (size_t k = 0; k < settings->cache.count * MT_CACHE_POLICIES; k++)
+        mt_figure_rank(table, (int)k + 1, -1, base);
+}
+
 void mt_page_compare_fewer(const struct mt_compare_view *view)
 {
     const struct mt_compare_settings *settings = view->comparison->settings;
@@ -369,6 +409,8 @@ void mt_page_compare_fewer(const struct mt_compare_view *view)
     }
     if (pruning->keeps > 0) add_kept(view);
     add_slots(view);
+    add_caches(view);
+    if (mt_compare_askings(settings) == settings->cache.count) return;
     for (size_t d = 0; d < settings->trained; d++) {
         if (settings->domain[d].mix) add_domains(view, d);
     }

@@ -177,6 +177,7 @@ struct mt_compare_settings {
     struct mt_compare_pruning pruning;     // the same as a map: experts kept
     struct mt_compare_probes slots;        // experts_per_token: fewer than the model has
     bool silence;                          // silence: without the routed experts, too
+    struct mt_compare_probes cache;        // cache: experts that a fast memory has room for
     struct mt_compare_probes at;           // evaluate_at: steps of training; 0: before the first
     int64_t train_problems;                // problems.train: also rows a recipe is asked for
     int64_t test_problems;                 // problems.test

@@ -42,19 +42,20 @@ static enum mt_status add_probe(const struct mt_keys_reader *reader, const struc
     return status == MT_OK ? add_value(reader, entry, probes, value) : status;
 }
 
-static enum mt_status add_slots(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+/* A number of experts, each once. */
+static enum mt_status add_count(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
                                 void *target)
 {
     static const struct mt_key_row row = {
         .kind = MT_KEY_WHOLE, .values = "WHOLE NUMBERS >= 1", .most = 1 << 20};
-    struct mt_compare_settings *settings = target;
+    struct mt_compare_probes *counts = (void *)((char *)target + entry->row->offset);
     int64_t value = 0;
     enum mt_status status = read_whole(reader, entry, &row, &value);
-    for (size_t i = 0; i < settings->slots.count && status == MT_OK; i++) {
-        if (settings->slots.value[i] == value)
+    for (size_t i = 0; i < counts->count && status == MT_OK; i++) {
+        if (counts->value[i] == value)
             status = mt_key_fail(reader, entry, NULL, "%s has %lld twice", entry->name, (long long)value);
     }
-    return status == MT_OK ? add_value(reader, entry, &settings->slots, value) : status;
+    return status == MT_OK ? add_value(reader, entry, counts, value) : status;
 }
 
 // ------------------------------------------------------------------ prune as a map
@@ -226,11 +227,15 @@ const struct mt_key_row mt_compare_asking_rows[] = {
                 "or a map {keep: [8, 25%], score: [reap], by: [own, mix, other], rows: N, mix_rows: N}: with "
                 "the best experts alone",
      .set = add_prune, .members = &prune_keys},
-    {"experts_per_token", MT_KEY_EACH, 0, "NUMBERS", "none",
+    {"experts_per_token", MT_KEY_EACH, AT(slots), "NUMBERS", "none",
      .meaning = "cells are asked again with routers that choose so few experts a token",
-     .also = "num_experts_per_tok|top_k|slots", .set = add_slots},
+     .also = "num_experts_per_tok|top_k|slots", .set = add_count},
     {"silence", MT_KEY_FLAG, AT(silence), "true|false", "false",
      .meaning = "cells are asked again without what routed experts add; shared experts stay"},
+    {"cache", MT_KEY_EACH, AT(cache), "NUMBERS", "none",
+     .meaning = "misses per token of a fast memory with room for so many experts of a layer, of the held-out "
+                "problems' choices (metier analyze --cache)",
+     .set = add_count},
     {"evaluate_at", MT_KEY_EACH, AT(at), "NUMBERS", "none",
      .meaning = "cells are asked after these steps of training, too; 0: before the first", .set = add_probe},
     {0},
