@@ -28,6 +28,7 @@ few="prune={keep: [100%, 50%, 6], score: [use, reap], by: [own, mix, other], row
 
 # Refused before anything is written.
 expect 2 "prune has no key 'keeep'; did you mean 'keep'?" compare "$place/compare.yaml" "prune={keeep: 3}"
+expect 2 "a method is called base, as tables call the model before training" compare "$place/compare.yaml" "methods=[none, {name: base, method: aux}]"
 expect 2 "prune needs keep" compare "$place/compare.yaml" "prune={score: reap}"
 expect 2 "prune.keep has '0%'" compare "$place/compare.yaml" "prune={keep: 0%}"
 expect 2 "prune.keep has '-3'" compare "$place/compare.yaml" "prune={keep: [-3]}"

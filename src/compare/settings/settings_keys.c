@@ -120,6 +120,9 @@ static enum mt_status add_method(const struct mt_keys_reader *reader, const stru
     if (status == MT_OK) status = mt_compare_set_word(reader->arena, &method.words, "method", method.name);
     // A map's other keys are those of metier train.
     if (status == MT_OK && map) status = mt_compare_take_words(reader, entry, true, &method.words);
+    if (status == MT_OK && strcmp(method.name, "base") == 0)
+        status = mt_key_fail(reader, entry, NULL,
+                             "a method is called base, as tables call the model before training");
     for (size_t i = 0; i < settings->methods && status == MT_OK; i++) {
         if (strcmp(settings->method[i].name, method.name) == 0)
             status = mt_key_fail(reader, entry, NULL, "the method %s comes twice", method.name);
