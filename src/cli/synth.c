@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/shared/table.h"
 #include "synth/synth.h"
+#include "text/row_identity.h"
 
 #define MOST_ITEMS  INT64_C(10000000)
 #define DOMAIN_MARK "{domain}"
@@ -18,6 +19,7 @@ struct settings {
     const char *domains; // "math,code", or "all"
     const char *split;
     const char *out;
+    struct cli_list exclude;
     int64_t count, seed, difficulty, show;
     bool list;
 };
@@ -27,6 +29,7 @@ struct request {
     enum mt_task_domain domains[MT_DOMAINS];
     size_t domain_count;
     struct mt_synth_options options; // the domain apart
+    struct mt_row_hashes exclude;    // what it points to
 };
 
 // ------------------------------------------------------------------ what is asked for
@@ -105,8 +108,8 @@ static enum mt_status read_request(const struct settings *settings, const struct
     if (settings->out == NULL && !shows) return mt_fail(ctx, MT_ERR_USAGE, "--out FILE is missing");
     status = cli_check_limits(ctx, &limits[2], 1);
     const struct cli_void rules[] = {
-        {settings->list, "--split --count --seed --difficulty --out --show", "with --list"},
-        {settings->show > 0, "--count --out", "with --show, which prints"},
+        {settings->list, "--split --count --seed --difficulty --out --show --exclude", "with --list"},
+        {settings->show > 0, "--count --out --exclude", "with --show, which prints"},
     };
     if (status == MT_OK) status = cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
     if (status != MT_OK) return status;
@@ -176,9 +179,14 @@ static enum mt_status write_file(struct mt_context *ctx, const struct request *r
     if (status == MT_OK) status = mt_synth_write_rows(ctx, sources, domain_count, count, &writer);
     if (status == MT_OK) status = mt_file_writer_commit(&writer);
     mt_file_writer_abandon(&writer);
+    size_t excluded = 0;
+    for (size_t i = 0; i < domain_count && status == MT_OK; i++) excluded += mt_synth_excluded(sources[i]);
     for (size_t i = 0; i < domain_count; i++) mt_synth_free(sources[i]);
-    if (status == MT_OK) printf("%s: %s\n", path, mt_counted((uint64_t)count, "item", "items").text);
-    return status;
+    if (status != MT_OK) return status;
+    printf("%s: %s", path, mt_counted((uint64_t)count, "item", "items").text);
+    if (request->exclude.count > 0) printf("; %zu that are excluded were replaced", excluded);
+    printf("\n");
+    return MT_OK;
 }
 
 /* One file, or one of each domain where the name has the mark. */
@@ -210,6 +218,8 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--count", CLI_INTEGER, &settings.count, "N", "items of a file (1000)"},
         {"--seed", CLI_INTEGER, &settings.seed, "N", "of the random numbers (0)"},
         {"--difficulty", CLI_INTEGER, &settings.difficulty, "N", "1, easy, to 5 (3)"},
+        {"--exclude", CLI_LIST, &settings.exclude, "FILE",
+         "leave out the problems of this file: rows, or a model's rows_read.hashes; may come several times"},
         {"--out", CLI_TEXT, &settings.out, "FILE", "JSONL; {domain} in its name: a file for each domain"},
         {"--list", CLI_FLAG, &settings.list, NULL, "list the sub-tasks"},
         {"--show", CLI_INTEGER, &settings.show, "N", "print N examples of each sub-task instead"},
@@ -222,7 +232,12 @@ static enum mt_status run_verb(struct cli_call *call)
     if (status != MT_OK) return status;
     if (settings.list) return print_list(call->ctx, &request);
     if (settings.show > 0) return print_examples(call->ctx, &request, settings.show);
-    return write_files(call->ctx, &request, &settings);
+    request.exclude.ctx = call->ctx;
+    status = mt_row_hashes_add_files(&request.exclude, settings.exclude.item);
+    request.options.exclude = &request.exclude;
+    if (status == MT_OK) status = write_files(call->ctx, &request, &settings);
+    mt_row_hashes_free(&request.exclude);
+    return status;
 }
 
 const struct cli_verb cli_verb_synth = {
@@ -239,6 +254,7 @@ const struct cli_verb cli_verb_synth = {
         "  metier synth --show 2 --domain math --difficulty 5\n"
         "  metier synth --domain all --count 2000 --out '{domain}.jsonl'    # math.jsonl, code.jsonl, ...\n"
         "  metier synth --domain all --count 100000 --out train.jsonl\n"
+        "  metier synth --domain math --count 6000 --exclude train.jsonl --seed 2 --out fresh.jsonl\n"
         "  metier synth --domain all --split test --count 500 --out 'data/synth/{domain}.jsonl'",
     .run = run_verb,
 };

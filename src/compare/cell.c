@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/exact.h"
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "base/files/folder_lock.h"
@@ -73,17 +74,61 @@ bool mt_cell_asks(const struct mt_cell_job *job, const struct mt_cell *cell, siz
     return cell->base || mt_compare_asks(&job->settings->domain[cell->domain], job->tasks->task[task].entry);
 }
 
-enum mt_status mt_cell_data(const struct mt_cell_job *job, const struct mt_compare_domain *domain, bool test,
-                            const char **path)
+enum mt_status mt_cell_test_data(const struct mt_cell_job *job, size_t domain, const char **path)
 {
-    // Both parts of what is divided lie in OUT/data.
-    *path = mt_compare_divides(domain) ? NULL : test ? domain->test : domain->train;
+    const struct mt_compare_domain *from = &job->settings->domain[domain];
+    *path = from->test;
     if (*path != NULL) return MT_OK;
-    return put_path(job, path, "%s/data/%s-%s.jsonl", job->settings->out, test ? "test" : "train",
-                    domain->name);
+    return put_path(job, path, "%s/data/test-%s.jsonl", job->settings->out, from->name);
+}
+
+enum mt_status mt_cell_train_data(const struct mt_cell_job *job, size_t domain, size_t seed,
+                                  const char **path)
+{
+    const struct mt_compare_domain *from = &job->settings->domain[domain];
+    // Both parts of what is divided lie in OUT/data.
+    *path = mt_compare_divides(from) ? NULL : from->train;
+    if (*path != NULL) return MT_OK;
+    // No name of a domain has this sign.
+    if (job->settings->draw == MT_COMPARE_DRAW_SEED && mt_compare_draws(from))
+        return put_path(job, path, "%s/data/train-%s-seed=%" PRIu64 ".jsonl", job->settings->out, from->name,
+                        job->settings->seed[seed]);
+    return put_path(job, path, "%s/data/train-%s.jsonl", job->settings->out, from->name);
 }
 
 // ------------------------------------------------------------------ settings of training
+
+/* "data.sources=[{path: "a", weight: 2}, ...]": the parts of a mix. */
+static enum mt_status add_sources(const struct mt_cell_job *job, const struct mt_cell *cell,
+                                  struct mt_arena *arena, struct mt_compare_words *words)
+{
+    const struct mt_compare_domain *mix = &job->settings->domain[cell->domain];
+    struct mt_byte_list text = {.ctx = job->ctx};
+    enum mt_status status = mt_byte_list_append_text(&text, "data.sources=[");
+    for (size_t i = 0; i < mix->parts && status == MT_OK; i++) {
+        char digits[MT_EXACT_BYTES];
+        const char *path = NULL;
+        status = mt_cell_train_data(job, mix->part[i], cell->seed, &path);
+        if (status == MT_OK) status = mt_byte_list_append_text(&text, i == 0 ? "{path: " : ", {path: ");
+        if (status == MT_OK) status = mt_key_append_quoted(path, &text);
+        if (status == MT_OK) status = mt_byte_list_append_text(&text, ", weight: ");
+        if (status == MT_OK) status = mt_byte_list_append_text(&text, mt_exact_text(mix->weight[i], digits));
+        if (status == MT_OK) status = mt_byte_list_append_text(&text, "}");
+    }
+    if (status == MT_OK) status = mt_byte_list_append(&text, "]", 2); // and its end
+    if (status == MT_OK) status = mt_compare_add_word(arena, words, (const char *)text.data);
+    mt_byte_list_free(&text);
+    return status;
+}
+
+static enum mt_status add_data(const struct mt_cell_job *job, const struct mt_cell *cell,
+                               struct mt_arena *arena, struct mt_compare_words *words)
+{
+    const char *path = NULL;
+    if (job->settings->domain[cell->domain].mix) return add_sources(job, cell, arena, words);
+    enum mt_status status = mt_cell_train_data(job, cell->domain, cell->seed, &path);
+    return status == MT_OK ? mt_compare_set_word(arena, words, "data.path", path) : status;
+}
 
 /* What a cell is trained with: our defaults, what all have, what the method has, what makes it this cell. */
 static enum mt_status collect_words(const struct mt_cell_job *job, const struct mt_cell *cell,
@@ -93,9 +138,7 @@ static enum mt_status collect_words(const struct mt_cell_job *job, const struct 
     const struct mt_compare_words *given[] = {&settings->training, &settings->method[cell->method].words};
     char seed[NUMBER_BYTES], threads[NUMBER_BYTES];
     char run[PATH_BYTES];
-    const char *data = NULL;
-    enum mt_status status = mt_cell_data(job, &settings->domain[cell->domain], false, &data);
-    if (status == MT_OK) status = mt_compare_set_word(arena, words, "log.tensorboard", "false");
+    enum mt_status status = mt_compare_set_word(arena, words, "log.tensorboard", "false");
     if (status == MT_OK) status = mt_compare_set_word(arena, words, "checkpoint.keep", "1");
     for (size_t g = 0; g < 2; g++) {
         for (size_t i = 0; i < given[g]->count && status == MT_OK; i++)
@@ -106,14 +149,13 @@ static enum mt_status collect_words(const struct mt_cell_job *job, const struct 
     (void)snprintf(run, sizeof run, "%s/run", cell->folder);
     const char *const ours[][2] = {{"model", settings->model[cell->model].path},
                                    {"out", run},
-                                   {"data.path", data},
                                    {"seed", seed},
                                    {"device", job->device},
                                    {"threads", threads},
                                    {"log.every", "1"}};
     for (size_t i = 0; i < sizeof ours / sizeof ours[0] && status == MT_OK; i++)
         status = mt_compare_set_word(arena, words, ours[i][0], ours[i][1]);
-    return status;
+    return status == MT_OK ? add_data(job, cell, arena, words) : status;
 }
 
 static const char objective_prefix[] = "objective.";
@@ -273,7 +315,7 @@ enum mt_status mt_cell_check(const struct mt_cell_job *job, const struct mt_cell
 static bool is_elsewhere(const char *word)
 {
     static const char *const keys[] = {
-        "out=", "data.path=", "device=", "threads=", "memory.limit=", "quantize.cache="};
+        "out=", "data.path=", "data.sources=", "device=", "threads=", "memory.limit=", "quantize.cache="};
     bool found = false;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         found = found || strncmp(word, keys[i], strlen(keys[i])) == 0;
@@ -327,11 +369,19 @@ static enum mt_status identify(const struct mt_cell_job *job, const struct mt_ce
     if (!cell->base) add_probes(digest, " prune", &settings->prune);
     if (!cell->base) add_probes(digest, " at", &settings->at);
     if (!cell->base && settings->agreement) mt_digest_add(digest, " agreement", 10);
+    if (!cell->base && settings->draw == MT_COMPARE_DRAW_SEED) mt_digest_add(digest, " draw seed", 10);
     for (size_t d = 0; !cell->base && d < settings->domains; d++) {
         const struct mt_compare_domain *domain = &settings->domain[d];
         const char *const texts[] = {domain->name, domain->train, domain->recipe, domain->test};
         for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
             if (texts[i] != NULL) mt_digest_add(digest, texts[i], strlen(texts[i]) + 1);
+        }
+        for (size_t i = 0; domain->mix && i < domain->parts; i++) {
+            char digits[MT_EXACT_BYTES];
+            const char *name = settings->domain[domain->part[i]].name;
+            const char *weight = mt_exact_text(domain->weight[i], digits);
+            mt_digest_add(digest, name, strlen(name) + 1);
+            mt_digest_add(digest, weight, strlen(weight) + 1);
         }
     }
     *identity = mt_digest_finish(digest);
@@ -379,7 +429,8 @@ static enum mt_status add_inputs(const struct mt_cell_job *job, const struct mt_
     if (status == MT_OK) status = add_tasks(job, inputs);
     for (size_t d = 0; d < settings->domains && status == MT_OK; d++) {
         const char *path = NULL;
-        status = mt_cell_data(job, &settings->domain[d], true, &path);
+        if (settings->domain[d].mix) continue;
+        status = mt_cell_test_data(job, d, &path);
         if (status == MT_OK) status = mt_fingerprint_add(inputs, path);
         bool parted = mt_compare_divides(&settings->domain[d]) && settings->domain[d].train != NULL;
         if (status == MT_OK && parted) status = mt_fingerprint_add(inputs, settings->domain[d].train);

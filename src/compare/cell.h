@@ -38,7 +38,7 @@ struct mt_cell_task {
     bool form_differs; // from the one the cell was trained in
 };
 
-/* Held-out problems of the domain trained on, asked besides the end of training. */
+/* Held-out problems of what it was trained on, asked besides the end of training; means over its parts. */
 struct mt_cell_probe {
     double accuracy, loss; // NaN: not known
 };
@@ -48,8 +48,10 @@ struct mt_cell_result {
     bool complete; // and evaluated with every benchmark
     double took;   // seconds so far, without those that a kill made void; for --dry-run
     struct mt_cell_task task[MT_COMPARE_MOST_TASKS]; // as the comparison numbers them
-    double figure[MT_COMPARE_FIGURES];
-    double accuracy[MT_COMPARE_MOST_DOMAINS]; // of each domain, as settings number them
+    double figure[MT_COMPARE_FIGURES]; // of a mix the means over its parts, where a figure is of a domain
+    // The same of each domain it was trained on, as settings number them; NaN: not of a domain, or of another
+    double by_domain[MT_COMPARE_MOST_DOMAINS][MT_COMPARE_FIGURES];
+    double accuracy[MT_COMPARE_MOST_DOMAINS]; // of each domain, likewise; of a mix the mean over its parts
     double loss[MT_COMPARE_MOST_DOMAINS];
     struct mt_cell_probe pruned[MT_COMPARE_MOST_PROBES]; // as settings.prune has them
     struct mt_cell_probe at[MT_COMPARE_MOST_PROBES];     // as settings.at
@@ -57,7 +59,8 @@ struct mt_cell_result {
     double *maxvio;        // [steps], in the arena: mean over layers, while training
     double *training_loss; // [steps], in the arena: L_h of each step
     size_t experts;
-    double *share; // [domains, experts], in the arena: of a domain's slots in the last MoE layer, an expert's
+    double *share; // [domains, experts], in the arena: of a domain's slots in the last MoE layer, an
+                   // expert's; of a mix the mean over its parts
     size_t points;
     struct mt_cell_point *point; // [points], in the arena
     int64_t point_layer;         // the layer whose inputs these are
@@ -158,9 +161,13 @@ enum mt_status mt_cell_evaluate(const struct mt_cell_job *job, struct mt_cell *c
                                 const struct mt_train_settings *training, const char *identity,
                                 bool *interrupted, int *signal);
 
-/* Where a domain's problems lie: OUT/data for built-in ones, and for the parts of a file that is divided into
- * training and test. The one place that decides it. */
-enum mt_status mt_cell_data(const struct mt_cell_job *job, const struct mt_compare_domain *domain, bool test,
-                            const char **path);
+/*
+ * Where the rows of a domain lie, which is none of several: what it is measured with, and what cells of a
+ * seed are trained on (its place in the settings). OUT/data for built-in problems, and for the parts of a
+ * file that is divided into training and test. The one place that decides it.
+ */
+enum mt_status mt_cell_test_data(const struct mt_cell_job *job, size_t domain, const char **path);
+enum mt_status mt_cell_train_data(const struct mt_cell_job *job, size_t domain, size_t seed,
+                                  const char **path);
 
 #endif

@@ -34,6 +34,30 @@ static void put_domains(struct mt_json_text *text, const char *key, const double
     mt_json_text_format(text, "}");
 }
 
+/* "by_domain": of a mix the figures of its parts. */
+static void put_parts(struct mt_json_text *text, const struct mt_cell *cell,
+                      const struct mt_compare_settings *settings)
+{
+    size_t count = 0;
+    const size_t *parts = mt_compare_parts(settings, cell->domain, &count);
+    if (cell->base || !settings->domain[cell->domain].mix) return;
+    mt_json_text_format(text, ",\n \"by_domain\": {");
+    for (size_t i = 0; i < count; i++) {
+        bool first = true;
+        mt_json_text_format(text, i == 0 ? "\n  " : ",\n  ");
+        put_key(text, true, settings->domain[parts[i]].name);
+        mt_json_text_format(text, "{");
+        for (int f = 0; f < MT_COMPARE_FIGURES; f++) {
+            if (!mt_compare_is_of_domain((enum mt_compare_figure)f)) continue;
+            put_key(text, first, mt_compare_figure_row((enum mt_compare_figure)f)->name);
+            mt_json_text_number(text, cell->result.by_domain[parts[i]][f]);
+            first = false;
+        }
+        mt_json_text_format(text, "}");
+    }
+    mt_json_text_format(text, "}");
+}
+
 /* Those that are known; "asking" tells whether they are of what is asked now. */
 static void put_tasks(struct mt_json_text *text, const struct mt_compare_tasks *tasks,
                       const struct mt_cell_result *result)
@@ -118,6 +142,7 @@ static void put_result(struct mt_json_text *text, const struct mt_cell_job *job,
     mt_json_text_format(text, "}");
     put_domains(text, "accuracy", result->accuracy, job->settings);
     put_domains(text, "loss", result->loss, job->settings);
+    put_parts(text, cell, job->settings);
     put_probes(text, "pruned", result->pruned, job->settings->prune.count);
     put_probes(text, "evaluated_at", result->at, job->settings->at.count);
     if (job->tasks->count > 0) put_tasks(text, job->tasks, result);
@@ -319,6 +344,34 @@ static enum mt_status read_figures(const struct mt_json_node *root, double *figu
     return status;
 }
 
+/* The figures of the domains trained on: of a mix as the file has them, else the cell's own. */
+static enum mt_status read_parts(const struct mt_json_node *root, struct mt_cell *cell,
+                                 const struct mt_compare_settings *settings)
+{
+    struct mt_json_node all, one;
+    size_t count = 0;
+    const size_t *parts = mt_compare_parts(settings, cell->domain, &count);
+    enum mt_status status = MT_OK;
+    for (size_t d = 0; d < MT_COMPARE_MOST_DOMAINS; d++) {
+        for (int f = 0; f < MT_COMPARE_FIGURES; f++) {
+            bool own = !cell->base && d == cell->domain && mt_compare_is_of_domain((enum mt_compare_figure)f);
+            cell->result.by_domain[d][f] = own ? cell->result.figure[f] : (double)NAN;
+        }
+    }
+    if (cell->base || !settings->domain[cell->domain].mix) return MT_OK;
+    status = mt_json_get_object(root, "by_domain", &all);
+    for (size_t i = 0; i < count && status == MT_OK; i++) {
+        double *figure = cell->result.by_domain[parts[i]];
+        status = mt_json_get_object(&all, settings->domain[parts[i]].name, &one);
+        for (int f = 0; f < MT_COMPARE_FIGURES && status == MT_OK; f++) {
+            const char *name = mt_compare_figure_row((enum mt_compare_figure)f)->name;
+            struct mt_json_node child;
+            if (mt_json_member(&one, name, &child)) status = read_number(&child, &figure[f]);
+        }
+    }
+    return status;
+}
+
 static enum mt_status read_result(const struct mt_cell_job *job, const struct mt_json_node *root,
                                   struct mt_cell *cell, const char *identity)
 {
@@ -335,6 +388,7 @@ static enum mt_status read_result(const struct mt_cell_job *job, const struct mt
     if (status == MT_OK) status = read_figures(root, result->figure);
     if (status == MT_OK) status = read_domains(root, "accuracy", result->accuracy, job->settings);
     if (status == MT_OK) status = read_domains(root, "loss", result->loss, job->settings);
+    if (status == MT_OK) status = read_parts(root, cell, job->settings);
     if (status == MT_OK && !cell->base)
         status = read_probes(root, "pruned", job->settings->prune.count, result->pruned);
     if (status == MT_OK && !cell->base)

@@ -58,6 +58,14 @@ static const struct mt_compare_figure_row rows[MT_COMPARE_FIGURES] = {
                                  100.0, 2},
     [MT_COMPARE_SAME_SLOTS] = {"same_slots", "same slots %",
                                "100 · mean over tokens of |A ∩ B| / k, B of weights as stored", 1, 100.0, 2},
+    [MT_COMPARE_MAXVIO_MIX] =
+        {"maxvio_mix", "MaxVio mix",
+         "MaxVio of Σ_d A_dj, A_dj: expert j's share of the slots of domain d, over all "
+         "domains trained on together",
+         -1, 1.0, 3},
+    [MT_COMPARE_ENTROPY_MIX] = {"entropy_mix", "load entropy mix", "load entropy of the same", 1, 1.0, 3},
+    [MT_COMPARE_LOAD_MIN_MIX] = {"load_min_mix", "min load mix", "min_j load_j / mean of the same", 1, 1.0,
+                                 3},
     [MT_COMPARE_SECONDS] = {"seconds_per_step", "s/step", "median over steps of the seconds a step took", -1,
                             1.0, 4},
     [MT_COMPARE_PROCESSOR] = {"processor_seconds_per_step", "cpu s/step",
@@ -65,6 +73,19 @@ static const struct mt_compare_figure_row rows[MT_COMPARE_FIGURES] = {
     [MT_COMPARE_MEMORY] = {"memory_bytes", "memory MiB", "the most that was held while training", -1,
                            1.0 / (1 << 20), 0},
 };
+
+bool mt_compare_is_of_domain(enum mt_compare_figure figure)
+{
+    switch (figure) {
+    case MT_COMPARE_ACCURACY_OTHERS:
+    case MT_COMPARE_LOSS_OTHERS:
+    case MT_COMPARE_INFORMATION:
+    case MT_COMPARE_MAXVIO_MIX:
+    case MT_COMPARE_ENTROPY_MIX:
+    case MT_COMPARE_LOAD_MIN_MIX: return false;
+    default: return !mt_compare_is_time(figure);
+    }
+}
 
 bool mt_compare_is_time(enum mt_compare_figure figure)
 {

@@ -34,6 +34,9 @@ enum mt_compare_figure {
     MT_COMPARE_ERC_DOMINANCE,
     MT_COMPARE_SAME_EXPERTS, // of quantised cells, beside their weights as stored
     MT_COMPARE_SAME_SLOTS,
+    MT_COMPARE_MAXVIO_MIX, // over all domains trained on together, each with the same share of slots
+    MT_COMPARE_ENTROPY_MIX,
+    MT_COMPARE_LOAD_MIN_MIX,
     MT_COMPARE_SECONDS,   // of a step; this and those that follow differ from run to run
     MT_COMPARE_PROCESSOR, // seconds of all processors together, of a step
     MT_COMPARE_MEMORY,    // bytes held at most while training
@@ -50,6 +53,9 @@ struct mt_compare_figure_row {
 };
 
 const struct mt_compare_figure_row *mt_compare_figure_row(enum mt_compare_figure figure);
+
+/* True for figures of one domain that was trained on: those of a mix are means over its parts. */
+bool mt_compare_is_of_domain(enum mt_compare_figure figure);
 
 /* True for figures that differ from run to run: times and memory. */
 bool mt_compare_is_time(enum mt_compare_figure figure);

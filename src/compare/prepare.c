@@ -1,40 +1,61 @@
 /* Problems and the device of a comparison. */
 #include "compare/prepare.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/files/file.h"
 #include "base/files/folder.h"
+#include "compare/read_rows.h"
 #include "formats/data/dataset.h"
 #include "ops/choose.h"
 #include "synth/synth.h"
+#include "text/row_identity.h"
 
 #define HELD_OUT_ONE_IN 10
 #define PATH_BYTES      4096
 
+/* What is written, and what is drawn by nobody. */
+struct preparing {
+    const struct mt_cell_job *job;
+    struct mt_row_hashes read; // rows that a model has read
+};
+
 // ------------------------------------------------------------------ files of built-in problems
 
-static enum mt_status write_problems(const struct mt_cell_job *job, const struct mt_compare_domain *domain,
-                                     bool test)
+/* What rows are drawn by that cells of a seed are trained on. */
+static uint64_t drawn_by(const struct mt_compare_settings *settings, size_t seed)
 {
+    uint64_t own = settings->draw == MT_COMPARE_DRAW_SEED ? settings->seed[seed] : 0;
+    return (uint64_t)settings->problem_seed + own;
+}
+
+static enum mt_status write_problems(const struct preparing *preparing, const char *domain,
+                                     enum mt_synth_split split, uint64_t seed, const char *path)
+{
+    const struct mt_cell_job *job = preparing->job;
     const struct mt_compare_settings *settings = job->settings;
-    struct mt_synth_options options = {.split = test ? MT_SYNTH_TEST : MT_SYNTH_TRAIN,
-                                       .seed = (uint64_t)settings->problem_seed,
-                                       .difficulty = (int)settings->difficulty};
+    bool train = split == MT_SYNTH_TRAIN;
+    struct mt_synth_options options = {.split = split,
+                                       .seed = seed,
+                                       .difficulty = (int)settings->difficulty,
+                                       .exclude = train ? &preparing->read : NULL};
     struct mt_synth *source = NULL;
     struct mt_file_writer writer = {0};
-    const char *path = NULL;
-    enum mt_status status = mt_cell_data(job, domain, test, &path);
-    if (status != MT_OK || access(path, F_OK) == 0) return status;
-    if (!mt_synth_domain(domain->name, &options.domain))
-        return mt_fail(job->ctx, MT_ERR_INTERNAL, "%s is no built-in domain", domain->name);
-    status = mt_synth_create(job->ctx, &options, &source);
+    if (access(path, F_OK) == 0) return MT_OK;
+    if (!mt_synth_domain(domain, &options.domain))
+        return mt_fail(job->ctx, MT_ERR_INTERNAL, "%s is no built-in domain", domain);
+    enum mt_status status = mt_synth_create(job->ctx, &options, &source);
     if (status == MT_OK) status = mt_file_writer_open(job->ctx, path, &writer);
-    int64_t count = test ? settings->test_problems : settings->train_problems;
+    int64_t count = train ? settings->train_problems : settings->test_problems;
     if (status == MT_OK) status = mt_synth_write_rows(job->ctx, &source, 1, count, &writer);
     if (status == MT_OK) status = mt_file_writer_commit(&writer);
+    if (status == MT_OK && mt_synth_excluded(source) > 0 && job->terminal != NULL)
+        (void)fprintf(job->terminal,
+                      "%s: %zu of %" PRId64 " drawn rows were replaced: a model has read them\n", path,
+                      mt_synth_excluded(source), count + (int64_t)mt_synth_excluded(source));
     mt_file_writer_abandon(&writer);
     mt_synth_free(source);
     return status;
@@ -55,17 +76,15 @@ static bool is_held_out(uint64_t row, uint64_t rows, int64_t most)
     return row == 0 || row * count / rows != (row - 1) * count / rows;
 }
 
-static enum mt_status write_part(const struct mt_cell_job *job, const struct mt_compare_domain *domain,
+static enum mt_status write_part(const struct mt_cell_job *job, const char *path,
                                  const struct mt_dataset *rows, bool test)
 {
     struct mt_file_writer writer = {0};
     struct mt_row row;
-    const char *path = NULL;
     uint64_t count = mt_dataset_rows(rows);
-    enum mt_status status = mt_cell_data(job, domain, test, &path);
-    if (status != MT_OK || access(path, F_OK) == 0) return status;
+    if (access(path, F_OK) == 0) return MT_OK;
     mt_row_init(job->ctx, &row);
-    status = mt_file_writer_open(job->ctx, path, &writer);
+    enum mt_status status = mt_file_writer_open(job->ctx, path, &writer);
     for (uint64_t i = 0; i < count && status == MT_OK; i++) {
         if (is_held_out(i, count, job->settings->test_problems) != test) continue;
         status = mt_dataset_read(rows, i, &row);
@@ -83,9 +102,9 @@ static enum mt_status write_part(const struct mt_cell_job *job, const struct mt_
     return status;
 }
 
-/* `from`: its rows. */
-static enum mt_status divide(const struct mt_cell_job *job, const struct mt_compare_domain *domain,
-                             const char *from)
+/* `from`: its rows; the part that is trained on is left out where train is NULL. */
+static enum mt_status divide(const struct mt_cell_job *job, const char *domain, const char *from,
+                             const char *test, const char *train)
 {
     struct mt_dataset *rows = NULL;
     const struct mt_dataset_options options = {0};
@@ -94,49 +113,103 @@ static enum mt_status divide(const struct mt_cell_job *job, const struct mt_comp
         status = mt_fail(job->ctx, MT_ERR_USAGE,
                          "%s: only a JSONL file can be divided into training and test; give the domain %s a "
                          "test: FILE",
-                         from, domain->name);
+                         from, domain);
     if (status == MT_OK && mt_dataset_rows(rows) < HELD_OUT_ONE_IN)
         status = mt_fail(job->ctx, MT_ERR_USAGE, "%s: has fewer than %d rows, too few to hold some out", from,
                          HELD_OUT_ONE_IN);
-    if (status == MT_OK) status = write_part(job, domain, rows, true);
-    if (status == MT_OK) status = write_part(job, domain, rows, false);
+    if (status == MT_OK) status = write_part(job, test, rows, true);
+    if (status == MT_OK && train != NULL) status = write_part(job, train, rows, false);
     mt_dataset_close(rows);
     return status;
 }
 
-/* What the domain is trained on, as far as it is not a file as it stands. */
-static enum mt_status write_training(const struct mt_cell_job *job, const struct mt_compare_domain *domain)
+// ------------------------------------------------------------------ what domains are trained on
+
+/* Rows of a recipe, of which some are held out. Where each seed draws its own, it draws none of these. */
+static enum mt_status write_held_out(const struct preparing *preparing, size_t number)
 {
+    const struct mt_cell_job *job = preparing->job;
+    const struct mt_compare_settings *settings = job->settings;
+    const struct mt_compare_domain *domain = &settings->domain[number];
+    bool by_seed = settings->draw == MT_COMPARE_DRAW_SEED && domain->recipe != NULL;
     char rows[PATH_BYTES];
-    const char *path = NULL;
-    if (!mt_compare_divides(domain)) {
-        if (domain->train != NULL) return MT_OK;
-        if (domain->recipe == NULL) return write_problems(job, domain, false);
-        enum mt_status status = mt_cell_data(job, domain, false, &path);
-        return status == MT_OK ? mt_comparison_write_recipe(job, domain, path) : status;
-    }
-    if (domain->recipe == NULL) return divide(job, domain, domain->train);
-    int length = snprintf(rows, sizeof rows, "%s/data/rows-%s.jsonl", job->settings->out, domain->name);
+    const char *train = NULL;
+    const char *test = NULL;
+    enum mt_status status = mt_cell_test_data(job, number, &test);
+    if (status == MT_OK && !by_seed) status = mt_cell_train_data(job, number, 0, &train);
+    if (status != MT_OK) return status;
+    if (domain->recipe == NULL) return divide(job, domain->name, domain->train, test, train);
+    int length = snprintf(rows, sizeof rows, "%s/data/rows-%s.jsonl", settings->out, domain->name);
     if (length < 0 || (size_t)length >= sizeof rows)
-        return mt_fail(job->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", job->settings->out);
-    enum mt_status status = mt_comparison_write_recipe(job, domain, rows);
-    return status == MT_OK ? divide(job, domain, rows) : status;
+        return mt_fail(job->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", settings->out);
+    status =
+        mt_comparison_write_recipe(job, domain, (uint64_t)settings->problem_seed, &preparing->read, rows);
+    return status == MT_OK ? divide(job, domain->name, rows, test, train) : status;
+}
+
+/* Rows of a recipe for one seed: none that a model has read, none that is held out. */
+static enum mt_status draw_recipe(const struct preparing *preparing, size_t number, uint64_t seed,
+                                  const char *path)
+{
+    const struct mt_cell_job *job = preparing->job;
+    const struct mt_compare_domain *domain = &job->settings->domain[number];
+    struct mt_row_hashes exclude = {.ctx = job->ctx};
+    const char *test = NULL;
+    if (access(path, F_OK) == 0) return MT_OK;
+    if (!mt_compare_divides(domain))
+        return mt_comparison_write_recipe(job, domain, seed, &preparing->read, path);
+    enum mt_status status = mt_cell_test_data(job, number, &test);
+    if (status == MT_OK) status = mt_row_hashes_add_file(&exclude, test);
+    if (status == MT_OK) status = mt_read_rows_add(job, &exclude);
+    if (status == MT_OK) status = mt_comparison_write_recipe(job, domain, seed, &exclude, path);
+    mt_row_hashes_free(&exclude);
+    return status;
+}
+
+/* What the domain is trained on, as far as it is not a file as it stands. */
+static enum mt_status write_training(const struct preparing *preparing, size_t number)
+{
+    const struct mt_compare_settings *settings = preparing->job->settings;
+    const struct mt_compare_domain *domain = &settings->domain[number];
+    bool by_seed = settings->draw == MT_COMPARE_DRAW_SEED;
+    enum mt_status status = mt_compare_divides(domain) ? write_held_out(preparing, number) : MT_OK;
+    if (domain->train != NULL || (mt_compare_divides(domain) && !by_seed)) return status;
+    for (size_t s = 0; s < (by_seed ? settings->seeds : 1) && status == MT_OK; s++) {
+        const char *path = NULL;
+        uint64_t seed = drawn_by(settings, s);
+        status = mt_cell_train_data(preparing->job, number, s, &path);
+        if (status != MT_OK) break;
+        status = domain->recipe != NULL ? draw_recipe(preparing, number, seed, path)
+                                        : write_problems(preparing, domain->name, MT_SYNTH_TRAIN, seed, path);
+    }
+    return status;
+}
+
+static enum mt_status write_domain(const struct preparing *preparing, size_t number)
+{
+    const struct mt_compare_settings *settings = preparing->job->settings;
+    const struct mt_compare_domain *domain = &settings->domain[number];
+    const char *path = NULL;
+    if (domain->mix) return MT_OK;
+    enum mt_status status = domain->trained ? write_training(preparing, number) : MT_OK;
+    if (status != MT_OK || domain->test != NULL || mt_compare_divides(domain)) return status;
+    status = mt_cell_test_data(preparing->job, number, &path);
+    if (status != MT_OK) return status;
+    return write_problems(preparing, domain->name, MT_SYNTH_TEST, (uint64_t)settings->problem_seed, path);
 }
 
 enum mt_status mt_comparison_write_problems(const struct mt_cell_job *job)
 {
     const struct mt_compare_settings *settings = job->settings;
+    struct preparing preparing = {.job = job, .read = {.ctx = job->ctx}};
     char folder[PATH_BYTES];
     int length = snprintf(folder, sizeof folder, "%s/data", settings->out);
     if (length < 0 || (size_t)length >= sizeof folder)
         return mt_fail(job->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", settings->out);
     enum mt_status status = mt_folder_make(job->ctx, folder);
-    for (size_t d = 0; d < settings->domains && status == MT_OK; d++) {
-        const struct mt_compare_domain *domain = &settings->domain[d];
-        if (domain->trained) status = write_training(job, domain);
-        bool built_in = domain->test == NULL && !mt_compare_divides(domain);
-        if (status == MT_OK && built_in) status = write_problems(job, domain, true);
-    }
+    if (status == MT_OK) status = mt_read_rows_add(job, &preparing.read);
+    for (size_t d = 0; d < settings->domains && status == MT_OK; d++) status = write_domain(&preparing, d);
+    mt_row_hashes_free(&preparing.read);
     return status;
 }
 

@@ -28,14 +28,16 @@ static void tell(const struct mt_cell_job *job, const struct mt_compare_domain *
         const struct mt_recipe_source_report *source = &report->sources[i];
         (void)fprintf(job->terminal,
                       "%s: %s: %" PRId64 " rows, %" PRId64 " unusable, %" PRId64
-                      " that overlap with test questions removed; %" PRId64 " drawn\n",
+                      " that overlap with test questions removed, %" PRId64
+                      " read by a model or held out; %" PRId64 " drawn\n",
                       domain->name, source->recipe->name, source->rows, source->unusable, source->overlapping,
-                      source->drawn);
+                      source->excluded, source->drawn);
     }
 }
 
 enum mt_status mt_comparison_write_recipe(const struct mt_cell_job *job,
-                                          const struct mt_compare_domain *domain, const char *path)
+                                          const struct mt_compare_domain *domain, uint64_t seed,
+                                          const struct mt_row_hashes *exclude, const char *path)
 {
     const struct mt_compare_settings *settings = job->settings;
     const struct mt_recipe *recipe = NULL;
@@ -44,7 +46,8 @@ enum mt_status mt_comparison_write_recipe(const struct mt_cell_job *job,
                                         .data = job->data,
                                         .out = path,
                                         .count = settings->train_problems,
-                                        .seed = (uint64_t)settings->problem_seed,
+                                        .seed = seed,
+                                        .exclude = exclude->count > 0 ? exclude : NULL,
                                         .words = MT_RECIPE_WORDS,
                                         .skip_missing = settings->skip_missing,
                                         .log = job->log};

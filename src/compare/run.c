@@ -8,6 +8,7 @@
 #include "base/files/folder_lock.h"
 #include "compare/bar.h"
 #include "compare/prepare.h"
+#include "compare/read_rows.h"
 
 /* A failure is the cell's own; only memory that ran out ends everything. */
 static enum mt_status note_failure(struct mt_comparison *comparison, struct mt_cell *cell,
@@ -114,8 +115,10 @@ static enum mt_status prepare(struct mt_comparison *comparison, bool done)
 {
     enum mt_status status = done ? MT_OK : check_models(comparison);
     if (status == MT_OK) status = check_inputs(comparison);
+    if (status == MT_OK) status = mt_read_rows_check(comparison, true);
     if (status == MT_OK) status = mt_folder_make_all(comparison->ctx, comparison->settings->out);
     if (status == MT_OK) status = mt_comparison_write_problems(&comparison->job);
+    if (status == MT_OK) status = mt_read_rows_check(comparison, false);
     if (status == MT_OK && !done) status = mt_comparison_choose_device(comparison);
     if (status == MT_OK && !done) status = mt_comparison_note_device(comparison);
     return status;

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#define WHOLE      SIZE_MAX
 #define MOST_PAIRS (MT_COMPARE_MOST_SEEDS * MT_COMPARE_MOST_DOMAINS)
 
 size_t mt_compare_task_column(size_t task)
@@ -68,6 +69,14 @@ double mt_compare_value(const struct mt_comparison *comparison, size_t model, si
     return task->known ? task->value : (double)NAN;
 }
 
+double mt_compare_part_value(const struct mt_comparison *comparison, size_t model, size_t method,
+                             size_t domain, size_t part, size_t seed, size_t column)
+{
+    const struct mt_cell_result *result =
+        &mt_comparison_cell(comparison, model, method, domain, seed)->result;
+    return result->known && column < MT_COMPARE_FIGURES ? result->by_domain[part][column] : (double)NAN;
+}
+
 const struct mt_cell_task *mt_compare_base(const struct mt_comparison *comparison, size_t model, size_t task)
 {
     if (model >= comparison->bases) return NULL;
@@ -100,15 +109,17 @@ static bool has_column(const struct mt_comparison *comparison, size_t domain, si
                            comparison->tasks.task[column - MT_COMPARE_FIGURES].entry);
 }
 
-/* A method's values, seed by seed and domain by domain. */
+/* A method's values, seed by seed and domain by domain; part: of a mix only on this one, or WHOLE. */
 static size_t gather(const struct mt_comparison *comparison, size_t model, size_t method, size_t domain,
-                     size_t column, double values[MOST_PAIRS])
+                     size_t part, size_t column, double values[MOST_PAIRS])
 {
     size_t count = 0;
     for (size_t s = 0; s < comparison->settings->seeds; s++) {
         for (size_t d = 0; d < comparison->settings->trained; d++) {
             if ((domain != MT_ALL_DOMAINS && d != domain) || !has_column(comparison, d, column)) continue;
-            values[count++] = mt_compare_value(comparison, model, method, d, s, column);
+            values[count++] = part == WHOLE
+                                  ? mt_compare_value(comparison, model, method, d, s, column)
+                                  : mt_compare_part_value(comparison, model, method, d, part, s, column);
         }
     }
     return count;
@@ -129,15 +140,21 @@ static struct mt_moments over_seeds(const double *values, size_t seeds, size_t d
 void mt_compare_summarize(const struct mt_comparison *comparison, size_t model, size_t column, size_t domain,
                           struct mt_compare_summary *summary)
 {
+    mt_compare_summarize_part(comparison, model, column, domain, WHOLE, summary);
+}
+
+void mt_compare_summarize_part(const struct mt_comparison *comparison, size_t model, size_t column,
+                               size_t domain, size_t part, struct mt_compare_summary *summary)
+{
     const struct mt_compare_settings *settings = comparison->settings;
     double reference[MOST_PAIRS];
     double values[MOST_PAIRS];
     double p[MT_COMPARE_MOST_METHODS];
     double adjusted[MT_COMPARE_MOST_METHODS];
     size_t base = mt_compare_reference(settings);
-    size_t pairs = gather(comparison, model, base, domain, column, reference);
+    size_t pairs = gather(comparison, model, base, domain, part, column, reference);
     for (size_t m = 0; m < settings->methods; m++) {
-        (void)gather(comparison, model, m, domain, column, values);
+        (void)gather(comparison, model, m, domain, part, column, values);
         summary[m].moments = over_seeds(values, settings->seeds, pairs / settings->seeds);
         summary[m].paired = mt_paired(values, reference, pairs);
         p[m] = m == base || settings->method[m].in_grid ? (double)NAN : summary[m].paired.p;
@@ -151,8 +168,8 @@ struct mt_paired mt_compare_pair(const struct mt_comparison *comparison, size_t 
 {
     double values[MOST_PAIRS];
     double reference[MOST_PAIRS];
-    size_t pairs = gather(comparison, model, method, MT_ALL_DOMAINS, column, values);
-    (void)gather(comparison, model, other, MT_ALL_DOMAINS, column, reference);
+    size_t pairs = gather(comparison, model, method, MT_ALL_DOMAINS, WHOLE, column, values);
+    (void)gather(comparison, model, other, MT_ALL_DOMAINS, WHOLE, column, reference);
     return mt_paired(values, reference, pairs);
 }
 

@@ -37,6 +37,10 @@ const struct mt_compare_figure_row *mt_compare_column_row(const struct mt_compar
 void mt_compare_summarize(const struct mt_comparison *comparison, size_t model, size_t column, size_t domain,
                           struct mt_compare_summary *summary);
 
+/* The same of one part of a mix, by their places in the settings. NaN of columns that are of no domain. */
+void mt_compare_summarize_part(const struct mt_comparison *comparison, size_t model, size_t column,
+                               size_t domain, size_t part, struct mt_compare_summary *summary);
+
 /* Differences method - other over all seeds and domains. */
 struct mt_paired mt_compare_pair(const struct mt_comparison *comparison, size_t model, size_t method,
                                  size_t other, size_t column);
@@ -44,6 +48,10 @@ struct mt_paired mt_compare_pair(const struct mt_comparison *comparison, size_t 
 /* A column of a cell; NaN when it is not known. */
 double mt_compare_value(const struct mt_comparison *comparison, size_t model, size_t method, size_t domain,
                         size_t seed, size_t column);
+
+/* A figure of a cell on one of the domains it was trained on; NaN when it is not known. */
+double mt_compare_part_value(const struct mt_comparison *comparison, size_t model, size_t method,
+                             size_t domain, size_t part, size_t seed, size_t column);
 
 /* What the model scores at a benchmark as it is; NULL: it is not known. */
 const struct mt_cell_task *mt_compare_base(const struct mt_comparison *comparison, size_t model, size_t task);

@@ -42,6 +42,28 @@ static void put_domains(struct mt_json_text *text, const struct mt_compare_setti
     mt_json_text_format(text, "}");
 }
 
+/* Of a mix the figures of its parts. */
+static void put_parts(struct mt_json_text *text, const struct mt_compare_settings *settings,
+                      const struct mt_cell *cell)
+{
+    size_t count = 0;
+    const size_t *parts = mt_compare_parts(settings, cell->domain, &count);
+    if (!settings->domain[cell->domain].mix) return;
+    mt_json_text_format(text, ",\n   \"by_domain\": {");
+    for (size_t i = 0; i < count; i++) {
+        bool first = true;
+        mt_json_text_format(text, "%s\n    \"%s\": {", i == 0 ? "" : ",", settings->domain[parts[i]].name);
+        for (int f = 0; f < MT_COMPARE_FIGURES; f++) {
+            if (!mt_compare_is_of_domain((enum mt_compare_figure)f)) continue;
+            put_number(text, first ? "" : ", ", mt_compare_figure_row((enum mt_compare_figure)f)->name,
+                       cell->result.by_domain[parts[i]][f]);
+            first = false;
+        }
+        mt_json_text_format(text, "}");
+    }
+    mt_json_text_format(text, "}");
+}
+
 /* What a cell or a base scores at the benchmarks. */
 static void put_tasks(struct mt_json_text *text, const struct mt_comparison *comparison,
                       const struct mt_cell_result *result)
@@ -99,6 +121,7 @@ static void put_cell(struct mt_json_text *text, const struct mt_comparison *comp
     put_figures(text, result->figure, true);
     put_domains(text, settings, "accuracy", result->accuracy);
     put_domains(text, settings, "loss", result->loss);
+    put_parts(text, settings, cell);
     put_probes(text, "pruned", &settings->prune, result->pruned);
     put_probes(text, "evaluated_at", &settings->at, result->at);
     put_tasks(text, comparison, result);

@@ -57,8 +57,9 @@ static void put_source(const struct mt_making *making, struct mt_text_writer *te
     put_files(text, &making->sources[index]);
     mt_text_putf(text, ",\n     \"missing\": %zu, \"rows\": %" PRId64 ", \"unusable\": %" PRId64,
                  source->missing, source->rows, source->unusable);
-    mt_text_putf(text, ", \"overlapping\": %" PRId64 ", \"available\": %" PRId64 ", \"wanted\": ",
-                 source->overlapping, source->available);
+    mt_text_putf(text, ", \"overlapping\": %" PRId64, source->overlapping);
+    if (making->options->exclude != NULL) mt_text_putf(text, ", \"excluded\": %" PRId64, source->excluded);
+    mt_text_putf(text, ", \"available\": %" PRId64 ", \"wanted\": ", source->available);
     if (source->wanted > 0) mt_text_putf(text, "%" PRId64, source->wanted);
     if (source->wanted == 0) mt_text_put(text, "null");
     mt_text_putf(text, ", \"drawn\": %" PRId64 ", \"written\": %" PRId64 ",\n     \"overlaps\": {",

@@ -5,9 +5,11 @@
 #include "base/files/file.h"
 #include "base/progress.h"
 #include "recipe/making.h"
+#include "text/row_identity.h"
 
 struct reading {
     struct mt_making *making;
+    struct mt_row_identifier identifier;
     struct mt_source_row row;
     struct mt_overlap_hit *hits;   // [test_count]
     struct mt_file_writer removed; // options.overlaps, if any
@@ -76,17 +78,34 @@ static enum mt_status note_unusable(struct mt_making *making, struct mt_recipe_s
                               &report->problem);
 }
 
+/* Whether the row, as it would be written, is one of those to leave out. */
+static enum mt_status look_for_excluded(struct reading *reading, size_t source, bool *found)
+{
+    const struct mt_row_hashes *exclude = reading->making->options->exclude;
+    struct mt_text question = mt_text_in(&reading->row.sample.prompt);
+    struct mt_text answer = mt_text_in(&reading->row.response);
+    struct mt_row_identity identity;
+    *found = false;
+    if (exclude == NULL) return MT_OK;
+    enum mt_status status = mt_row_identify_pair(&reading->identifier, question.text, question.bytes,
+                                                 answer.text, answer.bytes, &identity);
+    *found = status == MT_OK && mt_row_hashes_know(exclude, &identity);
+    reading->making->report->sources[source].excluded += *found ? 1 : 0;
+    return status;
+}
+
 static enum mt_status read_row(struct reading *reading, size_t source, size_t file, size_t index)
 {
     struct mt_making *making = reading->making;
     const struct mt_source *from = &making->sources[source];
-    bool overlaps = false;
+    bool left_out = false;
     enum mt_status status = mt_source_read(from, file, index, &reading->row);
     making->report->sources[source].rows++;
     mt_progress_update(&reading->progress, ++reading->done);
     if (status == MT_ERR_FORMAT) return note_unusable(making, &making->report->sources[source]);
-    if (status == MT_OK) status = look_for_tests(reading, source, &from->files[file], &overlaps);
-    if (status != MT_OK || overlaps) return status;
+    if (status == MT_OK) status = look_for_tests(reading, source, &from->files[file], &left_out);
+    if (status == MT_OK && !left_out) status = look_for_excluded(reading, source, &left_out);
+    if (status != MT_OK || left_out) return status;
     const struct mt_recipe_entry entry = {.key = mt_source_key(from, file, index, making->options->seed),
                                           .source = (uint32_t)source,
                                           .file = (uint32_t)file,
@@ -133,6 +152,7 @@ enum mt_status mt_making_read_rows(struct mt_making *making)
     report->wholes = mt_arena_array(making->arena, cells, sizeof *report->wholes, &status);
     reading.hits = mt_arena_array(making->arena, report->test_count, sizeof *reading.hits, &status);
     mt_source_row_init(making->ctx, &reading.row);
+    mt_row_identifier_init(making->ctx, &reading.identifier);
     if (status == MT_OK && options->overlaps != NULL)
         status = mt_file_writer_open(making->ctx, options->overlaps, &reading.removed);
     mt_progress_start(&reading.progress, &shown);
@@ -141,6 +161,7 @@ enum mt_status mt_making_read_rows(struct mt_making *making)
     if (status == MT_OK && options->overlaps != NULL) status = mt_file_writer_commit(&reading.removed);
     mt_file_writer_abandon(&reading.removed);
     mt_byte_list_free(&reading.line.text);
+    mt_row_identifier_free(&reading.identifier);
     mt_source_row_free(&reading.row);
     return status;
 }

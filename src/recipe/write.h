@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "eval/answerer.h"
+#include "formats/data/row_hashes.h"
 #include "recipe/recipe.h"
 
 #define MT_RECIPE_WORDS 13 // of a run that is an overlap, unless told otherwise
@@ -36,6 +37,7 @@ struct mt_recipe_options {
     uint64_t seed;                           // of the draw
     int64_t words;                           // of a run that is an overlap; 0: nothing is looked for
     const char *const *against;              // further tasks to look for, NULL-terminated; NULL: none
+    const struct mt_row_hashes *exclude;     // rows that are in it are left out; NULL: none
     bool skip_missing;                       // files that are not there are left out, and told of
     const struct mt_recipe_teacher *teacher; // NULL: the file's answers
     bool (*stop)(void *self);                // asked while the teacher is; true: stop. NULL: never
@@ -51,6 +53,7 @@ struct mt_recipe_source_report {
     int64_t rows;          // in the files, of those the recipe wants
     int64_t unusable;      // that make no sense or have no answer
     int64_t overlapping;   // with a test question: removed
+    int64_t excluded;      // known to options.exclude: left out
     int64_t available;     // what is left of them
     int64_t wanted;        // as count and weight say; 0: all
     int64_t drawn;

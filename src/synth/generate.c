@@ -16,13 +16,9 @@
 
 // Draws in a row without anything new after which a sub-task counts as exhausted. A tenth of the prompts is
 // in the smallest split, so most of a space of n items has been seen by then even if only n/500 are missing.
-#define MOST_TRIES     5000
+#define MOST_TRIES  5000
 
-#define WRITE_BYTES    65536 // rows are collected until there is so much
-#define FIRST_CAPACITY 1024  // of the table of hashes; a power of two
-
-// Separates this use of the hash from others. Changing it moves every item to another split.
-#define SPLIT_KEY 0x6D65746965723031u
+#define WRITE_BYTES 65536 // rows are collected until there is so much
 
 static const struct mt_synth_task *const tables[MT_DOMAINS] = {
     [MT_DOMAIN_LANGUAGE] = mt_synth_language_tasks, [MT_DOMAIN_REASONING] = mt_synth_reasoning_tasks,
@@ -40,9 +36,8 @@ struct mt_synth {
     uint64_t drawn[MOST_TASKS]; // how many draws each sub-task has made
     bool exhausted[MOST_TASKS];
     size_t turn;
-    uint64_t *seen; // owned; open addressing, 0: free. A hash of 0 is kept as 1
-    size_t capacity;
-    size_t count;
+    struct mt_row_hashes seen; // all that were drawn, those left out as well
+    size_t excluded;           // of them
 };
 
 // ------------------------------------------------------------------ one item
@@ -132,7 +127,7 @@ const char *mt_synth_split_name(enum mt_synth_split split)
 
 uint64_t mt_synth_hash(const char *prompt)
 {
-    return mt_digest_short(prompt, strlen(prompt), SPLIT_KEY);
+    return mt_row_hash(prompt, strlen(prompt));
 }
 
 enum mt_synth_split mt_synth_split_of(uint64_t hash)
@@ -170,13 +165,7 @@ enum mt_status mt_synth_create(struct mt_context *ctx, const struct mt_synth_opt
     made->ctx = ctx;
     made->options = *options;
     made->tasks = mt_synth_tasks(options->domain, &made->task_count);
-    status = mt_allocate_array(ctx, FIRST_CAPACITY, sizeof made->seen[0], &memory);
-    if (status != MT_OK) {
-        mt_synth_free(made);
-        return status;
-    }
-    made->seen = memory;
-    made->capacity = FIRST_CAPACITY;
+    made->seen.ctx = ctx;
     *synth = made;
     return MT_OK;
 }
@@ -184,39 +173,20 @@ enum mt_status mt_synth_create(struct mt_context *ctx, const struct mt_synth_opt
 void mt_synth_free(struct mt_synth *synth)
 {
     if (synth == NULL) return;
-    mt_release(synth->ctx, synth->seen, synth->capacity * sizeof synth->seen[0]);
+    mt_row_hashes_free(&synth->seen);
     mt_release(synth->ctx, synth, sizeof *synth);
 }
 
-/* Where a hash is in a table, or the free place where it belongs. */
-static size_t place_of(const uint64_t *seen, size_t capacity, uint64_t hash)
+size_t mt_synth_excluded(const struct mt_synth *synth)
 {
-    size_t at = (size_t)hash & (capacity - 1);
-    while (seen[at] != 0 && seen[at] != hash) at = (at + 1) & (capacity - 1);
-    return at;
+    return synth->excluded;
 }
 
-/* Twice the table, as soon as half of it is taken. */
-static enum mt_status make_room(struct mt_synth *synth)
-{
-    void *memory = NULL;
-    if (2 * (synth->count + 1) <= synth->capacity) return MT_OK;
-    size_t capacity = 2 * synth->capacity;
-    enum mt_status status = mt_allocate_array(synth->ctx, capacity, sizeof synth->seen[0], &memory);
-    if (status != MT_OK) return status;
-    uint64_t *seen = memory;
-    for (size_t i = 0; i < synth->capacity; i++) {
-        if (synth->seen[i] != 0) seen[place_of(seen, capacity, synth->seen[i])] = synth->seen[i];
-    }
-    mt_release(synth->ctx, synth->seen, synth->capacity * sizeof seen[0]);
-    synth->seen = seen;
-    synth->capacity = capacity;
-    return MT_OK;
-}
-
-/* Draws until there is an item of the split that was not there before; *found says whether. */
+/* Draws until there is an item of the split that was not there before, and is not excluded; *found says
+ * whether. */
 static enum mt_status draw_new(struct mt_synth *synth, size_t task, struct mt_synth_item *item, bool *found)
 {
+    const struct mt_row_hashes *exclude = synth->options.exclude;
     *found = false;
     for (int tries = 0; tries < MOST_TRIES; tries++) {
         mt_synth_make(&synth->tasks[task], synth->options.seed, synth->options.difficulty,
@@ -227,13 +197,13 @@ static enum mt_status draw_new(struct mt_synth *synth, size_t task, struct mt_sy
         }
         uint64_t hash = mt_synth_hash(item->prompt);
         if (mt_synth_split_of(hash) != synth->options.split) continue;
-        if (hash == 0) hash = 1;
-        size_t at = place_of(synth->seen, synth->capacity, hash);
-        if (synth->seen[at] == hash) continue;
-        synth->seen[at] = hash;
-        synth->count++;
-        *found = true;
-        return MT_OK;
+        bool fresh = false;
+        enum mt_status status = mt_row_hashes_add(&synth->seen, hash, &fresh);
+        if (status != MT_OK) return status;
+        if (!fresh) continue;
+        *found = exclude == NULL || !mt_row_hashes_has(exclude, hash);
+        if (*found) return MT_OK;
+        synth->excluded++;
     }
     return MT_OK;
 }
@@ -241,7 +211,8 @@ static enum mt_status draw_new(struct mt_synth *synth, size_t task, struct mt_sy
 enum mt_status mt_synth_next(struct mt_synth *synth, struct mt_synth_item *item,
                              const struct mt_synth_task **task)
 {
-    enum mt_status status = make_room(synth);
+    enum mt_status status = MT_OK;
+    char without[64] = "";
     for (size_t asked = 0; asked < synth->task_count && status == MT_OK; asked++) {
         size_t turn = synth->turn;
         bool found = false;
@@ -255,12 +226,14 @@ enum mt_status mt_synth_next(struct mt_synth *synth, struct mt_synth_item *item,
         }
         synth->exhausted[turn] = true;
     }
-    if (status != MT_OK) return status;
-    return mt_fail(synth->ctx, MT_ERR_USAGE,
-                   "%s has only %zu different items in the split %s at difficulty %d: ask for fewer, or for "
-                   "another difficulty",
-                   mt_domain_name(synth->options.domain), synth->count,
-                   mt_synth_split_name(synth->options.split), synth->options.difficulty);
+    if (synth->excluded > 0)
+        (void)snprintf(without, sizeof without, ", without %zu that are excluded", synth->excluded);
+    return mt_fail(
+        synth->ctx, MT_ERR_USAGE,
+        "%s has only %zu different items in the split %s at difficulty %d%s: ask for fewer, or for "
+        "another difficulty",
+        mt_domain_name(synth->options.domain), synth->seen.count - synth->excluded,
+        mt_synth_split_name(synth->options.split), synth->options.difficulty, without);
 }
 
 // ------------------------------------------------------------------ rows

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "eval/tasks/task.h"
+#include "formats/data/row_hashes.h"
 #include "metier/context.h"
 
 #define MT_SYNTH_PROMPT_BYTES 64 // with the NUL
@@ -54,7 +55,8 @@ enum mt_synth_split {
 
 const char *mt_synth_split_name(enum mt_synth_split split);
 
-/* A prompt's number, the same on every machine: names an item and decides its split. */
+/* A prompt's number, the same on every machine: names an item and decides its split. It is the row's hash
+ * (formats/data/row_hashes.h): prompts are in the form that is compared. */
 uint64_t mt_synth_hash(const char *prompt);
 enum mt_synth_split mt_synth_split_of(uint64_t hash);
 
@@ -68,7 +70,8 @@ struct mt_synth_options {
     enum mt_task_domain domain;
     enum mt_synth_split split;
     uint64_t seed;
-    int difficulty; // 1 ... 5
+    int difficulty;                      // 1 ... 5
+    const struct mt_row_hashes *exclude; // items whose prompts are in it are left out; borrowed; NULL: none
 };
 
 /* The caller frees. */
@@ -82,6 +85,9 @@ void mt_synth_free(struct mt_synth *synth); // NULL is allowed
  */
 enum mt_status mt_synth_next(struct mt_synth *synth, struct mt_synth_item *item,
                              const struct mt_synth_task **task);
+
+/* How many different items were drawn so far and left out because they are excluded. */
+size_t mt_synth_excluded(const struct mt_synth *synth);
 
 struct mt_file_writer;
 

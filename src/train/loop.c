@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "model/adapters/router_bias.h"
 #include "model/files/export.h"
+#include "train/data/rows_read.h"
 #include "train/trainer_internal.h"
 
 #define WARNING_BYTES 4096
@@ -33,6 +34,24 @@ const char *mt_trainer_bias_file(const struct mt_trainer *trainer)
     return own_tensors ? NULL : MT_ROUTER_BIAS_OF_MODEL;
 }
 
+/* The model that was trained, with the rows it has read where that is recorded: those of the model it came
+ * from, too. */
+static enum mt_status write_model(struct mt_trainer *trainer, const struct mt_export_options *options)
+{
+    const struct mt_train_settings *settings = trainer->settings;
+    struct mt_export_options with_rows = *options;
+    struct mt_row_hashes rows = {.ctx = trainer->ctx};
+    bool recorded = false;
+    enum mt_status status = mt_row_hashes_read_model(&rows, settings->model, &recorded);
+    if (status == MT_OK && (recorded || settings->record_rows)) {
+        status = mt_rows_read_add(&trainer->corpus, settings, &rows);
+        with_rows.trained.rows = &rows;
+    }
+    if (status == MT_OK) status = mt_model_export(trainer->tensors.params, &trainer->desc, &with_rows, NULL);
+    mt_row_hashes_free(&rows);
+    return status;
+}
+
 /* The parameters as they are now, as a folder. One that is there already was written by this very run. */
 static enum mt_status write_folder(struct mt_trainer *trainer, const void *self)
 {
@@ -50,7 +69,7 @@ static enum mt_status write_folder(struct mt_trainer *trainer, const void *self)
                                                   .out = directory,
                                                   .progress = trainer->options.terminal,
                                                   .trained = trained};
-        return mt_model_export(trainer->tensors.params, &trainer->desc, &options, NULL);
+        return write_model(trainer, &options);
     }
     const struct mt_adapter_write_options options = {.directory = directory,
                                                      .layout = settings->layout,

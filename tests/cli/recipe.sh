@@ -101,6 +101,17 @@ differ a b "another seed"
 rows gsm8k --data data --count 90 --seed 1 && cp rows.jsonl b
 [ "$(sort a b | uniq -d | wc -l)" -eq 50 ] && [ "$(sort -u b | wc -l)" -eq 90 ]
 result $? "90 rows are the 50 and others"
+# Rows that are excluded are not drawn, in whatever form they are known; the draw is otherwise the same.
+cp a a.jsonl
+rows gsm8k --data data --seed 1 --exclude a.jsonl && has '50 rows left out: excluded (--exclude)' && has '"excluded": 50' rows.jsonl.json
+[ "$(count rows.jsonl)" -eq 453 ] && [ "$(sort a rows.jsonl | uniq -d | wc -l)" -eq 0 ]
+result $? "rows that are excluded: $(cat text)"
+sed 's/^{"prompt": \(".*"\), "completion": \(".*"\), "domain".*/{"messages": [{"role": "user", "content": \1}, {"role": "assistant", "content": \2}]}/' \
+    a >said.jsonl
+cp rows.jsonl c
+rows gsm8k --data data --seed 1 --exclude said.jsonl
+same rows.jsonl c "rows in another form"
+expect 2 "--exclude means nothing with --list" recipe --list --exclude a
 cp -r data packed && gzip packed/gsm8k/train.jsonl
 rows gsm8k --data packed --count 50 --seed 1
 cmp -s rows.jsonl a && cmp -s rows.jsonl.json a.json

@@ -76,6 +76,36 @@ static void everything_is_read(void **state)
     mt_arena_free(&arena);
 }
 
+/* Parts of a mix: named, described in place, and domains of their own. */
+static void mixes_are_read(void **state)
+{
+    (void)state;
+    static struct mt_compare_settings settings;
+    struct mt_context ctx;
+    struct mt_arena arena;
+    size_t count = 0;
+    mt_context_init(&ctx, NULL);
+    mt_arena_init(&arena, &ctx, 4096);
+    static const char text[] =
+        "model: m\nout: o\nmethods: [aux]\nothers: [science]\n"
+        "domains: [{name: mix, of: [code, law, math, {name: tax, train: t}], weights: [1, 0.5, 2, 1]},"
+        " {name: law, train: a}, {name: two, of: [tax, code]}]\n";
+    if (parse(&ctx, &arena, text, NULL, 0, &settings) != MT_OK) fail_msg("%s", ctx.message);
+    static const char *const names[] = {"mix", "law", "two", "code", "math", "tax", "science"};
+    assert_int_equal(settings.domains, 7);
+    assert_int_equal(settings.trained, 3);
+    for (size_t d = 0; d < 7; d++) assert_string_equal(settings.domain[d].name, names[d]);
+    const size_t *parts = mt_compare_parts(&settings, 0, &count);
+    assert_int_equal(count, 4);
+    assert_memory_equal(parts, ((const size_t[]){3, 1, 4, 5}), 4 * sizeof *parts);
+    assert_true(settings.domain[0].weight[1] == 0.5 && settings.domain[2].weight[1] == 1.0);
+    assert_int_equal(*mt_compare_parts(&settings, 1, &count), 1);
+    assert_int_equal(count, 1);
+    assert_true(mt_compare_is_part(&settings, 2, 5) && !mt_compare_is_part(&settings, 2, 2));
+    assert_true(settings.domain[5].trained && !settings.domain[6].trained);
+    mt_arena_free(&arena);
+}
+
 static void models_and_tasks_are_read(void **state)
 {
     (void)state;
@@ -155,6 +185,28 @@ static void mistakes_are_named(void **state)
         {"domains: [{name: law, test: b}]\n", "a domain of files needs name, train"},
         {"domains: [{name: law, trian: b}]\n", "a domain has no key 'trian'; did you mean 'train'?"},
         {"domains: [math]\nothers: [math]\n", "the domain math comes twice"},
+        {"domains: [{name: mix, of: [math, cooking]}]\n", "there is no built-in domain 'cooking'"},
+        {"domains: [{of: [math]}]\n", "a mix needs a name"},
+        {"domains: [{name: mix, of: []}]\n", "of is empty, expected a list of domains"},
+        {"domains: [{name: mix, of: math}]\n", "of is"},
+        {"domains: [{name: mix, of: [math, math]}]\n", "a mix has math twice"},
+        {"domains: [{name: mix, of: [[math]]}]\n", "a part of a mix is a list"},
+        {"domains: [{name: mix, of: [math], train: a}]\n", "a mix has no key 'train': its parts do"},
+        {"domains: [{name: mix, of: [math, code], weights: [1]}]\n",
+         "weights has 1 values, and the mix mix 2 parts"},
+        {"domains: [{name: mix, of: [math], weights: [0]}]\n", "expected NUMBERS > 0"},
+        {"domains: [{name: mix, of: [math], weights: [-1]}]\n", "expected NUMBERS > 0"},
+        {"domains: [{name: mix, of: [math], weights: [nan]}]\n", "expected NUMBERS > 0"},
+        {"domains: [{name: law, train: a, weights: [1]}]\n", "weights means nothing without of"},
+        {"domains: [{name: mix, of: [two]}, {name: two, of: [math]}]\n",
+         "the mix mix has the part two, which is a mix"},
+        {"domains: [{name: mix, of: [{name: two, of: [math]}]}]\n", "a mix of mixes"},
+        {"domains: [{name: mix, of: [{name: law, train: a}]}, {name: law, train: a}]\n",
+         "the domain law comes twice"},
+        {"domains: [{name: mix, of: [{name: law, train: a, tasks: [x]}]}]\n",
+         "a part of a mix has no key 'tasks'"},
+        {"domains: [{name: mix, of: [math]}]\nothers: [math]\n", "it is part of a mix, and measured as such"},
+        {"domains: [math]\nothers: [{name: mix, of: [code]}]\n", "a domain of others has no key 'of'"},
         {"training: 3\n", "training is a text, expected keys of metier train"},
         {"training: {targets: [{a: b}]}\n", "a map in a list"},
         {"training: {device: cuda}\n",
@@ -316,10 +368,11 @@ static void memory_may_run_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything_is_read),      cmocka_unit_test(models_and_tasks_are_read),
-        cmocka_unit_test(mistakes_are_named),      cmocka_unit_test(keys_that_mean_nothing),
-        cmocka_unit_test(keys_that_somebody_uses), cmocka_unit_test(words_that_decide_nothing),
-        cmocka_unit_test(shipped_configs),         cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(everything_is_read),        cmocka_unit_test(mixes_are_read),
+        cmocka_unit_test(models_and_tasks_are_read), cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(keys_that_mean_nothing),    cmocka_unit_test(keys_that_somebody_uses),
+        cmocka_unit_test(words_that_decide_nothing), cmocka_unit_test(shipped_configs),
+        cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

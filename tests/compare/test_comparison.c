@@ -201,6 +201,90 @@ static void probes_are_of_the_same_cell(void **state)
     bench_close(&bench);
 }
 
+/* The first lines of data.jsonl as another file. */
+static void write_head(const struct workplace *place, const char *name, int lines)
+{
+    static char line[LINE_BYTES];
+    char path[256];
+    FILE *from = fopen(workplace_path(place, "data.jsonl", path, sizeof path), "r");
+    FILE *to = fopen(workplace_path(place, name, path, sizeof path), "w");
+    assert_non_null(from);
+    assert_non_null(to);
+    for (int i = 0; i < lines && fgets(line, sizeof line, from) != NULL; i++)
+        assert_true(fputs(line, to) >= 0);
+    assert_int_equal(fclose(from), 0);
+    assert_int_equal(fclose(to), 0);
+}
+
+static bool file_has(const struct workplace *place, const char *name, const char *text)
+{
+    static char line[LINE_BYTES];
+    char path[256];
+    bool found = false;
+    FILE *file = fopen(workplace_path(place, name, path, sizeof path), "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL) found = found || strstr(line, text) != NULL;
+    assert_int_equal(fclose(file), 0);
+    return found;
+}
+
+/* A mix is trained on all its parts and measured on each: its figures are their means. */
+static void a_mix_is_measured_apart(void **state)
+{
+    const struct workplace *place = *state;
+    static struct bench bench;
+    char word[1024];
+    const char *at = place->directory;
+    write_head(place, "few.jsonl", 9);
+    (void)snprintf(
+        word, sizeof word,
+        "domains=[{name: mix, of: [{name: sums, train: %s/data.jsonl, test: %s/data.jsonl}, {name: "
+        "few, train: %s/few.jsonl, test: %s/few.jsonl}], weights: [1, 2.5]}]",
+        at, at, at, at);
+    bench = (struct bench){.word = word};
+    run(&bench, place, "mix", "[aux, metier]\nprune: [0]\nevaluate_at: [4]");
+    assert_int_equal(bench.settings.domains, 4); // mix, sums, few, more
+    assert_int_equal(bench.comparison.cells, 4);
+    for (size_t i = 0; i < 4; i++) {
+        const struct mt_cell_result *result = &bench.comparison.cell[i].result;
+        double loss = 0.5 * (result->loss[1] + result->loss[2]);
+        assert_true(result->known && result->loss[1] != result->loss[2]);
+        assert_true(result->loss[1] == result->loss[3]); // the same problems under another name
+        assert_true(fabs(result->figure[MT_COMPARE_LOSS] - loss) < 1e-12);
+        assert_true(fabs(result->loss[0] - loss) < 1e-12);
+        assert_true(result->figure[MT_COMPARE_LOSS_OTHERS] == result->loss[3]);
+        assert_true(result->by_domain[2][MT_COMPARE_LOSS] == result->loss[2]);
+        assert_true(isnan(result->by_domain[3][MT_COMPARE_LOSS]));
+        assert_true(fabs(result->pruned[0].loss - loss) < 1e-12 && fabs(result->at[0].loss - loss) < 1e-12);
+        // Of loads that are added up the largest is no larger, and none is less even.
+        const double *figure = result->figure;
+        assert_true(figure[MT_COMPARE_MAXVIO] != result->by_domain[1][MT_COMPARE_MAXVIO]);
+        assert_true(figure[MT_COMPARE_MAXVIO_MIX] <= figure[MT_COMPARE_MAXVIO] + 1e-12);
+        assert_true(figure[MT_COMPARE_ENTROPY_MIX] >= figure[MT_COMPARE_ENTROPY] - 1e-12);
+        assert_true(figure[MT_COMPARE_MAXVIO_MIX] > 0.0 && result->points > 3);
+        double share = 0.0;
+        for (size_t j = 0; j < result->experts; j++) share += result->share[j];
+        assert_true(fabs(share - 1.0) < 1e-12);
+    }
+    assert_true(file_has(place, "mix/cells/aux-mix-s1/run/config.yaml", "weight: 2.5"));
+    assert_true(file_has(place, "mix/cells/aux-mix-s1/run/config.yaml", "few.jsonl"));
+    assert_true(file_has(place, "mix/compare.json", "\"few\": {\"accuracy\""));
+    struct mt_page page;
+    mt_page_init(&page, &bench.ctx, "t");
+    must(&bench, mt_comparison_page(&bench.comparison, &page));
+    mt_page_free(&page);
+    bench_close(&bench);
+    assert_int_equal(bench.ctx.live_bytes, 0);
+    // Other weights are other cells.
+    memcpy(strstr(word, "2.5"), "3.5", 3);
+    bench = (struct bench){.word = word};
+    mt_context_init(&bench.ctx, NULL);
+    assert_int_equal(bench_open(&bench, place, "mix", "[aux, metier]\nprune: [0]\nevaluate_at: [4]"),
+                     MT_ERR_USAGE);
+    assert_non_null(strstr(bench.ctx.message, "made under other settings"));
+    bench_close(&bench);
+}
+
 /* Of quantised cells it is measured which tokens keep their experts, where that is asked for. */
 static void agreement_is_measured(void **state)
 {
@@ -322,7 +406,7 @@ static void memory_may_run_out(void **state)
 
 static int clean(void **state)
 {
-    static const char *const folders[] = {"all", "parts", "broken", "new", "probes", "agreement"};
+    static const char *const folders[] = {"all", "parts", "broken", "new", "probes", "agreement", "mix"};
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) training_bench_remove(*state, folders[i]);
     return workplace_close(state);
 }
@@ -330,10 +414,15 @@ static int clean(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cells_are_trained_and_measured),   cmocka_unit_test(going_on_changes_no_byte),
-        cmocka_unit_test(probes_are_of_the_same_cell),      cmocka_unit_test(agreement_is_measured),
-        cmocka_unit_test(other_settings_are_noticed),       cmocka_unit_test(other_files_are_noticed),
-        cmocka_unit_test(a_cell_that_fails_stops_no_other), cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(cells_are_trained_and_measured),
+        cmocka_unit_test(going_on_changes_no_byte),
+        cmocka_unit_test(probes_are_of_the_same_cell),
+        cmocka_unit_test(a_mix_is_measured_apart),
+        cmocka_unit_test(agreement_is_measured),
+        cmocka_unit_test(other_settings_are_noticed),
+        cmocka_unit_test(other_files_are_noticed),
+        cmocka_unit_test(a_cell_that_fails_stops_no_other),
+        cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, workplace_open, clean);
 }

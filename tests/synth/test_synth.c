@@ -71,7 +71,7 @@ static void collect(struct collection *all, enum mt_task_domain domain, enum mt_
 {
     struct mt_context ctx;
     struct mt_synth *synth = NULL;
-    const struct mt_synth_options options = {domain, split, seed, difficulty};
+    const struct mt_synth_options options = {domain, split, seed, difficulty, NULL};
     mt_context_init(&ctx, NULL);
     assert_int_equal(mt_synth_create(&ctx, &options, &synth), MT_OK);
     for (int i = 0; i < count; i++) {
@@ -79,6 +79,11 @@ static void collect(struct collection *all, enum mt_task_domain domain, enum mt_
         const struct mt_synth_task *task = NULL;
         if (mt_synth_next(synth, &item, &task) != MT_OK) fail_msg("%s", ctx.message);
         assert_int_equal(task->domain, domain);
+        // Its prompt is in the form rows are compared in: its hash is the row's.
+        struct mt_byte_list form = {.ctx = &ctx};
+        assert_int_equal(mt_row_text_append(&form, item.prompt, strlen(item.prompt)), MT_OK);
+        assert_int_equal(mt_row_hash(form.data, form.count), mt_synth_hash(item.prompt));
+        mt_byte_list_free(&form);
         assert_true(all->count < MOST_KEPT);
         struct kept *kept = &all->items[all->count++];
         memcpy(kept->prompt, item.prompt, sizeof kept->prompt);
@@ -181,12 +186,63 @@ static void difficulty_counts(void **state)
     }
 }
 
+/* Draws until there are no more, at most `most`; every prompt goes into the set. */
+static size_t draw_all(struct mt_context *ctx, const struct mt_synth_options *options, size_t most,
+                       struct mt_row_hashes *prompts, size_t *again, size_t *left_out)
+{
+    struct mt_synth *synth = NULL;
+    struct mt_synth_item item;
+    const struct mt_synth_task *task = NULL;
+    size_t count = 0;
+    *again = 0;
+    assert_int_equal(mt_synth_create(ctx, options, &synth), MT_OK);
+    while (count < most && mt_synth_next(synth, &item, &task) == MT_OK) {
+        bool fresh = false;
+        assert_int_equal(mt_row_hashes_add(prompts, mt_synth_hash(item.prompt), &fresh), MT_OK);
+        *again += fresh ? 0 : 1;
+        count++;
+    }
+    *left_out = mt_synth_excluded(synth);
+    mt_synth_free(synth);
+    return count;
+}
+
+/* What is excluded is not drawn, others are; with all excluded there is nothing, and that is said. */
+static void excluded_items_are_replaced(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_synth_options options = {MT_DOMAIN_MATH, MT_SYNTH_TRAIN, 1, 1, NULL};
+    size_t again = 0;
+    size_t left_out = 0;
+    mt_context_init(&ctx, NULL);
+    struct mt_row_hashes first = {.ctx = &ctx};
+    struct mt_row_hashes all = {.ctx = &ctx};
+    assert_int_equal(draw_all(&ctx, &options, 500, &first, &again, &left_out), 500);
+    assert_int_equal(left_out, 0);
+    assert_int_equal(draw_all(&ctx, &options, 500, &all, &again, &left_out), 500);
+    options.exclude = &first; // the very same draw
+    assert_int_equal(draw_all(&ctx, &options, 500, &all, &again, &left_out), 500);
+    assert_int_equal(again, 0);
+    assert_true(left_out >= 490 && left_out <= 500);
+    size_t some = draw_all(&ctx, &options, 1000000, &all, &again, &left_out);
+    assert_int_equal(left_out, 500);
+    assert_non_null(strstr(ctx.message, "different items in the split train at difficulty 1, without 500"));
+    assert_int_equal(some + 500, all.count);
+    options.exclude = &all;
+    options.seed = 2;
+    assert_true(draw_all(&ctx, &options, 1000000, &first, &again, &left_out) < 10); // those nobody had found
+    mt_row_hashes_free(&first);
+    mt_row_hashes_free(&all);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
 static void exhaustion_is_a_sentence(void **state)
 {
     (void)state;
     struct mt_context ctx;
     struct mt_synth *synth = NULL;
-    struct mt_synth_options options = {MT_DOMAIN_MATH, MT_SYNTH_TEST, 1, 1};
+    struct mt_synth_options options = {MT_DOMAIN_MATH, MT_SYNTH_TEST, 1, 1, NULL};
     struct mt_synth_item item;
     const struct mt_synth_task *task = NULL;
     enum mt_status status = MT_OK;
@@ -210,7 +266,7 @@ static enum mt_status make_many(struct mt_context *ctx, const void *self)
 {
     (void)self;
     struct mt_synth *synth = NULL;
-    const struct mt_synth_options options = {MT_DOMAIN_LANGUAGE, MT_SYNTH_TRAIN, 1, 3};
+    const struct mt_synth_options options = {MT_DOMAIN_LANGUAGE, MT_SYNTH_TRAIN, 1, 3, NULL};
     enum mt_status status = mt_synth_create(ctx, &options, &synth);
     for (int i = 0; i < 3000 && status == MT_OK; i++) {
         struct mt_synth_item item;
@@ -233,7 +289,8 @@ int main(void)
         cmocka_unit_test(items_are_short_ascii),    cmocka_unit_test(domains_have_names),
         cmocka_unit_test(splits_are_disjoint),      cmocka_unit_test(seeds_decide),
         cmocka_unit_test(hashes_are_fixed),         cmocka_unit_test(difficulty_counts),
-        cmocka_unit_test(exhaustion_is_a_sentence), cmocka_unit_test(memory_can_run_out),
+        cmocka_unit_test(exhaustion_is_a_sentence), cmocka_unit_test(excluded_items_are_replaced),
+        cmocka_unit_test(memory_can_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,6 +128,32 @@ static enum mt_status print_figures(const struct mt_comparison *comparison, size
     return cli_table_print(&table, stdout);
 }
 
+/* Whole answers of one model on the parts of a mix. */
+static enum mt_status print_parts(const struct mt_comparison *comparison, size_t model, size_t mix)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    const struct mt_compare_figure_row *row = mt_compare_figure_row(MT_COMPARE_ACCURACY);
+    struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
+    struct cli_column columns[MT_COMPARE_MOST_DOMAINS + 1] = {{"exact %", false}};
+    char text[MT_COMPARE_MOST_DOMAINS][MT_COMPARE_TEXT_BYTES];
+    struct cli_table table;
+    size_t count = 0;
+    const size_t *parts = mt_compare_parts(settings, mix, &count);
+    for (size_t i = 0; i < count; i++)
+        columns[i + 1] = (struct cli_column){settings->domain[parts[i]].name, true};
+    printf("\n");
+    cli_table_init(&table, comparison->ctx, columns, (int)count + 1);
+    for (size_t m = 0; m < settings->methods; m++) {
+        const char *cells[MT_COMPARE_MOST_DOMAINS + 1] = {settings->method[m].name};
+        for (size_t i = 0; i < count; i++) {
+            mt_compare_summarize_part(comparison, model, MT_COMPARE_ACCURACY, mix, parts[i], summary);
+            cells[i + 1] = mt_compare_mean_text(text[i], row, &summary[m].moments);
+        }
+        cli_table_row(&table, cells);
+    }
+    return cli_table_print(&table, stdout);
+}
+
 static enum mt_status print_tables(const struct mt_comparison *comparison)
 {
     const struct mt_compare_settings *settings = comparison->settings;
@@ -139,21 +165,46 @@ static enum mt_status print_tables(const struct mt_comparison *comparison)
             if (status == MT_OK) printf("\n");
         }
         if (status == MT_OK) status = print_figures(comparison, i);
+        for (size_t d = 0; d < settings->trained && status == MT_OK; d++)
+            status = settings->domain[d].mix ? print_parts(comparison, i, d) : MT_OK;
     }
     return status;
+}
+
+/* The most domains that a cell is measured on and not trained on. */
+static size_t count_others(const struct mt_compare_settings *settings)
+{
+    size_t most = 0;
+    for (size_t d = 0; d < settings->trained; d++) {
+        size_t others = 0;
+        for (size_t k = 0; k < settings->domains; k++)
+            others += settings->domain[k].mix || mt_compare_is_part(settings, d, k) ? 0 : 1;
+        if (others > most) most = others;
+    }
+    return most;
+}
+
+static void print_domain(const struct mt_compare_settings *settings, size_t domain)
+{
+    size_t count = 0;
+    const size_t *parts = mt_compare_parts(settings, domain, &count);
+    printf(" %s", settings->domain[domain].name);
+    if (!settings->domain[domain].mix) return;
+    for (size_t i = 0; i < count; i++) printf("%s%s", i == 0 ? " (" : ", ", settings->domain[parts[i]].name);
+    printf(")");
 }
 
 /* What the numbers are of, and what they cannot say. `ran`: cells were, if there were any to run. */
 static void print_notes(const struct mt_comparison *comparison, bool ran)
 {
     const struct mt_compare_settings *settings = comparison->settings;
+    size_t others = count_others(settings);
     printf("\ntrained on");
-    for (size_t d = 0; d < settings->trained; d++) printf(" %s", settings->domain[d].name);
+    for (size_t d = 0; d < settings->trained; d++) print_domain(settings, d);
     printf(", measured on held-out problems");
-    if (settings->domains > 1)
+    if (others > 0)
         printf("; others: of the other %s",
-               settings->domains == 2 ? "domain"
-                                      : mt_counted(settings->domains - 1, "domain", "domains").text);
+               others == 1 ? "domain" : mt_counted(others, "domain", "domains").text);
     printf("; ");
     if (settings->seeds > 1)
         printf("mean ± standard deviation over %zu seeds\n", settings->seeds);

@@ -12,6 +12,7 @@
 #include "base/interrupt.h"
 #include "cli/shared/share.h"
 #include "cli/shared/table.h"
+#include "text/row_identity.h"
 
 #define ARENA_BYTES  65536
 #define MOST_ROWS    INT64_C(1000000000000)
@@ -107,11 +108,19 @@ static enum mt_status print_overlaps(struct mt_context *ctx, const struct mt_rec
     return cli_table_print(&table, stdout);
 }
 
+static void print_excluded(const struct mt_recipe_report *report)
+{
+    int64_t excluded = 0;
+    for (size_t i = 0; i < report->source_count; i++) excluded += report->sources[i].excluded;
+    printf("\n%s left out: excluded (--exclude)\n", mt_counted((uint64_t)excluded, "row", "rows").text);
+}
+
 static enum mt_status print_report(struct mt_context *ctx, const struct recipe_arguments *arguments,
                                    const struct mt_recipe_report *report, double seconds)
 {
     enum mt_status status = print_sources(ctx, report, arguments->endpoint.url != NULL);
     if (status == MT_OK) status = print_overlaps(ctx, report, arguments->words);
+    if (status == MT_OK && arguments->exclude.count > 0) print_excluded(report);
     if (status != MT_OK || report->stopped) return status;
     printf("\n%s in %.1f s\n\nwritten: %s\n         %s.json\n",
            mt_counted((uint64_t)report->written, "row", "rows").text, seconds, arguments->out,
@@ -151,6 +160,7 @@ static enum mt_status write_rows(struct cli_call *call, const struct recipe_argu
                                  const struct mt_recipe *recipe, const char *tasks, struct mt_arena *arena)
 {
     struct mt_context *ctx = call->ctx;
+    struct mt_row_hashes exclude = {.ctx = ctx};
     struct recipe_teacher teacher = {0};
     struct mt_interrupt interrupt = {0};
     struct mt_recipe_report report = {0};
@@ -170,7 +180,9 @@ static enum mt_status write_rows(struct cli_call *call, const struct recipe_argu
                                         .stop_self = &interrupt,
                                         .terminal = arguments->quiet ? NULL : stderr,
                                         .log = &log};
-    enum mt_status status = split_names(arena, arguments->against, &options.against);
+    if (arguments->exclude.count > 0) options.exclude = &exclude;
+    enum mt_status status = mt_row_hashes_add_files(&exclude, arguments->exclude.item);
+    if (status == MT_OK) status = split_names(arena, arguments->against, &options.against);
     if (status == MT_OK) status = mt_folder_make_above(ctx, arguments->out);
     if (status == MT_OK && arguments->overlaps != NULL)
         status = mt_folder_make_above(ctx, arguments->overlaps);
@@ -190,6 +202,7 @@ static enum mt_status write_rows(struct cli_call *call, const struct recipe_argu
         call->exit_status = report.unanswered > 0 ? 1 : 0;
     }
     recipe_teacher_close(&teacher);
+    mt_row_hashes_free(&exclude);
     return status;
 }
 
@@ -199,7 +212,7 @@ static enum mt_status check(struct cli_call *call, struct recipe_arguments *argu
     bool lists = arguments->list || arguments->keys;
     const struct cli_void rules[] = {
         {lists,
-         "--data --out --overlap-out --against --count --seed --words --skip-missing --teacher "
+         "--data --out --overlap-out --against --exclude --count --seed --words --skip-missing --teacher "
          "--teacher-model",
          arguments->list ? "with --list" : "with --keys"},
         {arguments->endpoint.url == NULL,
@@ -262,6 +275,8 @@ static enum mt_status run_verb(struct cli_call *call)
          "words in a row that a row may not share with a test question (13); 0: do not look"},
         {"--against", CLI_TEXT, &arguments.against, "A,B",
          "further tasks whose test questions are looked for"},
+        {"--exclude", CLI_LIST, &arguments.exclude, "FILE",
+         "leave out the rows of this file: rows, or a model's rows_read.hashes; may come several times"},
         {"--overlap-out", CLI_TEXT, &arguments.overlaps, "FILE", "the rows removed and why, JSONL"},
         {"--skip-missing", CLI_FLAG, &arguments.skip_missing, NULL,
          "leave out files that are not there, of sources and of tests"},

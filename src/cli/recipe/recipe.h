@@ -11,6 +11,7 @@
 
 struct recipe_arguments {
     const char *data, *out, *overlaps, *against;
+    struct cli_list exclude;
     int64_t count, seed, words;
     bool list, keys, skip_missing, quiet;
     // The teacher.

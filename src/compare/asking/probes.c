@@ -7,15 +7,16 @@
 #include "model/collect.h"
 #include "model/prune.h"
 
-static enum mt_status ask(struct mt_answering *answering, const struct mt_cell *cell,
+/* Adds the share 1/parts of what a domain answers. */
+static enum mt_status ask(struct mt_answering *answering, size_t domain, size_t parts,
                           struct mt_cell_probe *probe)
 {
-    const struct mt_cell_job *job = answering->job;
     const char *path = NULL;
     struct mt_answers answers = {0};
-    enum mt_status status = mt_cell_data(job, &job->settings->domain[cell->domain], true, &path);
+    enum mt_status status = mt_cell_test_data(answering->job, domain, &path);
     if (status == MT_OK) status = mt_answering_run(answering, path, 0, NULL, &answers);
-    *probe = (struct mt_cell_probe){mt_answers_accuracy(&answers), mt_answers_loss(&answers)};
+    probe->accuracy += mt_answers_accuracy(&answers) / (double)parts;
+    probe->loss += mt_answers_loss(&answers) / (double)parts;
     return status;
 }
 
@@ -24,9 +25,12 @@ enum mt_status mt_cell_ask(const struct mt_cell_job *job, const struct mt_cell *
                            struct mt_cell_probe *probe)
 {
     struct mt_answering answering;
+    size_t parts = 0;
+    const size_t *own = mt_compare_parts(job->settings, cell->domain, &parts);
     size_t peak = job->ctx->peak_bytes; // what is held here is not the training's
     enum mt_status status = mt_answering_open(job, training, model, &answering);
-    if (status == MT_OK) status = ask(&answering, cell, probe);
+    *probe = (struct mt_cell_probe){0};
+    for (size_t i = 0; i < parts && status == MT_OK; i++) status = ask(&answering, own[i], parts, probe);
     mt_answering_close(&answering);
     job->ctx->peak_bytes = peak;
     return status;
@@ -37,9 +41,10 @@ enum mt_status mt_cell_ask(const struct mt_cell_job *job, const struct mt_cell *
 struct pruner {
     struct mt_answering answering;
     const struct mt_cell *cell;
+    size_t domain; // at hand, one of those it was trained on
     struct mt_arena arena;
     struct mt_collector_options options;
-    struct mt_figures figures; // of training data
+    struct mt_figures figures; // of its training data
     const bool **flags;        // [layers]: NULL, or [n] of a layer with experts
     bool *all;                 // [MoE layers,n]: what they point into
 };
@@ -51,7 +56,8 @@ static enum mt_status count_loads(struct pruner *p)
     struct mt_collector *collector = NULL;
     struct mt_answers answers;
     const char *path = NULL;
-    enum mt_status status = mt_cell_data(job, &job->settings->domain[p->cell->domain], false, &path);
+    enum mt_status status = mt_cell_train_data(job, p->domain, p->cell->seed, &path);
+    mt_figures_free(&p->figures);
     if (status == MT_OK) status = mt_collector_create(p->answering.device, &p->options, &collector);
     if (status == MT_OK)
         status = mt_answering_run(&p->answering, path, job->settings->test_problems, collector, &answers);
@@ -77,10 +83,10 @@ static enum mt_status prepare(struct pruner *p)
     p->all = all;
     (void)mt_collector_options_of(desc, number, &p->options);
     p->options.width = 0;
-    return count_loads(p);
+    return MT_OK;
 }
 
-static enum mt_status ask_pruned(struct pruner *p, int64_t count, struct mt_cell_probe *probe)
+static enum mt_status ask_pruned(struct pruner *p, int64_t count, size_t parts, struct mt_cell_probe *probe)
 {
     struct mt_pruning pruning;
     size_t n = (size_t)p->options.experts;
@@ -92,7 +98,7 @@ static enum mt_status ask_pruned(struct pruner *p, int64_t count, struct mt_cell
         p->flags[layer->number] = flags;
     }
     enum mt_status status = mt_pruning_begin(p->answering.model, p->flags, &pruning);
-    if (status == MT_OK) status = ask(&p->answering, p->cell, probe);
+    if (status == MT_OK) status = ask(&p->answering, p->domain, parts, probe);
     enum mt_status ended = mt_pruning_end(&pruning);
     return status == MT_OK ? ended : status;
 }
@@ -103,12 +109,19 @@ enum mt_status mt_cell_prune(const struct mt_cell_job *job, const struct mt_cell
 {
     const struct mt_compare_probes *prune = &job->settings->prune;
     struct pruner pruner = {.cell = cell};
+    size_t parts = 0;
+    const size_t *own = mt_compare_parts(job->settings, cell->domain, &parts);
     if (prune->count == 0) return MT_OK;
     mt_arena_init(&pruner.arena, job->ctx, 4096);
     enum mt_status status = mt_answering_open(job, training, model, &pruner.answering);
     if (status == MT_OK) status = prepare(&pruner);
-    for (size_t i = 0; i < prune->count && status == MT_OK; i++)
-        status = ask_pruned(&pruner, prune->value[i], &result->pruned[i]);
+    for (size_t i = 0; i < prune->count; i++) result->pruned[i] = (struct mt_cell_probe){0};
+    for (size_t d = 0; d < parts && status == MT_OK; d++) {
+        pruner.domain = own[d];
+        status = count_loads(&pruner);
+        for (size_t i = 0; i < prune->count && status == MT_OK; i++)
+            status = ask_pruned(&pruner, prune->value[i], parts, &result->pruned[i]);
+    }
     mt_figures_free(&pruner.figures);
     mt_answering_close(&pruner.answering);
     mt_arena_free(&pruner.arena);

@@ -1,7 +1,7 @@
 /*
  * A cell's held-out problems asked besides the end of training: on its way (settings.at), and with the least
  * used experts taken away (settings.prune). What is used is counted on the domain's training data, on about
- * as many problems as are held out.
+ * as many problems as are held out. Of a mix the means over its parts, each with its own experts taken away.
  */
 #ifndef MT_COMPARE_PROBES_H
 #define MT_COMPARE_PROBES_H

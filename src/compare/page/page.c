@@ -155,12 +155,13 @@ typedef void add_part(const struct mt_compare_view *view);
 static const struct part {
     const char *section; // NULL: as before
     add_part *add;
-    enum { ALWAYS, WITH_TASKS, WITH_ABLATIONS, WITH_GRID, WITH_PRUNED, WITH_STEPS } when;
+    enum { ALWAYS, WITH_TASKS, WITH_ABLATIONS, WITH_GRID, WITH_PRUNED, WITH_STEPS, WITH_MIX } when;
 } parts[] = {
     {"Benchmarks", mt_page_compare_benchmarks, WITH_TASKS},
     {NULL, mt_page_compare_budgets, WITH_TASKS},
     {"Held-out problems", mt_page_compare_answers, ALWAYS},
     {NULL, mt_page_compare_radar, ALWAYS},
+    {"Domain by domain", mt_page_compare_parts, WITH_MIX},
     {"Ablation", mt_page_compare_ablation, WITH_ABLATIONS},
     {NULL, mt_page_compare_claims, WITH_ABLATIONS},
     {"Routing", mt_page_compare_geometry, ALWAYS},
@@ -182,6 +183,7 @@ static bool is_shown(const struct mt_compare_view *view, const struct part *part
     case WITH_ABLATIONS: return mt_view_has_ablations(view);
     case WITH_PRUNED: return view->comparison->settings->prune.count > 0;
     case WITH_STEPS: return view->comparison->settings->at.count > 0;
+    case WITH_MIX: return mt_compare_has_mix(view->comparison->settings);
     case WITH_GRID: return view->comparison->settings->grid.method != NULL;
     default: return true;
     }

@@ -58,6 +58,7 @@ void mt_page_compare_verdict(const struct mt_compare_view *view); // verdict.c
 void mt_page_compare_picture(const struct mt_comparison *comparison, struct mt_page *page);
 void mt_page_compare_benchmarks(const struct mt_compare_view *view);  // tables.c
 void mt_page_compare_answers(const struct mt_compare_view *view);     // tables.c
+void mt_page_compare_parts(const struct mt_compare_view *view);       // domains.c
 void mt_page_compare_geometry(const struct mt_compare_view *view);    // tables.c
 void mt_page_compare_budgets(const struct mt_compare_view *view);     // budgets.c
 void mt_page_compare_ablation(const struct mt_compare_view *view);    // ablation.c

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/exact.h"
+#include "compare/settings/settings_read.h"
 #include "formats/text/printable.h"
 
 #define TRAINING "training."
@@ -110,6 +111,7 @@ static enum mt_status check_problems(const struct mt_keys_reader *reader)
     bool made = false, recipes = false, trained = false, held_out = settings->prune.count > 0;
     for (size_t d = 0; d < settings->domains; d++) {
         const struct mt_compare_domain *domain = &settings->domain[d];
+        if (domain->mix) continue;
         bool built_in = domain->train == NULL && domain->recipe == NULL && domain->test == NULL;
         made = made || built_in;
         trained = trained || (built_in && domain->trained);
@@ -125,6 +127,7 @@ static enum mt_status check_problems(const struct mt_keys_reader *reader)
         {"problems.test", held_out, "every domain has a test file"},
         {"problems.seed", made || recipes, "no domain is built in or has a recipe"},
         {"problems.difficulty", made, "no domain is built in"},
+        {"problems.draw", trained || recipes, "no domain is trained on built-in problems or a recipe"},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         const struct mt_key_entry *entry = mt_keys_given(reader, rules[i].key);
@@ -253,7 +256,8 @@ static enum mt_status read_settings(struct mt_keys_reader *reader, const char *t
     if (status != MT_OK) return status;
     settings->methods_over = is_over(reader, "methods");
     if (settings->seeds == 0) settings->seed[settings->seeds++] = 1;
-    status = expand_grid(reader);
+    status = mt_compare_arrange_domains(reader);
+    if (status == MT_OK) status = expand_grid(reader);
     if (status == MT_OK) status = check(reader);
     if (status == MT_OK) status = check_asking(reader);
     if (status == MT_OK) status = check_evaluation(reader);

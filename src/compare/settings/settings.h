@@ -5,7 +5,7 @@
  *     out: build/compare
  *     methods: [aux, paper, {name: paper-strong, method: paper, objective.beta: 0.01}]
  *     seeds: [1, 2, 3]
- *     domains: [math, {name: law, train: law.jsonl, test: law-test.jsonl}]
+ *     domains: [math, {name: law, train: law.jsonl, test: law-test.jsonl}, {name: both, of: [math, law]}]
  *     others: [code]
  *     tasks: [gsm8k, {task: mmlu, limit: 100}, {task: math500, max_tokens: [512, 1024]}]
  *     evaluation: {data: data, limit: 500}
@@ -50,13 +50,25 @@ struct mt_compare_domain {
     const char *recipe;       // makes what is trained on (docs/recipes.md); NULL: none
     const char *test;         // NULL: built-in problems; of a file or a recipe a share of it (mt_cell_data)
     bool trained;             // else only measured
+    bool mix;                 // trained on its parts at once; it has no rows of its own
     const char *const *tasks; // entries its cells are evaluated with, NULL at the end; NULL: all of them
+    size_t part[MT_COMPARE_MOST_DOMAINS];   // of a mix the places of its parts, else its own
+    double weight[MT_COMPARE_MOST_DOMAINS]; // how often an epoch draws each row of a part
+    size_t parts;
+    const struct mt_compare_domain *of; // while it is read: [parts], as the mix names them
+    size_t weights;                     // while it is read: of those that were given
 };
 
 /* True where rows of the domain's own are parted into what is trained on and what is held out. */
 static inline bool mt_compare_divides(const struct mt_compare_domain *domain)
 {
     return domain->trained && domain->test == NULL && (domain->train != NULL || domain->recipe != NULL);
+}
+
+/* True where the rows that the domain is trained on are drawn, and not a file's as it stands. */
+static inline bool mt_compare_draws(const struct mt_compare_domain *domain)
+{
+    return domain->trained && !domain->mix && domain->train == NULL;
 }
 
 /* How many tokens an answer may have: one column of the tables each. */
@@ -98,6 +110,12 @@ enum mt_compare_keep {
     MT_COMPARE_KEEP_FIGURES, // cell.json and what was answered, not the adapter
 };
 
+/* When the rows that cells are trained on are drawn, in the order of the key's words. */
+enum mt_compare_draw {
+    MT_COMPARE_DRAW_ONCE, // for all cells
+    MT_COMPARE_DRAW_SEED, // anew for each seed; all methods of a seed share them
+};
+
 /* What ranks of mpirun do, in the order of the key's words. */
 enum mt_compare_ranks {
     MT_COMPARE_RANKS_SHARE, // each its part of the cells, alone
@@ -115,8 +133,9 @@ struct mt_compare_settings {
     size_t methods;
     uint64_t seed[MT_COMPARE_MOST_SEEDS]; // seeds
     size_t seeds;
-    struct mt_compare_domain domain[MT_COMPARE_MOST_DOMAINS]; // domains, then others
-    size_t domains, trained;                                  // the first `trained` are trained on
+    // domains, then parts of mixes that are not among them, then others
+    struct mt_compare_domain domain[MT_COMPARE_MOST_DOMAINS];
+    size_t domains, trained;                              // the first `trained` have cells
     struct mt_compare_entry entry[MT_COMPARE_MOST_TASKS]; // tasks; compare/tasks.h has what they stand for
     size_t entries;
     struct mt_compare_entry asking;        // evaluation.limit, .shots, .template, .max_tokens
@@ -132,6 +151,8 @@ struct mt_compare_settings {
     int64_t train_problems;                // problems.train: also rows a recipe is asked for
     int64_t test_problems;                 // problems.test
     int64_t problem_seed;                  // problems.seed
+    enum mt_compare_draw draw;             // problems.draw
+    bool allow_read_rows;                  // allow_read_rows
     int64_t difficulty;                    // problems.difficulty
     int64_t sample;                        // analysis.sample
     int64_t neighbours;                    // analysis.neighbours
@@ -151,6 +172,18 @@ enum mt_status mt_compare_settings_read(struct mt_context *ctx, const char *path
                                         struct mt_arena *arena, struct mt_compare_settings *settings);
 
 extern const struct mt_keys mt_compare_keys;
+
+/*
+ * What cells of a domain are trained and measured on: the parts of a mix, else the domain itself. Places in
+ * settings->domain, [*count]; none of them is a mix. The one place that says so.
+ */
+const size_t *mt_compare_parts(const struct mt_compare_settings *settings, size_t domain, size_t *count);
+
+/* True when `part` is one of them. */
+bool mt_compare_is_part(const struct mt_compare_settings *settings, size_t domain, size_t part);
+
+/* True when a domain that is trained on is a mix. */
+bool mt_compare_has_mix(const struct mt_compare_settings *settings);
 
 /* True when cells of a domain are evaluated with an entry. */
 bool mt_compare_asks(const struct mt_compare_domain *domain, const struct mt_compare_entry *entry);

@@ -1,11 +1,10 @@
-/* The keys of a comparison: one row each, and how lists of models, methods, seeds and domains are read. */
+/* The keys of a comparison: one row each, and how lists of models, methods and seeds are read. */
 #include <stddef.h>
 #include <string.h>
 
 #include "compare/settings/settings_read.h"
 #include "formats/text/printable.h"
 #include "objective/options.h"
-#include "synth/synth.h"
 #include "train/settings/foreign.h"
 #include "train/settings/settings.h"
 
@@ -13,11 +12,11 @@
 #define MOST_NAME       64
 
 _Static_assert(sizeof(enum mt_compare_ranks) == sizeof(int), "choices are stored as int");
+_Static_assert(sizeof(enum mt_compare_draw) == sizeof(int), "choices are stored as int");
 _Static_assert(sizeof(enum mt_compare_keep) == sizeof(int), "choices are stored as int");
 
-#define AT(field)     offsetof(struct mt_compare_settings, field)
-#define DOMAIN(field) offsetof(struct mt_compare_domain, field)
-#define MODEL(field)  offsetof(struct mt_compare_model, field)
+#define AT(field)    offsetof(struct mt_compare_settings, field)
+#define MODEL(field) offsetof(struct mt_compare_model, field)
 
 enum mt_status mt_compare_check_name(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
                                      const char *what, const char *name)
@@ -29,9 +28,8 @@ enum mt_status mt_compare_check_name(const struct mt_keys_reader *reader, const 
                        what, mt_printable(name).text, MOST_NAME);
 }
 
-/* The text of a node that names files. */
-static enum mt_status read_name(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
-                                const char *what, const struct mt_yaml_node *node, const char **name)
+enum mt_status mt_compare_read_name(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                    const char *what, const struct mt_yaml_node *node, const char **name)
 {
     struct mt_key_entry here = *entry;
     here.node = node;
@@ -100,7 +98,7 @@ static enum mt_status set_grid_method(const struct mt_keys_reader *reader, const
                                       void *target)
 {
     struct mt_compare_settings *settings = target;
-    return read_name(reader, entry, entry->name, entry->node, &settings->grid.method);
+    return mt_compare_read_name(reader, entry, entry->name, entry->node, &settings->grid.method);
 }
 
 static enum mt_status add_method(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
@@ -117,7 +115,8 @@ static enum mt_status add_method(const struct mt_keys_reader *reader, const stru
         while (name != NULL && strcmp(name->key, "name") != 0) name = name->next;
     }
     if (name == NULL) return mt_key_fail(reader, entry, NULL, "a method without a name");
-    enum mt_status status = read_name(reader, entry, map ? "name" : "a method", name, &method.name);
+    enum mt_status status =
+        mt_compare_read_name(reader, entry, map ? "name" : "a method", name, &method.name);
     if (status == MT_OK) status = mt_compare_set_word(reader->arena, &method.words, "method", method.name);
     // A map's other keys are those of metier train.
     if (status == MT_OK && map) status = mt_compare_take_words(reader, entry, true, &method.words);
@@ -127,77 +126,6 @@ static enum mt_status add_method(const struct mt_keys_reader *reader, const stru
     }
     if (status == MT_OK) settings->method[settings->methods++] = method;
     return status;
-}
-
-// ------------------------------------------------------------------ domains
-
-static const struct mt_key_row domain_rows[] = {
-    {"name", MT_KEY_NAME, DOMAIN(name), "NAME", "required", .meaning = "fit for a file name"},
-    {"train", MT_KEY_NAME, DOMAIN(train), "FILE", "required", .meaning = "examples to train on"},
-    {"recipe", MT_KEY_NAME, DOMAIN(recipe), "NAME", "required",
-     .meaning = "instead of train: a recipe that makes them (metier recipe --list)"},
-    {"test", MT_KEY_NAME, DOMAIN(test), "FILE", "required",
-     .meaning = "examples to measure with; default a share of train, which is then not trained on"},
-    {"tasks", MT_KEY_LIST, DOMAIN(tasks), "LIST OF TASKS", "all",
-     .meaning = "entries of tasks that what is trained on it is evaluated with"},
-    {0},
-};
-
-static const struct mt_key_part domain_parts[] = {{.rows = domain_rows}, {0}};
-static const struct mt_keys domain_keys = {.parts = domain_parts, .what = "a domain has"};
-
-static enum mt_status read_domain_map(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
-                                      struct mt_compare_domain *domain)
-{
-    struct mt_keys_reader members = mt_keys_reader_within(reader, &domain_keys, domain);
-    enum mt_status status = mt_keys_read_map(&members, entry->node, entry->word);
-    if (status != MT_OK) return status;
-    const char *made = domain->train != NULL ? "train" : "recipe";
-    const char *rows = domain->train != NULL ? domain->train : domain->recipe;
-    if (!domain->trained && rows != NULL)
-        return mt_key_fail(reader, mt_keys_given(&members, made), NULL,
-                           "a domain of others has no key '%s'; expected name, test", made);
-    if (!domain->trained && domain->tasks != NULL)
-        return mt_key_fail(reader, mt_keys_given(&members, "tasks"), NULL,
-                           "a domain of others has no key 'tasks': nothing is trained on it");
-    if (domain->train != NULL && domain->recipe != NULL)
-        return mt_key_fail(reader, mt_keys_given(&members, "recipe"), NULL,
-                           "a domain has one of train and recipe");
-    if (domain->name == NULL || (domain->trained ? rows : domain->test) == NULL)
-        return mt_key_fail(reader, entry, NULL, "a domain of files needs name, %s",
-                           domain->trained ? "train or recipe" : "test");
-    return mt_compare_check_name(reader, mt_keys_given(&members, "name"), "name", domain->name);
-}
-
-static enum mt_status read_domain(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
-                                  struct mt_compare_domain *domain)
-{
-    enum mt_task_domain known;
-    if (entry->node->kind == MT_YAML_MAP) return read_domain_map(reader, entry, domain);
-    enum mt_status status = read_name(reader, entry, "a domain", entry->node, &domain->name);
-    if (status != MT_OK || mt_synth_domain(domain->name, &known)) return status;
-    return mt_key_fail(reader, entry, NULL,
-                       "there is no built-in domain '%s': language, reasoning, science, math, "
-                       "code; or give {name: N, %s: FILE}",
-                       domain->name, domain->trained ? "train" : "test");
-}
-
-static enum mt_status add_domain(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
-                                 void *target)
-{
-    struct mt_compare_settings *settings = target;
-    struct mt_compare_domain domain = {.trained = strcmp(entry->name, "domains") == 0};
-    if (settings->domains == MT_COMPARE_MOST_DOMAINS)
-        return mt_key_fail(reader, entry, NULL, "more than %d domains", MT_COMPARE_MOST_DOMAINS);
-    enum mt_status status = read_domain(reader, entry, &domain);
-    if (status != MT_OK) return status;
-    for (size_t i = 0; i < settings->domains; i++) {
-        if (strcmp(settings->domain[i].name, domain.name) == 0)
-            return mt_key_fail(reader, entry, NULL, "the domain %s comes twice", domain.name);
-    }
-    settings->domain[settings->domains++] = domain;
-    if (domain.trained) settings->trained++;
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ numbers, training
@@ -299,11 +227,12 @@ static const struct mt_key_row rows[] = {
      .also = "seed", .set = add_seed},
     {"domains", MT_KEY_EACH, 0, "NAMES", "required",
      .meaning = "what is trained on: built-in domains (metier synth), or maps {name: N, train: FILE, test: "
-                "FILE}, or {name: N, recipe: NAME} (metier recipe); without test a tenth is held out",
-     .set = add_domain, .members = &domain_keys},
+                "FILE}, or {name: N, recipe: NAME} (metier recipe); without test a tenth is held out; {name: "
+                "N, of: [math, code]}: several at once, measured apart",
+     .set = mt_compare_add_domain, .members = &mt_compare_domain_keys},
     {"others", MT_KEY_EACH, 0, "NAMES", "none",
      .meaning = "domains that are measured as well: built-in, or maps {name: N, test: FILE}",
-     .set = add_domain, .members = &domain_keys},
+     .set = mt_compare_add_domain, .members = &mt_compare_domain_keys},
     {"training", MT_KEY_OWN, 0, "KEYS", "none", .meaning = "keys of metier train, for every cell",
      .set = set_training, .members = &mt_train_keys},
     {"prune", MT_KEY_EACH, AT(prune), "NUMBERS", "none",
@@ -316,9 +245,16 @@ static const struct mt_key_row rows[] = {
     {"problems.test", MT_KEY_WHOLE, AT(test_problems), "WHOLE NUMBER >= 1", "300",
      .meaning = "built-in problems of a domain to measure with, or held-out rows at most", .most = 1e6},
     {"problems.seed", MT_KEY_WHOLE, AT(problem_seed), "WHOLE NUMBER >= 0", "1",
-     .meaning = "of the built-in problems"},
+     .meaning = "of the built-in problems, and of what a recipe draws"},
+    {"problems.draw", MT_KEY_CHOICE, AT(draw), "once|seed", "once",
+     .meaning =
+         "rows that are trained on: the same for all seeds, or drawn anew for each, by problems.seed + "
+         "seed; held-out ones stay the same"},
     {"problems.difficulty", MT_KEY_WHOLE, AT(difficulty), "1 to 5", "3",
      .meaning = "of the built-in problems"},
+    {"allow_read_rows", MT_KEY_FLAG, AT(allow_read_rows), "true|false", "false",
+     .meaning = "train on rows that a model has read (its rows_read.hashes), too; else they are refused, and "
+                "others are drawn"},
     {"analysis.sample", MT_KEY_WHOLE, AT(sample), "WHOLE NUMBER >= 16", "1024",
      .meaning = "vectors kept per layer, for overlap, silhouette, PCA", .most = 1 << 20},
     {"analysis.neighbours", MT_KEY_WHOLE, AT(neighbours), "WHOLE NUMBER >= 1", "10",

@@ -198,8 +198,9 @@ static enum mt_status copy_file(struct mt_context *ctx, const char *source, cons
     size_t bytes = 0;
     if (stat(source, &info) != 0)
         return mt_fail(ctx, MT_ERR_IO, "%s: cannot be read: %s", source, strerror(errno));
-    if (!S_ISREG(info.st_mode) || info.st_size > (off_t)MOST_BYTES) return MT_OK;
-    enum mt_status status = mt_file_read_all(ctx, source, MOST_BYTES, &text, &bytes);
+    size_t most = mt_ends_with(source, "/" MT_ROWS_READ_FILE) ? MT_ROWS_READ_MOST_BYTES : MOST_BYTES;
+    if (!S_ISREG(info.st_mode) || (uint64_t)info.st_size > most) return MT_OK;
+    enum mt_status status = mt_file_read_all(ctx, source, most, &text, &bytes);
     if (status != MT_OK) return status;
     bool changes = change->dtype != MT_HF_FLOAT_UNKNOWN || change->quantisation != NULL;
     status = changes && mt_ends_with(source, "/" CONFIG_NAME) ? write_config(ctx, target, text, bytes, change)
@@ -300,6 +301,12 @@ static enum mt_status write_one(struct mt_context *ctx, const char *directory, c
 enum mt_status mt_model_write_trained(struct mt_context *ctx, const char *directory,
                                       const struct mt_trained_texts *trained)
 {
+    char *path = NULL;
     enum mt_status status = write_one(ctx, directory, MT_CHAT_TEMPLATE_FILE, trained->chat_template);
-    return status == MT_OK ? write_one(ctx, directory, MT_TEXT_FORM_FILE, trained->form) : status;
+    if (status == MT_OK) status = write_one(ctx, directory, MT_TEXT_FORM_FILE, trained->form);
+    if (status != MT_OK || trained->rows == NULL) return status;
+    status = mt_path_join(ctx, directory, MT_ROWS_READ_FILE, &path);
+    if (status == MT_OK) status = mt_row_hashes_write(trained->rows, path);
+    mt_path_release(ctx, path);
+    return status;
 }

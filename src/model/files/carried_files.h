@@ -3,6 +3,7 @@
 #define MT_MODEL_CARRIED_FILES_H
 
 #include "arch/config.h"
+#include "formats/data/row_hashes.h"
 #include "formats/text/json_text.h"
 
 #define MT_CHAT_TEMPLATE_FILE    "chat_template.jinja"
@@ -20,7 +21,8 @@ enum mt_status mt_config_changed(struct mt_context *ctx, const char *text, size_
 
 /*
  * Copies every regular file of up to 64 MB that is not hidden and holds no weights: config, with these
- * changes, tokenizer, generation, templates (also those in additional_chat_templates), code.
+ * changes, tokenizer, generation, templates (also those in additional_chat_templates), code. The record of
+ * the rows that a model has read (MT_ROWS_READ_FILE) goes along however large it is.
  */
 enum mt_status mt_model_carry_files(struct mt_context *ctx, const char *from, const char *to,
                                     const struct mt_config_change *change, size_t *count);
@@ -36,9 +38,10 @@ enum mt_status mt_model_carry_trained(struct mt_context *ctx, const char *from, 
 struct mt_trained_texts {
     const char *chat_template; // in Jinja; NULL: another kind, or the model's own, which is carried over
     const char *form;          // text of the record (text/text_form.h); NULL: none
+    const struct mt_row_hashes *rows; // that a model has read; borrowed; NULL: what is carried over stays
 };
 
-/* Writes both into a folder, over what is there. */
+/* Writes them into a folder, over what is there. */
 enum mt_status mt_model_write_trained(struct mt_context *ctx, const char *directory,
                                       const struct mt_trained_texts *trained);
 

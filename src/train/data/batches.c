@@ -274,6 +274,23 @@ static enum mt_status make_window(struct mt_batches *b)
     return status;
 }
 
+enum mt_status mt_batches_mark_drawn(struct mt_batches *b, unsigned char *const *drawn)
+{
+    enum mt_status status = MT_OK;
+    bool within = b->position.step > 0;
+    if (within && !b->window_ready) status = make_window(b); // put back, and not gone on from
+    for (uint64_t epoch = 0; epoch <= b->position.epoch && status == MT_OK; epoch++) {
+        uint64_t end = within ? b->window_end : b->position.index;
+        if (epoch < b->position.epoch) end = b->draws;
+        for (uint64_t i = 0; i < end; i++) {
+            uint64_t row = 0;
+            const struct source *source = draw(b, epoch, i, &row);
+            drawn[source - b->sources][row] = 1;
+        }
+    }
+    return status;
+}
+
 /* Makes sure that position.step is a step of the window, going to the next windows and epochs if need be. */
 static enum mt_status find_step(struct mt_batches *b)
 {

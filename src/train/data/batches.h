@@ -112,6 +112,12 @@ enum mt_status mt_batches_seek(struct mt_batches *batches, struct mt_batch_posit
 
 struct mt_batch_counts mt_batches_counts(const struct mt_batches *batches);
 
+/*
+ * Marks the rows that were drawn so far, of source after source: drawn[source][row]. Of the window at hand
+ * all of them count, whatever steps are left of it.
+ */
+enum mt_status mt_batches_mark_drawn(struct mt_batches *batches, unsigned char *const *drawn);
+
 /* Goes through an epoch without training on it: how many steps it has and what is lost. Then as before. */
 enum mt_status mt_batches_survey(struct mt_batches *batches, uint64_t epoch, struct mt_batch_counts *counts);
 

@@ -122,6 +122,8 @@ static enum mt_status check_sentences(const struct mt_keys_reader *reader)
         {s->choices != NULL && mt_selection_has_bias(&s->objective), "data.choices",
          "data.choices decides which experts a token gets: a bias that moves would choose none; set "
          "objective.bias_rule: none, or take another method"},
+        {s->record_rows && s->train != MT_TRAIN_FULL, "data.record_rows",
+         "data.record_rows means nothing with train: lora: an adapter has no record of the rows it has read"},
         {s->epochs == 0.0 && s->steps == 0, "epochs|steps",
          "epochs and steps are both 0: nothing would be trained"},
         {s->schedule == MT_SCHEDULE_CONSTANT && s->final_rate != 0.0, "optimizer.final",

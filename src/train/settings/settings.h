@@ -71,6 +71,7 @@ struct mt_train_settings {
     enum mt_batch_layout batching; // data.layout
     int64_t window;                // data.window; 0: the layout's own
     bool stop_at_bad_row;          // data.bad_rows
+    bool record_rows;              // data.record_rows
     const char *choices;           // data.choices: a file of choices (train/data/choices.h); NULL: none
 
     const struct mt_train_source *held_out; // evaluation.sources: files never trained on
