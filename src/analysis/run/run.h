@@ -12,6 +12,7 @@
 
 #include <stdio.h>
 
+#include "analysis/affinity.h"
 #include "analysis/collector/collector.h"
 #include "analysis/drift.h"
 #include "arch/quantise.h"
@@ -98,6 +99,12 @@ void mt_analysis_drift(const struct mt_analysis *analysis, int domain, int layer
 
 /* Its mean over layers; tokens as of one. */
 void mt_analysis_mean_drift(const struct mt_analysis *analysis, int domain, struct mt_drift_figures *mean);
+
+/* The loads of every domain in a layer, into load[domains][n]. */
+void mt_analysis_domain_loads(const struct mt_analysis *analysis, int layer, double *load);
+
+/* How far domains differ in whom they employ (analysis/affinity.h), mean over layers. */
+enum mt_status mt_analysis_mean_serving(const struct mt_analysis *analysis, struct mt_serving *mean);
 
 /* analysis.json, as docs/analysis.md describes it. */
 enum mt_status mt_analysis_put_json(const struct mt_analysis *analysis, struct mt_json_text *text);
