@@ -2,6 +2,7 @@
 #include "objective/loads.h"
 
 #include <math.h>
+#include <stddef.h>
 
 void mt_load_judge(const double *load, int experts, struct mt_load_figures *figures)
 {
@@ -18,6 +19,32 @@ void mt_load_judge(const double *load, int experts, struct mt_load_figures *figu
         if (fabs(excess) > figures->max_violation_code) figures->max_violation_code = fabs(excess);
         if (share > 0.0) figures->entropy -= share * log(share);
     }
+}
+
+int mt_load_serving(const double *load, int experts, double share, bool *member)
+{
+    double total = 0.0;
+    double served = 0.0;
+    int last = -1; // the one that was taken last
+    int count = 0;
+    for (int j = 0; j < experts; j++) {
+        total += load[j];
+        if (member != NULL) member[j] = false;
+    }
+    double wanted = share * total * (1.0 - 1e-12); // counts that are just enough are enough, however rounded
+    // Without sorting, which would need memory: a pass for each that is taken.
+    while (served < wanted && count < experts) {
+        int best = -1;
+        for (int j = 0; j < experts; j++) {
+            bool taken = last >= 0 && (load[j] > load[last] || (load[j] == load[last] && j <= last));
+            if (!taken && (best < 0 || load[j] > load[best])) best = j;
+        }
+        served += load[best];
+        if (member != NULL) member[best] = true;
+        last = best;
+        count++;
+    }
+    return count;
 }
 
 /* As written, without sorting: n is a few hundred at the most. */

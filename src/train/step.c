@@ -21,6 +21,12 @@ static bool logs(const struct mt_trainer *trainer, uint64_t step)
     return step == 1 || step == trainer->length.steps || (every > 0 && step % every == 0);
 }
 
+/* Steps whose routing is looked at closely: those that are logged, and those that are judged. */
+static bool looks(const struct mt_trainer *trainer, uint64_t step)
+{
+    return logs(trainer, step) || mt_concentration_due(step);
+}
+
 static bool measures(const struct mt_trainer *trainer, uint64_t step)
 {
     uint64_t every = (uint64_t)trainer->settings->measure_every;
@@ -123,7 +129,7 @@ static enum mt_status train_round(struct mt_trainer *trainer, const struct mt_st
     trainer->backward_began = mt_timeline_now(trainer->timeline);
     status = mt_model_backward(trainer->model);
     trainer->sends = false;
-    const struct mt_watch_look look = {.variances = logs(trainer, record->step),
+    const struct mt_watch_look look = {.variances = looks(trainer, record->step),
                                        .share = (double)batch.shared_tokens};
     if (status == MT_OK) status = mt_watch_model(trainer->watch, trainer->model, &look);
     return mt_trainer_fail_alone(trainer, status);

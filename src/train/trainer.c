@@ -497,6 +497,7 @@ enum mt_status mt_trainer_open(struct mt_context *ctx, const struct mt_trainer_o
     made->resolved = *options->settings;
     made->settings = &made->resolved;
     made->numbers.best_loss = (double)NAN;
+    made->numbers.concentration = MT_CONCENTRATION_NONE;
     mt_arena_init(&made->arena, ctx, ARENA_BLOCK_BYTES);
     status = mt_trainer_open_ranks(made);
     if (made->comm == NULL) {

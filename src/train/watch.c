@@ -7,6 +7,8 @@
  *
  *     variance_expert   1/n Σ_j [ Σ_i s_ij² / N - (Σ_i s_ij / N)² ]                 s: weights, or scores P
  *     variance_token    1/N Σ_i [ Σ_j P_ij² - (Σ_j P_ij)² / n ] / (n-1)
+ *     effective_experts 1 / [ 1/N Σ_i Σ_j w_ij² ]    w_ij = s_ij / Σ_m s_im, before slots are dropped
+ *     effective_scores  1 / [ 1/N Σ_i Σ_j p_ij² ]    p_ij = P_ij / Σ_m P_im
  */
 #include "train/watch.h"
 
@@ -25,6 +27,8 @@ struct numbers {
     size_t full_sum;    // [n]
     size_t full_square; // [n]
     size_t row_squares; // [1]
+    size_t shares;      // [k] Σ_i w_ij² by slot, w a token's weights over their sum
+    size_t scores;      // [n] Σ_i p_ij², p a token's scores over their sum
     size_t agreed;      // [2] given slots that the router chose itself, given slots
     size_t rows;        // [1] unmasked tokens
     size_t sent;        // [1] rows that went to another rank; made on the host
@@ -51,7 +55,7 @@ struct mt_watch {
     bool on[MT_TERM_COUNT]; // by their coefficients
     struct numbers at;
     struct mt_buffer device_numbers; // [layers,stride]
-    struct mt_tensor slot_sums;      // f64 [1,k], on the device: a by-product of counting tokens
+    double *by_product;              // [n], on the device: sums nobody asks for
     double *fetched;                 // [layers,stride]: of one micro-batch
     double *step;                    // [layers,stride]: of the step
     double *running;                 // [layers,n]: loads of all steps
@@ -69,20 +73,24 @@ struct mt_watch {
 
 // ------------------------------------------------------------------ creation
 
-static struct numbers place_numbers(int experts, size_t measured)
+static struct numbers place_numbers(int experts, int slots, size_t measured)
 {
     size_t n = (size_t)experts;
+    size_t k = (size_t)slots;
+    size_t first = 5 * n + 1; // behind row_squares
     return (struct numbers){.load = 0,
                             .topk_sum = n,
                             .topk_square = 2 * n,
                             .full_sum = 3 * n,
                             .full_square = 4 * n,
                             .row_squares = 5 * n,
-                            .agreed = 5 * n + 1,
-                            .rows = 5 * n + 3,
-                            .sent = 5 * n + 4,
-                            .measured = 5 * n + 5,
-                            .stride = 5 * n + 5 + measured};
+                            .shares = first,
+                            .scores = first + k,
+                            .agreed = first + k + n,
+                            .rows = first + k + n + 2,
+                            .sent = first + k + n + 3,
+                            .measured = first + k + n + 4,
+                            .stride = first + k + n + 4 + measured};
 }
 
 static enum mt_status check_options(struct mt_context *ctx, const struct mt_watch_options *options)
@@ -162,7 +170,7 @@ enum mt_status mt_watch_create(struct mt_device *device, const struct mt_watch_o
     if (status != MT_OK) return status;
     size_t measured =
         options->objective != NULL ? mt_selection_measures(options->objective, options->experts) : 0;
-    struct numbers at = place_numbers(options->experts, measured);
+    struct numbers at = place_numbers(options->experts, options->slots, measured);
     size_t bytes = lay_out(NULL, NULL, options->layer_count, options->experts, at.stride);
     void *memory = NULL;
     status = mt_allocate_array(ctx, 1, bytes, &memory);
@@ -182,11 +190,11 @@ enum mt_status mt_watch_create(struct mt_device *device, const struct mt_watch_o
         made->on[term] = options->objective != NULL && mt_term_is_on(options->objective, (enum mt_term)term);
     }
     size_t numbers = made->layers * made->at.stride;
-    status = mt_device_buffer_create(device, (numbers + (size_t)made->slots) * sizeof(double),
+    status = mt_device_buffer_create(device, (numbers + (size_t)made->experts) * sizeof(double),
                                      &made->device_numbers);
     if (status == MT_OK && made->layers > 0) {
         double *data = made->device_numbers.data;
-        made->slot_sums = mt_tensor_2d(data + numbers, MT_F64, 1, made->slots);
+        made->by_product = data + numbers;
         status = plan_scratch(made);
     }
     if (status != MT_OK) {
@@ -253,6 +261,20 @@ static struct mt_tensor row_of(double *numbers, size_t place, int experts)
     return mt_tensor_2d(numbers + place, MT_F64, 1, experts);
 }
 
+/* squares[columns] = Σ_i (x_ij / Σ_m x_im)²: how much of a token's whole each column has, squared. */
+static enum mt_status square_shares(struct mt_watch *watch, const struct mt_tensor *x,
+                                    const struct mt_tensor *mask, double *squares)
+{
+    int columns = (int)x->dim[1];
+    return mt_column_stats_forward(watch->device, &(struct mt_column_stats_forward_args){
+                                                      .x = *x,
+                                                      .mask = *mask,
+                                                      .sum = row_of(watch->by_product, 0, columns),
+                                                      .squares = row_of(squares, 0, columns),
+                                                      .normalise_rows = true,
+                                                  });
+}
+
 /* Sums of one layer, on the device. Counting tokens goes with the first layer: the mask is that of all. */
 static enum mt_status run_ops(struct mt_watch *watch, size_t layer, const struct mt_routing *record,
                               bool loads, bool variances)
@@ -281,6 +303,10 @@ static enum mt_status run_ops(struct mt_watch *watch, size_t layer, const struct
                                .row_squares = mt_tensor_1d(numbers + at->row_squares, MT_F64, 1),
                            });
     }
+    if (status == MT_OK && variances)
+        status = square_shares(watch, &record->weight, &record->mask, numbers + at->shares);
+    if (status == MT_OK && variances)
+        status = square_shares(watch, &record->probs, &record->mask, numbers + at->scores);
     if (status == MT_OK && variances && mt_tensor_present(&record->agreed)) {
         status = mt_column_stats_forward(
             watch->device, &(struct mt_column_stats_forward_args){.x = record->agreed,
@@ -292,7 +318,7 @@ static enum mt_status run_ops(struct mt_watch *watch, size_t layer, const struct
             mt_column_stats_forward(watch->device, &(struct mt_column_stats_forward_args){
                                                        .x = record->weight,
                                                        .mask = record->mask,
-                                                       .sum = watch->slot_sums,
+                                                       .sum = row_of(watch->by_product, 0, watch->slots),
                                                        .rows = mt_tensor_1d(numbers + at->rows, MT_F64, 1),
                                                    });
     }
@@ -325,7 +351,7 @@ static void add_numbers(struct mt_watch *watch, size_t layer, const double *load
     if (load == NULL) load = fetched + watch->at.load;
     for (int j = 0; j < watch->experts; j++) step[watch->at.load + (size_t)j] += load[j];
     if (!variances) return;
-    for (size_t i = watch->at.topk_sum; i <= watch->at.row_squares; i++) step[i] += fetched[i];
+    for (size_t i = watch->at.topk_sum; i < watch->at.agreed; i++) step[i] += fetched[i];
     for (size_t i = watch->at.agreed; given && i < watch->at.rows; i++) step[i] += fetched[i];
 }
 
@@ -482,6 +508,29 @@ static double variance_within_tokens(const double *squares, double row_squares, 
     return variance > 0.0 ? variance : 0.0;
 }
 
+/* From the sum over tokens of each one's Σ of squared shares: the inverse of its mean. */
+static double effective(const double *squares, int columns, double tokens)
+{
+    double total = 0.0;
+    for (int j = 0; j < columns; j++) total += squares[j];
+    return tokens / total;
+}
+
+static void fill_concentration(const struct mt_watch *watch, size_t layer, struct mt_layer_record *record)
+{
+    const struct numbers *at = &watch->at;
+    const double *step = watch->step + layer * at->stride;
+    double tokens = watch->unmasked;
+    record->effective_experts = NAN;
+    record->effective_scores = NAN;
+    record->experts_90 = NAN;
+    if (watch->varied != watch->micro_batches || !(tokens > 0.0)) return;
+    record->effective_experts = effective(step + at->shares, watch->slots, tokens);
+    record->effective_scores = effective(step + at->scores, watch->experts, tokens);
+    int serving = mt_load_serving(step + at->load, watch->experts, MT_SERVING_SHARE, NULL);
+    record->experts_90 = (double)serving / watch->experts;
+}
+
 static void fill_variances(const struct mt_watch *watch, size_t layer, struct mt_layer_record *record)
 {
     const struct numbers *at = &watch->at;
@@ -531,6 +580,7 @@ static void fill_layer(struct mt_watch *watch, size_t layer)
     record->max_violation_running = running.max_violation;
     record->rows_sent = watch->spread ? watch->step[layer * watch->at.stride + watch->at.sent] : NAN;
     fill_variances(watch, layer, record);
+    fill_concentration(watch, layer, record);
     fill_terms(watch, layer, record);
 }
 
@@ -541,6 +591,9 @@ void mt_watch_fill(struct mt_watch *watch, struct mt_step_record *record)
     record->max_violation = start;
     record->max_violation_running = start;
     record->load_entropy = start;
+    record->effective_experts = start;
+    record->effective_scores = start;
+    record->experts_90 = start;
     record->agreement = start;
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         bool known = watch->on[term] && watch->layers > 0 && watch->shares > 0.0;
@@ -553,6 +606,9 @@ void mt_watch_fill(struct mt_watch *watch, struct mt_step_record *record)
         record->max_violation += layer->max_violation / layers;
         record->max_violation_running += layer->max_violation_running / layers;
         record->load_entropy += layer->load_entropy / layers;
+        record->effective_experts += layer->effective_experts / layers;
+        record->effective_scores += layer->effective_scores / layers;
+        record->experts_90 += layer->experts_90 / layers;
         record->agreement += layer->agreement / layers;
         for (int term = 0; term < MT_TERM_COUNT; term++) {
             record->term[term] += layer->loss[term] / layers;
@@ -562,4 +618,5 @@ void mt_watch_fill(struct mt_watch *watch, struct mt_step_record *record)
     record->layers = watch->layers > 0 ? watch->records : NULL;
     record->layer_count = watch->layers;
     record->experts = watch->experts;
+    record->slots = watch->slots;
 }

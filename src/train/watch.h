@@ -1,6 +1,7 @@
 /*
  * What the routers did in one optimizer step: loads, entropy, MaxVio (of the step, and running over all
- * steps), three routing variances, and the objective's terms, over all micro-batches and for every MoE layer.
+ * steps), three routing variances, concentration, and the objective's terms, over all micro-batches and for
+ * every MoE layer.
  *
  *     mt_watch_begin(watch)                        a step begins
  *     for each micro-batch, after its backward:
@@ -40,7 +41,7 @@ enum mt_status mt_watch_create_for_model(struct mt_device *device, struct mt_mod
 void mt_watch_destroy(struct mt_watch *watch); // NULL is allowed
 
 struct mt_watch_look {
-    bool variances; // at steps that will be logged
+    bool variances; // and concentration: at steps that will be logged, or judged (train/concentration.h)
     double share;   // of this micro-batch in the step's mean of terms; 0: its unmasked tokens. Only the ratio
                     // of the shares within a step counts
 };
@@ -63,8 +64,9 @@ enum mt_status mt_watch_share(struct mt_watch *watch, const struct mt_objective_
 void mt_watch_end(struct mt_watch *watch);
 
 /*
- * term, weighted, max_violation, max_violation_running, load_entropy, agreement, layers, layer_count and
- * experts. What it points to is the watch's own, until the next mt_watch_begin.
+ * term, weighted, max_violation, max_violation_running, load_entropy, the three of concentration, agreement,
+ * layers, layer_count, experts and slots. What it points to is the watch's own, until the next
+ * mt_watch_begin.
  */
 void mt_watch_fill(struct mt_watch *watch, struct mt_step_record *record);
 

@@ -134,6 +134,28 @@ static double within_tokens(const struct plain *plain)
     return total / plain->tokens;
 }
 
+/* 1 / mean over tokens of Σ (x / Σ x)²: of the weights, dropped slots among them, or of the scores. */
+static double effective(const struct micro_batch *micro, size_t count, int layer, bool scores)
+{
+    double sum = 0.0;
+    int tokens = 0;
+    int columns = scores ? EXPERTS : SLOTS;
+    for (size_t m = 0; m < count; m++) {
+        const struct layer_arrays *arrays = &micro[m].layer[layer];
+        const float *rows = scores ? arrays->probs : arrays->weight;
+        for (int64_t i = 0; i < micro[m].tokens; i++) {
+            double whole = 0.0;
+            double squares = 0.0;
+            if (micro[m].masked && micro[m].mask[i] == 0) continue;
+            for (int j = 0; j < columns; j++) whole += (double)rows[i * columns + j];
+            for (int j = 0; j < columns; j++) squares += pow((double)rows[i * columns + j] / whole, 2.0);
+            sum += squares;
+            tokens++;
+        }
+    }
+    return tokens / sum;
+}
+
 static double violation(const double *load)
 {
     double mean = 0.0;
@@ -152,6 +174,27 @@ static double entropy(const double *load)
         if (load[j] > 0.0) sum -= load[j] / total * log(load[j] / total);
     }
     return sum;
+}
+
+/* Experts, the busiest first, until nine tenths of the load are theirs. */
+static double serving(const double *load)
+{
+    double left[EXPERTS];
+    double total = 0.0;
+    double served = 0.0;
+    double count = 0.0;
+    for (int j = 0; j < EXPERTS; j++) {
+        left[j] = load[j];
+        total += load[j];
+    }
+    while (10.0 * served < 9.0 * total) {
+        int best = 0;
+        for (int j = 1; j < EXPERTS; j++) best = left[j] > left[best] ? j : best;
+        served += left[best];
+        left[best] = -1.0;
+        count += 1.0;
+    }
+    return count;
 }
 
 static void near(double value, double expected)
@@ -203,7 +246,7 @@ static void compare(struct bench *b, const struct micro_batch *micro, size_t cou
 {
     static struct plain plain;
     struct mt_step_record record = {.step = 1};
-    double mean[3] = {0.0, 0.0, 0.0};
+    double mean[6] = {0.0};
     mt_watch_fill(b->watch, &record);
     assert_int_equal(record.layer_count, LAYERS);
     assert_int_equal(record.experts, EXPERTS);
@@ -218,6 +261,13 @@ static void compare(struct bench *b, const struct micro_batch *micro, size_t cou
         near(layer->variance_expert_topk, over_tokens(&plain, false));
         near(layer->variance_expert_full, over_tokens(&plain, true));
         near(layer->variance_token, within_tokens(&plain));
+        near(layer->effective_experts, effective(micro, count, l, false));
+        near(layer->effective_scores, effective(micro, count, l, true));
+        near(layer->experts_90, serving(plain.load) / EXPERTS);
+        assert_true(layer->effective_experts >= 1.0 && layer->effective_experts <= SLOTS);
+        mean[3] += layer->effective_experts / LAYERS;
+        mean[4] += layer->effective_scores / LAYERS;
+        mean[5] += layer->experts_90 / LAYERS;
         mean[0] += layer->max_violation / LAYERS;
         mean[1] += layer->max_violation_running / LAYERS;
         mean[2] += layer->load_entropy / LAYERS;
@@ -230,6 +280,10 @@ static void compare(struct bench *b, const struct micro_batch *micro, size_t cou
     near(record.max_violation, mean[0]);
     near(record.max_violation_running, mean[1]);
     near(record.load_entropy, mean[2]);
+    near(record.effective_experts, mean[3]);
+    near(record.effective_scores, mean[4]);
+    near(record.experts_90, mean[5]);
+    assert_int_equal(record.slots, SLOTS);
     assert_true(isnan(record.agreement) && isnan(record.layers[0].agreement)); // no choices were given
 }
 
@@ -282,6 +336,8 @@ static void one_expert_takes_everything(void **state)
     // Not looked at: not known.
     assert_true(isnan(record.layers[0].variance_expert_topk));
     assert_true(isnan(record.layers[0].variance_token));
+    assert_true(isnan(record.effective_experts) && isnan(record.effective_scores) &&
+                isnan(record.experts_90));
     tear_down(&b);
 }
 

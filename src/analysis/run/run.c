@@ -495,3 +495,29 @@ void mt_analysis_mean_drift(const struct mt_analysis *run, int domain, struct mt
         mean->router_change += drift.router_change / run->layers;
     }
 }
+
+void mt_analysis_domain_loads(const struct mt_analysis *run, int layer, double *load)
+{
+    size_t n = (size_t)run->experts;
+    for (size_t d = 0; d < (size_t)run->domains; d++)
+        memcpy(load + d * n, run->model.figures[d].layer[layer].load, n * sizeof *load);
+}
+
+enum mt_status mt_analysis_mean_serving(const struct mt_analysis *run, struct mt_serving *mean)
+{
+    size_t cells = (size_t)run->domains * (size_t)run->experts;
+    void *load = NULL;
+    void *member = NULL;
+    enum mt_status status = mt_allocate_array(run->ctx, cells, sizeof(double), &load);
+    if (status == MT_OK) status = mt_allocate_array(run->ctx, cells, sizeof(bool), &member);
+    *mean = (struct mt_serving){0.0, 0.0};
+    for (int i = 0; i < run->layers && status == MT_OK; i++) {
+        mt_analysis_domain_loads(run, i, load);
+        struct mt_serving one = mt_serving(load, run->domains, run->experts, member);
+        mean->jaccard += one.jaccard / run->layers;
+        mean->together += one.together / run->layers;
+    }
+    mt_release(run->ctx, load, cells * sizeof(double));
+    mt_release(run->ctx, member, cells * sizeof(bool));
+    return status;
+}

@@ -12,6 +12,7 @@
 
 #include <stdio.h>
 
+#include "analysis/affinity.h"
 #include "analysis/collector/collector.h"
 #include "analysis/drift.h"
 #include "analysis/expert_cache.h"
@@ -125,6 +126,12 @@ void mt_analysis_mean_cache(const struct mt_analysis *analysis, int domain, int 
 enum mt_status mt_analysis_read_caches(struct mt_analysis *analysis);
 enum mt_status mt_analysis_replay_caches(struct mt_analysis *analysis);
 void mt_analysis_put_caches(const struct mt_analysis *analysis, struct mt_json_text *text);
+
+/* The loads of every domain in a layer, into load[domains][n]. */
+void mt_analysis_domain_loads(const struct mt_analysis *analysis, int layer, double *load);
+
+/* How far domains differ in whom they employ (analysis/affinity.h), mean over layers. */
+enum mt_status mt_analysis_mean_serving(const struct mt_analysis *analysis, struct mt_serving *mean);
 
 /* analysis.json, as docs/analysis.md describes it. */
 enum mt_status mt_analysis_put_json(const struct mt_analysis *analysis, struct mt_json_text *text);
