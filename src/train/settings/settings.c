@@ -122,6 +122,9 @@ static enum mt_status check_sentences(const struct mt_keys_reader *reader)
         {s->choices != NULL && mt_selection_has_bias(&s->objective), "data.choices",
          "data.choices decides which experts a token gets: a bias that moves would choose none; set "
          "objective.bias_rule: none, or take another method"},
+        {s->choices != NULL && mt_selection_pools(&s->objective), "data.choices",
+         "data.choices decides which experts a token gets, and these need not be in its sequence's pool; set "
+         "objective.pool: false, or take another method"},
         {s->epochs == 0.0 && s->steps == 0, "epochs|steps",
          "epochs and steps are both 0: nothing would be trained"},
         {s->schedule == MT_SCHEDULE_CONSTANT && s->final_rate != 0.0, "optimizer.final",
