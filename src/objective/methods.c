@@ -42,6 +42,18 @@ static const struct mt_method methods[] = {
                    .aux = MT_AUX_GLOBAL},
     },
     {
+        .name = "pool",
+        .summary =
+            "each sequence chooses from a pool of experts of its own, balance over the whole step, z-loss",
+        .source = "EMO (2605.06663), released code (allenai/EMO)",
+        // 0.1 and 1e-3, divided by the 16 layers of its models as its code does
+        .config = {.method = "pool",
+                   COMMON_FIELDS,
+                   .coefficient = {[MT_TERM_AUX] = 6.25e-3, [MT_TERM_Z] = 6.25e-5},
+                   .aux = MT_AUX_GLOBAL,
+                   .pool = true},
+    },
+    {
         .name = "gshard",
         .summary = "balance of first choices, random drop of later ones, capacity",
         .source = "GShard (2006.16668), in the scale of Mesh TensorFlow",

@@ -74,6 +74,7 @@ static enum mt_status take_round(struct mt_trainer *trainer, const struct mt_ste
     const struct mt_step_record *record = &trainer->record;
     size_t micro_batch = index * (size_t)mt_comm_size(trainer->comm) + (size_t)mt_comm_rank(trainer->comm);
     *batch = (struct mt_batch){.step = record->step * MICRO_BATCHES_MOST + micro_batch,
+                               .whole_step = record->step,
                                .training = trainer->settings->noise,
                                .measure = measures(trainer, record->step),
                                .progress = progress,

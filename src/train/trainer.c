@@ -247,6 +247,8 @@ static void warn_of_keys_of_models(const struct mt_trainer *trainer)
     if (settings->noise && settings->objective.seed != settings->seed &&
         !mt_objective_draws(&settings->objective, &trainer->desc.router))
         mt_log_warning(log, "objective.seed changes nothing: neither method nor router draws at random");
+    if (!settings->noise && mt_selection_pools(&settings->objective))
+        mt_log_warning(log, "noise is false, so no pool is drawn: every sequence chooses from all experts");
     if (mt_chat_template_is_jinja(trainer->corpus.template)) return;
     if (settings->template_options != NULL)
         mt_log_warning(log, "data.template_options changes nothing: the model has no template in Jinja");

@@ -226,6 +226,7 @@ static void test_every_method(void **state)
         if (!is_alone(&mt_method_listed(i)->config)) continue;
         static const char *const devices[] = {"cpu", "fenced"};
         if (mt_method_listed(i)->config.dense_router) continue; // needs the outputs of all experts
+        if (mt_method_listed(i)->config.pool) continue;         // refused, see below
         evaluate(&n, method, &wanted);
         for (size_t d = 0; d < sizeof devices / sizeof devices[0]; d++) {
             struct bench bench;
@@ -292,7 +293,8 @@ static void test_all_at_once(void **state)
     for (int i = 0; mt_method_listed(i) != NULL; i++) {
         const char *method = mt_method_listed(i)->name;
         static const char *const devices[] = {"cpu", "fenced"};
-        if (!is_alone(&mt_method_listed(i)->config) || mt_method_listed(i)->config.dense_router) continue;
+        const struct mt_objective_config *config = &mt_method_listed(i)->config;
+        if (!is_alone(config) || config->dense_router || config->pool) continue;
         evaluate(&n, method, &wanted);
         scale(&wanted, factor);
         for (size_t d = 0; d < sizeof devices / sizeof devices[0]; d++) {

@@ -426,6 +426,7 @@ void mt_batches_micro(const struct mt_batches *b, size_t index, struct mt_batch 
     batch->labels = b->labels.data + micro->first_token;
     batch->offsets = b->offsets.data + micro->first_offset;
     batch->mask = NULL;
+    batch->first_sequence = micro->first_offset - index; // each before it has one offset more than sequences
 }
 
 // ------------------------------------------------------------------ position and counts
