@@ -80,6 +80,9 @@ struct mt_routing {
     // -1 in all slots of a token: the router chooses. Weights are of the scores as they are (R3)
     struct mt_tensor given;
     struct mt_tensor agreed; // f32 [N,2], optional: given slots that the router chose itself, given slots
+
+    // [N,d], optional: the residual stream that the experts' outputs are added to, as it was before
+    struct mt_tensor residual;
 };
 
 /* The gradient of a record. All of it is added to. */

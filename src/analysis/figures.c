@@ -126,6 +126,10 @@ static void put_layer(const struct mt_figures *figures, int index, struct mt_jso
     put_array("first", layer->first, n, text);
     put_array("mean_score", layer->mean_score, n, text);
     put_array("mean_weight", layer->mean_weight, n, text);
+    for (int i = 0; i < MT_EXPERT_SCORES; i++) {
+        const struct mt_expert_score_kind *kind = mt_expert_score_kind((enum mt_expert_score)i);
+        if (kind->of_slot != NULL && layer->score[i] != NULL) put_array(kind->name, layer->score[i], n, text);
+    }
     mt_json_text_format(text, "}");
 }
 

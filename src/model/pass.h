@@ -29,8 +29,8 @@ struct mt_cached_sequence {
  * Somebody who looks on, in one of two ways.
  *
  * `look` is called after every MoE layer's forward with its number among the MoE layers, its record (rows
- * included) and its input [T,d]. Both are the device's memory and last for the call. A pass that is looked at
- * so is not recorded (model/replay.h).
+ * and residual included) and its input [T,d]. Both are the device's memory and last for the call. A pass that
+ * is looked at so is not recorded (model/replay.h).
  *
  * `before` and `after` are called around a pass, which may be recorded, in models that keep their records
  * (mt_model_keeps_records). The records then have Gram matrices, and last until the next forward; inputs and

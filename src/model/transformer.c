@@ -142,9 +142,11 @@ enum mt_status mt_transformer_forward(struct mt_transformer *transformer)
         status = mt_layer_forward(pass, params, layer, &t->hidden[i], &t->hidden[i + 1]);
         if (status == MT_OK && params->moe && pass->objective != NULL)
             status = mt_objective_forward(pass->objective, layer->moe.number, &layer->moe.record);
-        if (status == MT_OK && params->moe && pass->observer.look != NULL)
-            status = pass->observer.look(pass->observer.self, layer->moe.number, &layer->moe.record,
-                                         &layer->normed);
+        if (status == MT_OK && params->moe && pass->observer.look != NULL) {
+            struct mt_routing seen = layer->moe.record;
+            seen.residual = layer->middle;
+            status = pass->observer.look(pass->observer.self, layer->moe.number, &seen, &layer->normed);
+        }
         if (status != MT_OK)
             return mt_fail_within(mt_device_context(pass->device), status, "layer %lld", (long long)i);
     }

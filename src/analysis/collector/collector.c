@@ -133,6 +133,7 @@ static enum mt_status open_layer(struct mt_collector *collector, int index)
     layer->variance.share = sums + n;
     layer->variance.weight = sums + 2 * n;
     layer->variance.weight_square = sums + 3 * n;
+    layer->score = sums + 4 * n;
     if (groups > 0) {
         layer->group_tokens = collector->group_tokens + (size_t)index * groups;
         layer->group_load = collector->group_loads + (size_t)index * groups * n;
@@ -196,6 +197,7 @@ void mt_collector_destroy(struct mt_collector *collector)
     mt_release(ctx, collector->layer, layers * sizeof *collector->layer);
     free_arrays(collector);
     mt_release(ctx, collector->scratch, collector->scratch_bytes);
+    mt_score_room_free(collector);
     mt_release(ctx, collector, sizeof *collector);
 }
 
@@ -210,8 +212,9 @@ struct host_record {
     float *probs;         // [N,n]
     float *weight;        // [N,k]
     float *gram;          // [N,k,k]; NULL: there is none
-    void *raw;            // numbers of another type on their way
-    float *vector;        // [d]
+    struct mt_score_facts scores;
+    void *raw;     // numbers of another type on their way
+    float *vector; // [d]
 };
 
 /* The next bytes of the scratch; with base NULL they are only counted. */
@@ -410,6 +413,8 @@ static void add_sums(struct mt_collector *collector, struct mt_layer_sums *layer
     mt_variance_add(&layer->variance, n, host->probs + token * n, k, expert, host->weight + token * k);
     if (compares_all(collector, host) && all_served(expert, k))
         add_cosine(layer, host->gram + token * k * k, k, host->raw);
+    if (collector->options.scores != 0)
+        mt_scores_add(&collector->options, layer, &host->scores, token, expert, host->weight + token * k);
     keep_choices(collector, layer, number_of(collector, layer, token), chosen);
 }
 
@@ -512,6 +517,7 @@ enum mt_status mt_collector_add(struct mt_collector *collector, int moe_layer,
     struct mt_layer_sums *layer = &collector->layer[moe_layer];
     bool rows = !collector->options.grams && has_outputs(collector, layer, record);
     status = fetch_record(collector, record, rows, &host);
+    if (status == MT_OK) status = mt_scores_fetch(collector, record, &host.scores);
     return status == MT_OK ? take(collector, layer, record, input, &host) : status;
 }
 
@@ -528,7 +534,8 @@ enum mt_status mt_collector_add_host(struct mt_collector *collector, int moe_lay
                                .chosen = record->chosen.data,
                                .probs = record->probs.data,
                                .weight = record->weight.data,
-                               .gram = record->gram.data};
+                               .gram = record->gram.data,
+                               .scores.grams = record->gram.data};
     return take(collector, &collector->layer[moe_layer], record, NULL, &host);
 }
 
@@ -557,6 +564,9 @@ static void merge_layer(const struct mt_collector_options *options, struct mt_la
         layer->first[j] += other->first[j];
     }
     mt_variance_merge(&layer->variance, options->experts, &other->variance);
+    for (int i = 0; i < MT_EXPERT_SCORES; i++) layer->scored[i] += other->scored[i];
+    for (int i = 0; i < MT_EXPERT_SCORES * options->experts; i++)
+        mt_any_order_merge(&layer->score[i], &other->score[i]);
     layer->batch.batches += batches->batches;
     layer->batch.violation += batches->violation;
     layer->batch.violation_code += batches->violation_code;

@@ -21,6 +21,7 @@
 #define MT_ANALYSIS_COLLECTOR_H
 
 #include "analysis/coupling.h"
+#include "analysis/expert_scores.h"
 #include "analysis/geometry.h"
 #include "analysis/paths.h"
 #include "comm/comm.h"
@@ -41,6 +42,7 @@ struct mt_collector_options {
                            // their order; 0: of tokens as they come
     int64_t choices; // tokens whose experts are kept in order, the first so many: for drift and paths; 0:
                      // none
+    unsigned scores; // of experts, a set of MT_SCORE_BIT: those that the sums above do not give anyway
     uint64_t seed;
     uint64_t stream; // another one for every collector that is to be merged
 };
@@ -128,6 +130,10 @@ struct mt_layer_figures {
     const double *first;                 // [n]: tokens whose first choice it is
     const double *mean_score;            // [n]: mean over tokens of P_ij
     const double *mean_weight;           // [n]: mean over tokens of s_ij
+    // [n] each, higher is worth more (analysis/expert_scores.h). `use` and `mean` are always there; another
+    // one is NULL unless options.scores has it, and NaN where a record lacked what it needs: outputs (rows or
+    // gram), and for easy-ep the residual.
+    const double *score[MT_EXPERT_SCORES];
 };
 
 struct mt_figures {

@@ -4,7 +4,7 @@
 #include "analysis/collector/collector_sums.h"
 #include "objective/loads.h"
 
-#define FIGURE_ARRAYS 4 // load, first, mean_score, mean_weight
+#define FIGURE_ARRAYS (4 + MT_EXPERT_SCORES) // load, first, mean_score, mean_weight; scores
 
 // ------------------------------------------------------------------ one layer's sums
 
@@ -202,6 +202,7 @@ static enum mt_status finish_layer(struct mt_collector *collector, int index,
     struct mt_batch_sums batch;
     mt_collector_batches(collector, sums, numbers, &batch);
     fill_arrays(sums, collector->options.experts, numbers, figures);
+    mt_scores_fill(&collector->options, sums, numbers + 4 * (size_t)collector->options.experts, figures);
     fill_loads(sums, &batch, collector->options.experts, figures);
     // Vectors came in some order; figures are of the set.
     enum mt_status status = mt_sample_sort(&sums->inputs);

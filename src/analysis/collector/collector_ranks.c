@@ -6,6 +6,7 @@ struct layer_numbers {
     int64_t tokens, variance_tokens, cosine_tokens, choice_count, inputs, outputs;
     struct mt_any_order row_variance, cosine, cosine_squares;
     struct mt_output_sums earlier;
+    int64_t scored[MT_EXPERT_SCORES];
 };
 
 /* One call of gather. What arrives lies in `arrived`, and in the samples, on rank 0 alone. */
@@ -75,6 +76,7 @@ static void describe_layers(struct gathering *g)
                                                .cosine = layer->cosine.sum,
                                                .cosine_squares = layer->cosine.squares,
                                                .earlier = layer->earlier};
+        for (int s = 0; s < MT_EXPERT_SCORES; s++) g->numbers[i].scored[s] = layer->scored[s];
     }
 }
 
@@ -91,6 +93,7 @@ static void add_layers(struct gathering *g)
         mt_any_order_merge(&layer->cosine.sum, &numbers->cosine);
         mt_any_order_merge(&layer->cosine.squares, &numbers->cosine_squares);
         mt_output_sums_merge(&layer->earlier, &numbers->earlier);
+        for (int s = 0; s < MT_EXPERT_SCORES; s++) layer->scored[s] += numbers->scored[s];
     }
 }
 

@@ -9,7 +9,7 @@
 #include "analysis/collector/collector_sums.h"
 #include "formats/text/lists.h"
 
-#define MAGIC 0x3245545541544d52 // "RMTATUE2"
+#define MAGIC 0x3345545541544d52 // "RMTATUE3"
 
 /* What a layer has besides its arrays. */
 struct plain_sums {
@@ -17,6 +17,7 @@ struct plain_sums {
     double violation, violation_code;
     struct mt_any_order row_variance;
     struct mt_cosine_sums cosine;
+    int64_t scored[MT_EXPERT_SCORES];
 };
 
 struct header {
@@ -69,6 +70,7 @@ enum mt_status mt_collector_pack_sums(const struct mt_collector *collector, stru
                                    .violation_code = layer->batch.violation_code,
                                    .row_variance = layer->variance.row_variance,
                                    .cosine = layer->cosine};
+        for (int s = 0; s < MT_EXPERT_SCORES; s++) plain.scored[s] = layer->scored[s];
         status = mt_byte_list_append(out, &plain, sizeof plain);
     }
     if (status == MT_OK)
@@ -104,6 +106,7 @@ static void add_plain(const struct plain_sums *plain, struct mt_layer_sums *laye
     layer->cosine.tokens += plain->cosine.tokens;
     mt_any_order_merge(&layer->cosine.sum, &plain->cosine.sum);
     mt_any_order_merge(&layer->cosine.squares, &plain->cosine.squares);
+    for (int s = 0; s < MT_EXPERT_SCORES; s++) layer->scored[s] += plain->scored[s];
 }
 
 /* Adds the arrays of all layers; what follows them. The bytes need not be aligned. */
