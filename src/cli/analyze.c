@@ -22,9 +22,9 @@ struct asked {
     struct cli_list data;
     const char *out; // folder of analysis.json, or file of the experts; NULL: nowhere
     const char *device;
-    const char *select;                // name of the rule by which experts are chosen; NULL: none are
-    const struct mt_expert_rule *rule; // of that name
-    double threshold;                  // 0: the rule's own
+    const char *select; // name of the rule by which experts are chosen; NULL: none are
+    const char *score;  // of rule best
+    struct mt_expert_choice choice;
     bool layers, json;
 };
 
@@ -125,6 +125,42 @@ static enum mt_status print_drift(const struct mt_analysis *run, bool layers)
     return cli_table_print(&table, stdout);
 }
 
+static void add_misses(struct cli_table *table, const char *name, int capacity,
+                       const struct mt_analysis_misses *misses)
+{
+    char label[128];
+    (void)snprintf(label, sizeof label, "%d: %s", capacity, name);
+    const double values[] = {misses->misses[MT_CACHE_LRU], misses->misses[MT_CACHE_LFU],
+                             misses->misses[MT_CACHE_BELADY], misses->first};
+    add_row(table, label, misses->tokens, values, 4);
+}
+
+static enum mt_status print_caches(const struct mt_analysis *run, bool layers)
+{
+    static const struct cli_column columns[] = {{"cache of experts: misses a token", false},
+                                                {"tokens", true},
+                                                {"LRU", true},
+                                                {"LFU", true},
+                                                {"Belady", true},
+                                                {"first uses", true}};
+    struct mt_analysis_misses misses;
+    struct cli_table table;
+    char name[NUMBER_BYTES];
+    cli_table_init(&table, run->ctx, columns, 6);
+    for (int c = 0; c < run->caches; c++) {
+        for (int i = 0; i <= run->domains; i++) {
+            mt_analysis_mean_cache(run, i, c, &misses);
+            add_misses(&table, domain_name(run, i), run->capacity[c], &misses);
+        }
+        for (int i = 0; layers && i < run->layers; i++) {
+            mt_analysis_cache(run, run->domains, c, i, &misses);
+            add_misses(&table, layer_name(run, i, name), run->capacity[c], &misses);
+        }
+    }
+    printf("\n");
+    return cli_table_print(&table, stdout);
+}
+
 static enum mt_status print_tables(const struct mt_analysis *run, bool layers)
 {
     printf("%s, %d of %d experts per token; means over layers. MaxVio at most %.3g, entropy %.3g\n"
@@ -133,6 +169,7 @@ static enum mt_status print_tables(const struct mt_analysis *run, bool layers)
            (double)run->experts / run->slots - 1.0, log((double)run->experts));
     enum mt_status status = print_figures(run, layers);
     if (status == MT_OK && run->with_base) status = print_drift(run, layers);
+    if (status == MT_OK && run->caches > 0) status = print_caches(run, layers);
     if (status == MT_OK) printf("\n");
     return status;
 }
@@ -143,17 +180,34 @@ static enum mt_status print_tables(const struct mt_analysis *run, bool layers)
 static enum mt_status check_rule(struct asked *asked, const struct cli_call *call)
 {
     struct mt_context *ctx = call->ctx;
-    const struct cli_void needless[] = {{asked->select == NULL, "--threshold", "without --select-experts"}};
-    if (asked->select == NULL) return cli_refuse_void(call, needless, 1);
-    asked->rule = mt_expert_rule_named(asked->select);
-    if (asked->rule == NULL)
-        return mt_fail(ctx, MT_ERR_USAGE, "--select-experts is '%s', expected gate, token, sieve or least",
-                       asked->select);
-    if (!cli_is_given(call, "--threshold")) asked->threshold = asked->rule->threshold;
-    if (!(asked->threshold > 0.0 && asked->threshold <= 1.0))
-        return mt_fail(ctx, MT_ERR_USAGE, "--threshold is %g, expected more than 0 and at most 1",
-                       asked->threshold);
+    struct mt_expert_choice *choice = &asked->choice;
+    bool chooses = asked->select != NULL;
+    choice->rule = chooses ? mt_expert_rule_named(asked->select) : NULL;
+    if (chooses && choice->rule == NULL)
+        return mt_fail(
+            ctx, MT_ERR_USAGE,
+            "--select-experts is '%s', expected gate, token, sieve or best (with --score and --keep)",
+            asked->select);
+    bool best = chooses && choice->rule->reached == NULL;
+    const struct cli_void needless[] = {
+        {!chooses, "--threshold", "without --select-experts"},
+        {best, "--threshold", "with --select-experts best, where --keep says how many"},
+        {!best, "--score", "without --select-experts best"},
+        {!best, "--keep", "without --select-experts best"}};
+    enum mt_status status = cli_refuse_void(call, needless, 4);
+    if (status != MT_OK || !chooses) return status;
     if (asked->out == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--out FILE for the experts is missing");
+    if (best) {
+        if (asked->analysis.keep == NULL)
+            return mt_fail(ctx, MT_ERR_USAGE, "--keep is missing: how many experts of a layer (16 or 50%%)");
+        status = mt_expert_score_named(ctx, "--score", asked->score, &choice->score);
+        asked->analysis.scores = MT_SCORE_BIT(choice->score);
+        return status;
+    }
+    if (!cli_is_given(call, "--threshold")) choice->threshold = choice->rule->threshold;
+    if (!(choice->threshold > 0.0 && choice->threshold <= 1.0))
+        return mt_fail(ctx, MT_ERR_USAGE, "--threshold is %g, expected more than 0 and at most 1",
+                       choice->threshold);
     return MT_OK;
 }
 
@@ -181,21 +235,26 @@ static enum mt_status check(struct asked *asked, const struct cli_call *call)
 
 static enum mt_status write_experts(const struct mt_analysis *run, const struct asked *asked)
 {
-    int64_t chosen = 0;
+    struct mt_expert_choice choice = asked->choice;
     enum mt_status status = mt_folder_make_above(run->ctx, asked->out);
-    if (status == MT_OK)
-        status = mt_analysis_write_experts(run, asked->rule, asked->threshold, asked->out, &chosen);
-    if (status == MT_OK && !asked->json)
-        printf("written: %s: %.3g of %d experts a layer, %.3g %% %s or more\n", asked->out,
-               (double)chosen / run->layers, run->experts, 100.0 * asked->threshold, asked->rule->reached);
-    return status;
+    if (status == MT_OK) status = mt_analysis_write_experts(run, &choice, asked->out);
+    if (status != MT_OK || asked->json) return status;
+    printf("written: %s: %.3g of %d experts a layer, ", asked->out, (double)choice.chosen / run->layers,
+           run->experts);
+    if (choice.rule->reached != NULL)
+        printf("%.3g %% %s or more", 100.0 * choice.threshold, choice.rule->reached);
+    else
+        printf("the best by %s", mt_expert_score_kind(choice.score)->name);
+    printf("; they serve %.3g %% of the data's slots, %.3g %% in the layer where it is least\n",
+           100.0 * choice.share, 100.0 * choice.least_share);
+    return MT_OK;
 }
 
 static enum mt_status hand_over(const struct mt_analysis *run, const struct asked *asked)
 {
     struct mt_json_text text;
     char *path = NULL;
-    const char *out = asked->rule == NULL ? asked->out : NULL;
+    const char *out = asked->choice.rule == NULL ? asked->out : NULL;
     mt_json_text_init(&text, run->ctx);
     enum mt_status status = mt_analysis_put_json(run, &text);
     if (status == MT_OK && out != NULL) status = mt_folder_make_all(run->ctx, out);
@@ -204,7 +263,7 @@ static enum mt_status hand_over(const struct mt_analysis *run, const struct aske
     if (status == MT_OK && asked->json) (void)fwrite(text.bytes, 1, text.length, stdout);
     if (status == MT_OK && !asked->json) status = print_tables(run, asked->layers);
     if (status == MT_OK && !asked->json && out != NULL) printf("written: %s\n", path);
-    if (status == MT_OK && asked->rule != NULL) status = write_experts(run, asked);
+    if (status == MT_OK && asked->choice.rule != NULL) status = write_experts(run, asked);
     mt_path_release(run->ctx, path);
     mt_json_text_free(&text);
     return status;
@@ -260,6 +319,7 @@ static enum mt_status run_verb(struct cli_call *call)
                                        .length = 512,
                                        .sample = 2048,
                                        .neighbours = 10},
+                          .score = "reap",
                           .device = MT_DEVICE_AUTO};
     const struct cli_option options[] = {
         {"--model", CLI_TEXT, &asked.analysis.model, "DIR", "a Hugging Face model folder"},
@@ -273,11 +333,13 @@ static enum mt_status run_verb(struct cli_call *call)
          "rows as training reads them, or text; may come several times"},
         {"--out", CLI_TEXT, &asked.out, "DIR", "where analysis.json goes; with --select-experts a file"},
         {"--select-experts", CLI_TEXT, &asked.select, "RULE",
-         "write experts of every layer: gate or token (ESFT), sieve, for train's key experts; least, for "
-         "eval's "
-         "--prune"},
-        {"--threshold", CLI_REAL, &asked.threshold, "P",
-         "what they reach: of all weights (gate: 0.1), slots (token: 0.2), experts (sieve, least: 0.25)"},
+         "write a file of experts: gate or token (ESFT), sieve, or best, the --keep best by --score"},
+        {"--threshold", CLI_REAL, &asked.choice.threshold, "P",
+         "what they reach: of all weights (gate: 0.1), slots (token: 0.2), experts (sieve: 0.25)"},
+        {"--score", CLI_TEXT, &asked.score, "NAME", "of rule best: use, mean, reap or easy-ep (reap)"},
+        {"--keep", CLI_TEXT, &asked.analysis.keep, "K", "of rule best: experts of each layer, 16 or 50%"},
+        {"--cache", CLI_TEXT, &asked.analysis.cache, "C,...",
+         "misses a token if a layer had room for so many experts: LRU, LFU, Belady (the best possible)"},
         {"--tokens", CLI_INTEGER, &asked.analysis.tokens, "N",
          "of each domain, but the last sequence is whole (20000)"},
         {"--length", CLI_INTEGER, &asked.analysis.length, "N", "tokens of a sequence at the most (512)"},
@@ -324,8 +386,11 @@ const struct cli_verb cli_verb_analyze = {
                 "--layers\n"
                 "  metier analyze --model models/moe --quantize nf4 --against none --data math.jsonl \\\n"
                 "      --out runs/nf4 --layers     # tokens that keep their experts in 4 bits\n"
+                "  metier analyze --model models/moe --data math.jsonl --cache 8,16 --out runs/base\n"
                 "  metier analyze --model models/moe --data math.jsonl --select-experts gate \\\n"
-                "      --threshold 0.1 --out experts.json     # for train's experts=experts.json",
+                "      --threshold 0.1 --out experts.json     # for train's experts=experts.json\n"
+                "  metier analyze --model models/moe --data math.jsonl --select-experts best \\\n"
+                "      --score reap --keep 50% --out half.json     # for eval --prune half.json",
     .ranks = CLI_RANKS_SHARE,
     .run = run_verb,
 };

@@ -8,7 +8,7 @@
 
 #include "infer/engine_room.h"
 #include "model/adapters/adapter.h"
-#include "train/chosen_experts.h"
+#include "model/chosen_experts.h"
 
 #define CONTEXT_TOKENS    4096
 #define ARENA_BLOCK_BYTES 4096
@@ -30,16 +30,18 @@ static enum mt_status choose_context(struct mt_session *session, const struct mt
     return MT_OK;
 }
 
-/* Experts that a file names are taken away. */
+/* Experts that a file does not list are taken away. */
 static enum mt_status prune(struct mt_session *session, const char *path)
 {
     struct mt_arena arena;
-    const bool *const *experts = NULL;
+    const struct mt_model_desc *desc = mt_model_description(session->model);
+    const bool *const *kept = NULL;
+    const bool *const *others = NULL;
     if (path == NULL) return MT_OK;
     mt_arena_init(&arena, session->ctx, ARENA_BLOCK_BYTES);
-    enum mt_status status =
-        mt_chosen_experts_read(session->ctx, path, mt_model_description(session->model), &arena, &experts);
-    if (status == MT_OK) status = mt_pruning_begin(session->model, experts, &session->pruning);
+    enum mt_status status = mt_kept_experts_read(session->ctx, path, desc, &arena, &kept);
+    if (status == MT_OK) status = mt_chosen_experts_others(desc, kept, &arena, &others);
+    if (status == MT_OK) status = mt_pruning_begin(session->model, others, &session->pruning);
     mt_arena_free(&arena);
     return status == MT_OK ? MT_OK : mt_fail_within(session->ctx, status, "prune");
 }

@@ -19,7 +19,7 @@ struct mt_session_options {
     const char *quantise;     // as mt_quantise_parse reads it; NULL: as the adapter was trained
     bool quantise_cache;      // codes are kept beside the model, however they are made
     const struct mt_log *log; // for what is told of that; NULL: nowhere
-    const char *prune;        // file of experts that are taken away (train/chosen_experts.h); NULL: none are
+    const char *prune; // file of experts; all others are taken away (model/chosen_experts.h). NULL: none
     const struct mt_text_form *form; // of the texts it is asked; NULL: plain texts
     const char *templates;           // the folder of those that come along; NULL: only files
     const char *device;

@@ -8,9 +8,9 @@
 
 #include "base/clock.h"
 #include "base/files/file.h"
+#include "model/chosen_experts.h"
 #include "objective/objective.h"
 #include "ops/choose.h"
-#include "train/chosen_experts.h"
 #include "train/state/inputs.h"
 #include "train/trainer_internal.h"
 

@@ -107,6 +107,109 @@ expect 0 "written" analyze --model "$model" $data --out "$place/few" --queries 2
 holds few '300 <= d["by_domain"]["sums"]["layers"][0]["tokens"] < 332'
 holds few 'first["queries_in"] == 20 and first["overlap_in_error"] > 0 and first["points_in"] == 120'
 
+# The best experts by every score: as many in each layer, none that is left is better, of equals the lower number.
+# shellcheck disable=SC2086
+for score in use mean reap easy-ep; do
+    expect 0 "written: $place/$score.json: 3 of 6 experts a layer, the best by $score; they serve" analyze --model "$model" \
+        $data --select-experts best --score $score --keep 50% --out "$place/$score.json"
+    "$metier" analyze --model "$model" $data --select-experts best --score $score --keep 3 --out "$place/again.json" --json \
+        >"$place/seen.json" 2>/dev/null
+    same "$score.json" again.json "50 % and 3"
+    python3 - "$place/$score.json" "$place/seen.json" $score <<'END'
+import json, sys
+made, seen, score = json.load(open(sys.argv[1])), json.load(open(sys.argv[2])), sys.argv[3]
+assert (made["experts"], made["layers"], made["score"]) == (6, 2, score) and len(made["data"]) == 2
+served = 0
+for layer in seen["overall"]["layers"]:
+    worth = layer[{"use": "load", "mean": "mean_score"}.get(score, score)]
+    best = sorted(range(6), key=lambda j: (-worth[j], j))[:3]
+    assert made["keep"][str(layer["layer"])] == sorted(best), (worth, made)
+    served += sum(layer["load"][j] for j in best) / sum(layer["load"]) / 2
+assert abs(made["share"] - served) < 1e-12 and 0 < served < 1
+END
+    result $? "best by $score: not these"
+done
+best="analyze --model $model --data $place/words.txt --select-experts best --out $place/no.json"
+# shellcheck disable=SC2086 # words
+while read -r sentence; do
+    case $sentence in
+    *" | "*) expect 2 "${sentence#* | }" $best ${sentence%% | *} ;;
+    esac
+done <<'END'
+--score reap | --keep is missing
+--keep 1 | --keep 1 keeps 1 of 6 experts a layer, expected 2 (a token's experts) to 6
+--keep 7 | --keep 7 keeps 7 of 6 experts a layer
+--keep 10% | --keep 10% keeps 1 of 6 experts a layer
+--keep 0% | --keep 0% keeps 0 of 6
+--keep half | --keep is 'half', expected a number of experts or a percentage (16 or 50%)
+--keep 3 --score size | --score is 'size', expected use, mean, reap or easy-ep
+--keep 3 --threshold 0.5 | --threshold means nothing with --select-experts best
+END
+expect 2 "--keep means nothing without --select-experts best" analyze --model "$model" --data "$place/words.txt" --out "$place/o" --keep 3
+[ ! -e "$place/no.json" ]
+result $? "what is refused writes a file"
+
+# Misses of caches: as a plain replay of what forward chose says; with room for all, first uses alone.
+expect 0 "2: all together" analyze --model "$model" --data "$place/one.txt" --out "$place/cache" --cache 2,4,6 --layers
+python3 - "$place" <<'END'
+import json, struct, sys
+place = sys.argv[1]
+data = open(f"{place}/none.st", "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + size])
+caches = json.load(open(f"{place}/cache/analysis.json"))["cache"]
+assert [c["experts"] for c in caches["overall"]] == [2, 4, 6] and caches["by_domain"]["one"] == caches["overall"]
+for cache in caches["overall"]:
+    for layer in cache["layers"]:
+        tensor = header[f"experts.{layer['layer']}"]
+        begin, end = tensor["data_offsets"]
+        tokens, slots = tensor["shape"]
+        numbers = struct.unpack(f"<{tokens * slots}{'i' if tensor['dtype'] == 'I32' else 'q'}", data[8 + size + begin:8 + size + end])
+        order, misses = [], 0 # least recently used first
+        for i in range(tokens):
+            token = numbers[i * slots:(i + 1) * slots]
+            misses += sum(j not in order for j in token)
+            order = [j for j in order if j not in token][len(token) - cache["experts"]:] if cache["experts"] > slots else []
+            order += sorted(token) # of equals the lower number goes
+        assert layer["tokens"] == tokens and abs(layer["LRU"] - misses / tokens) < 1e-12, (layer, misses / tokens)
+        assert layer["first"] <= layer["Belady"] <= min(layer["LRU"], layer["LFU"])
+        assert cache["experts"] < 6 or layer["first"] == layer["LRU"] == layer["LFU"] == layer["Belady"] > 0
+END
+result $? "misses of caches are not those of a replay"
+while read -r sizes sentence; do
+    expect 2 "$sentence" analyze --model "$model" --data "$place/one.txt" --out "$place/o" --cache "$sizes"
+done <<'END'
+1 --cache: room for 1 experts, expected 2 (a token's experts) to 6
+3,7 --cache: room for 7 experts
+0 --cache: room for 0 experts
+99999999999999999999 --cache: room for
+3, --cache is '3,', expected numbers of experts, as in 8,16
+,3 --cache is ',3'
+-3 --cache is '-3'
+3;4 --cache is '3;4'
+many --cache is 'many'
+2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2 --cache: more than 16 sizes
+END
+
+# eval --prune: the experts that the file does not list serve nobody, and a file of another model is refused.
+samples=$here/../share/samples
+expect 0 "written" eval glue_cola --data "$samples" --model "$model" --prune "$place/reap.json" --out "$place/pruned" --threads 1
+python3 - "$place/pruned/routing_glue_cola.json" "$place/reap.json" <<'END'
+import json, sys
+figures, keep = json.load(open(sys.argv[1]))["figures"], json.load(open(sys.argv[2]))["keep"]
+for layer in figures["layers"]:
+    serve = {j for j in range(6) if layer["load"][j] > 0}
+    assert serve and serve <= set(keep[str(layer["layer"])]), (serve, keep)
+END
+result $? "eval --prune: others than the kept serve"
+sed 's/"experts": 6/"experts": 8/' "$place/reap.json" >"$place/eight.json"
+expect 2 "is for another model: one with 8 experts in each of 2 layers; this one has 6 in each of 2" \
+    eval glue_cola --data "$samples" --model "$model" --prune "$place/eight.json" --out "$place/o" --threads 1
+printf '{"0": [1, 2]}' >"$place/plain.json"
+expect 2 "it is not a file of experts, or one of an earlier version" \
+    eval glue_cola --data "$samples" --model "$model" --prune "$place/plain.json" --out "$place/p" --threads 1
+expect 2 "it is not a file of experts, or one of an earlier version" train "$place/run.yaml" "experts=$place/plain.json" "out=$place/o" --dry-run
+
 # Weights that are not finite: whatever is written is JSON.
 cp -r "$model" "$place/diverged" && "$here/support/poison-model" "$place/diverged" || fail "poison-model"
 # shellcheck disable=SC2086

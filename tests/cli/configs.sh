@@ -114,7 +114,7 @@ def tensors(folder):
             for name, t in head.items() if name != "__metadata__"}
 
 before, after = tensors(sys.argv[1]), tensors(sys.argv[2])
-chosen = {(int(layer), expert) for layer, experts in json.load(open(sys.argv[3])).items() for expert in experts}
+chosen = {(int(layer), expert) for layer, experts in json.load(open(sys.argv[3]))["keep"].items() for expert in experts}
 moved = set()
 for name in before:
     found = re.match(r"model\.layers\.(\d+)\.mlp\.experts\.(\d+)\.", name)
@@ -135,8 +135,13 @@ while read -r rule score threshold; do
         $([ "$asked" != "$threshold" ] || echo --threshold $threshold)
     python3 - made/$rule.json seen/analysis.json $score $asked <<'END'
 import json, sys
-chosen, seen, score, threshold = json.load(open(sys.argv[1])), json.load(open(sys.argv[2])), sys.argv[3], float(sys.argv[4])
+written, seen, score, threshold = json.load(open(sys.argv[1])), json.load(open(sys.argv[2])), sys.argv[3], float(sys.argv[4])
+chosen = written["keep"]
 assert sorted(map(int, chosen)) == seen["layers"]
+assert (written["experts"], written["layers"]) == (seen["experts"], len(seen["layers"]))
+assert written["score"] and written["data"] == ["data/train.jsonl"]
+served = [sum(layer["load"][j] for j in chosen[str(layer["layer"])]) / sum(layer["load"]) for layer in seen["overall"]["layers"]]
+assert abs(written["share"] - sum(served) / len(served)) < 1e-12
 for number, layer in zip(seen["layers"], seen["overall"]["layers"]):
     scores, taken = layer["load" if score == "count" else score], chosen[str(number)]
     each = [1] * len(scores) if score == "count" else scores
@@ -159,7 +164,7 @@ END
 # shellcheck disable=SC2086 # words
 expect 2 "--threshold is 0, expected more than 0 and at most 1" analyze $analyze --select-experts token --out x.json --threshold 0
 # shellcheck disable=SC2086 # words
-expect 2 "--select-experts is 'gates', expected gate, token, sieve or least" analyze $analyze --select-experts gates --out x.json
+expect 2 "--select-experts is 'gates', expected gate, token, sieve or best" analyze $analyze --select-experts gates --out x.json
 # shellcheck disable=SC2086 # words
 expect 2 "--threshold means nothing without --select-experts" analyze $analyze --out seen --threshold 0.2
 

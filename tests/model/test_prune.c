@@ -1,8 +1,10 @@
 /* Experts taken away: never chosen, scores those of the others alone, and all is as before when they are
- * back. */
+ * back. The file of experts: written, read, and refused for other models. */
 #include <math.h>
 #include <string.h>
 
+#include "base/files/file.h"
+#include "model/chosen_experts.h"
 #include "model/prune.h"
 #include "support/cmocka_all.h"
 #include "support/model_runs.h"
@@ -126,11 +128,112 @@ static void the_least_used_go_first(void **state)
     for (int j = 0; j < 5; j++) assert_true(flags[j]);
 }
 
+// ------------------------------------------------------------------ the file of experts
+
+/* A model of 3 layers, all but the first with 6 experts of which a token has 3. */
+static const struct mt_model_desc *open_small(const struct workplace *place, struct model_run *run)
+{
+    const struct mt_model_options options = {0};
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_deepseek), MT_HF_FLOAT32, 1), 0);
+    assert_int_equal(model_run_open(run, place, "cpu", 1, &options), 0);
+    return mt_model_description(run->model);
+}
+
+static void files_come_back(void **state)
+{
+    static const bool chosen[] = {true, false, false, true,  false, true,
+                                  true, true,  false, false, false, true};
+    static const char *const data[] = {"math \"1\".jsonl", "code.jsonl=programs"};
+    static const int64_t number[] = {1, 2};
+    struct model_run run;
+    struct mt_arena arena;
+    const bool *const *read = NULL;
+    const bool *const *others = NULL;
+    char path[256];
+    const struct mt_model_desc *desc = open_small(*state, &run);
+    mt_arena_init(&arena, &run.ctx, 1024);
+    (void)workplace_path(*state, "experts.json", path, sizeof path);
+    const struct mt_chosen_experts written = {.experts = 6,
+                                              .layers = 2,
+                                              .number = number,
+                                              .chosen = chosen,
+                                              .score = "reap",
+                                              .data = data,
+                                              .data_count = 2,
+                                              .share = 0.5};
+    assert_int_equal(mt_chosen_experts_write(&run.ctx, &written, path), MT_OK);
+    assert_int_equal(mt_kept_experts_read(&run.ctx, path, desc, &arena, &read), MT_OK);
+    assert_int_equal(mt_chosen_experts_others(desc, read, &arena, &others), MT_OK);
+    assert_true(read[0] == NULL && others[0] == NULL);
+    for (int i = 0; i < 12; i++)
+        assert_true(read[1 + i / 6][i % 6] == chosen[i] && others[1 + i / 6][i % 6] != chosen[i]);
+    mt_arena_free(&arena);
+    model_run_close(&run);
+}
+
+static void files_that_do_not_fit(void **state)
+{
+#define HEAD "{\"experts\": 6, \"layers\": 2, \"keep\": "
+    static const struct {
+        const char *text, *message;
+        bool chosen; // refused even where the others stay
+    } cases[] = {
+        {"", "experts.json", true},
+        {"[]", "expected an object", true},
+        {"{}", "has no \"keep\"", true},
+        {"{\"1\": [0, 1]}", "of an earlier version", true},
+        {"{\"keep\": {\"1\": [0, 1]}}", "experts", true},
+        {"{\"experts\": 6, \"keep\": {\"1\": [0, 1]}}", "layers", true},
+        {"{\"experts\": 8, \"layers\": 2, \"keep\": {\"1\": [0]}}",
+         "for another model: one with 8 experts in each of 2 layers; this one has 6 in each of 2", true},
+        {"{\"experts\": 6, \"layers\": 3, \"keep\": {\"1\": [0]}}", "for another model", true},
+        {"{\"experts\": 6, \"layers\": \"2\", \"keep\": {}}", "layers", true},
+        {"{\"experts\": 1e99, \"layers\": 2, \"keep\": {}}", "experts", true},
+        {HEAD "[1]}", "keep", true},
+        {HEAD "{}}", "chooses no expert", true},
+        {HEAD "{\"1\": []}}", "chooses no expert", true},
+        {HEAD "{\"0\": [1]}}", "names a layer that has no experts", true},
+        {HEAD "{\"3\": [1]}}", "is no layer: the model has layers 0 to 2", true},
+        {HEAD "{\"-1\": [1]}}", "is no layer", true},
+        {HEAD "{\"01\": [1]}}", "is no layer", true},
+        {HEAD "{\" 1\": [1]}}", "is no layer", true},
+        {HEAD "{\"99999999999999999999\": [1]}}", "is no layer", true},
+        {HEAD "{\"1\": [6]}}", "keep", true},
+        {HEAD "{\"1\": [-1]}}", "keep", true},
+        {HEAD "{\"1\": [0.5]}}", "keep", true},
+        {HEAD "{\"1\": [2, 3, 2]}}", "is expert 2 a second time", true},
+        {HEAD "{\"1\": 2}}", "keep", true},
+        {HEAD "{\"1\": [2, 3, 4]}}", "keeps 0 of 6 experts in layer 2, and a token has 3", false},
+        {HEAD "{\"1\": [2, 3], \"2\": [0, 4, 5]}}", "keeps 2 of 6 experts in layer 1", false},
+    };
+#undef HEAD
+    struct model_run run;
+    struct mt_arena arena;
+    char path[256];
+    const struct mt_model_desc *desc = open_small(*state, &run);
+    mt_arena_init(&arena, &run.ctx, 1024);
+    (void)workplace_path(*state, "experts.json", path, sizeof path);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const bool *const *flags = NULL;
+        assert_int_equal(mt_file_write_all(&run.ctx, path, cases[i].text, strlen(cases[i].text)), MT_OK);
+        enum mt_status status = mt_chosen_experts_read(&run.ctx, path, desc, &arena, &flags);
+        if ((status == MT_ERR_FORMAT) != cases[i].chosen || (status != MT_OK && !cases[i].chosen))
+            fail_msg("%s: status %d, %s", cases[i].text, status, run.ctx.message);
+        status = mt_kept_experts_read(&run.ctx, path, desc, &arena, &flags);
+        if (status != MT_ERR_FORMAT || strstr(run.ctx.message, cases[i].message) == NULL)
+            fail_msg("%s: '%s', expected '%s'", cases[i].text, run.ctx.message, cases[i].message);
+    }
+    mt_arena_free(&arena);
+    model_run_close(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(routers_do_without_them, workplace_open, workplace_close),
         cmocka_unit_test(the_least_used_go_first),
+        cmocka_unit_test_setup_teardown(files_come_back, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(files_that_do_not_fit, workplace_open, workplace_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

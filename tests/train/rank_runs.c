@@ -379,7 +379,7 @@ static void chosen_experts(struct bench *bench)
     char path[256];
     char alone[640];
     char together[768];
-    static const char choice[] = "{\"1\": [0, 2], \"2\": [0]}";
+    static const char choice[] = "{\"experts\": 8, \"layers\": 2, \"keep\": {\"1\": [0, 2], \"2\": [0]}}";
     (void)snprintf(alone, sizeof alone, "%s noise=false targets=routed_experts experts=%s",
                    COMMON " method=none batch.tokens=24", put_file(bench, "choice.json", choice, path));
     (void)snprintf(together, sizeof together, "%s parallel.experts=4", alone);

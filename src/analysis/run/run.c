@@ -10,7 +10,7 @@
 #include "train/data/corpus.h"
 
 #define ARENA_BLOCK_BYTES 65536
-#define MOST_CHOICES      (1 << 20) // tokens of a domain whose experts are compared with the base's
+#define MOST_CHOICES      (1 << 20) // tokens of a domain whose experts are compared with the base's, or cached
 #define PATH_TOKENS       (1 << 16) // tokens of a domain whose experts are followed through the layers
 #define BATCH_TOKENS      2048      // of a batch that the model computes, unless a sequence is longer
 #define LEAST_TOKENS      1024      // of a batch of MaxVio_batch
@@ -153,7 +153,10 @@ static enum mt_status learn_shape(struct mt_analysis *run, const struct mt_model
     run->slots = desc->router.slots;
     run->width = desc->width;
     (void)mt_model_moe_layers(desc, run->number);
-    return MT_OK;
+    status = mt_analysis_read_caches(run);
+    if (status != MT_OK || run->settings->keep == NULL) return status;
+    return mt_experts_keep_parse(run->ctx, "--keep", run->settings->keep, run->experts, run->slots,
+                                 &run->keep);
 }
 
 // ------------------------------------------------------------------ a domain
@@ -305,7 +308,7 @@ static enum mt_status make_collector(struct mt_analysis *run, int stream, bool v
                                      struct mt_collector **collector)
 {
     const struct mt_analysis_settings *settings = run->settings;
-    int64_t most = run->with_base ? MOST_CHOICES : PATH_TOKENS;
+    int64_t most = run->with_base || run->caches > 0 ? MOST_CHOICES : PATH_TOKENS;
     int64_t choices = settings->tokens < most ? settings->tokens + batch_tokens(run) : most;
     int64_t outputs = (settings->sample + run->slots - 1) / run->slots;
     struct mt_collector_options options = {
@@ -319,6 +322,7 @@ static enum mt_status make_collector(struct mt_analysis *run, int stream, bool v
         .batch_tokens = LEAST_TOKENS, // what is left over at the end of a window joins the next
         .groups = stream < run->domains ? (settings->tokens + batch_tokens(run)) / group_tokens(run) + 1 : 0,
         .choices = choices,
+        .scores = vectors ? settings->scores : 0,
         .seed = (uint64_t)settings->seed,
         .stream = (uint64_t)stream,
     };
@@ -418,6 +422,7 @@ static enum mt_status finish_sides(struct mt_analysis *run)
                                                                         .total = streams});
         status = finish_side(run, true, &run->model);
         if (status == MT_OK && run->with_base) status = finish_side(run, false, &run->base);
+        if (status == MT_OK) status = mt_analysis_replay_caches(run);
         mt_progress_finish(&run->progress);
     }
     const struct mt_rank_progress_state mine = {.finished = true};

@@ -14,13 +14,15 @@
 
 #include "analysis/collector/collector.h"
 #include "analysis/drift.h"
+#include "analysis/expert_cache.h"
 #include "arch/quantise.h"
 #include "base/arena.h"
 #include "base/progress.h"
 #include "formats/text/json_text.h"
 #include "train/settings/settings.h"
 
-#define MT_ANALYSIS_FILES 16 // at the most, and so many domains
+#define MT_ANALYSIS_FILES  16 // at the most, and so many domains
+#define MT_ANALYSIS_CACHES 16 // sizes of caches at the most
 
 /* What is asked for; everything is borrowed. */
 struct mt_analysis_settings {
@@ -40,7 +42,11 @@ struct mt_analysis_settings {
     int64_t queries;       // of overlap and silhouette; 0: all
     int64_t neighbours;    // of the overlap
     int64_t seed;
-    FILE *terminal; // progress; NULL: none
+    unsigned scores;   // of experts, a set of MT_SCORE_BIT: what the collectors of the model add up
+    const char *keep;  // experts of a layer that rule `best` keeps, as mt_experts_keep_parse reads it; NULL:
+                       // nobody asks
+    const char *cache; // sizes of caches of experts whose misses are counted: "8,16"; NULL: none
+    FILE *terminal;    // progress; NULL: none
 };
 
 /* Files of one name. */
@@ -69,7 +75,11 @@ struct mt_analysis {
     // The models have the same shape.
     int layers, experts, slots; // MoE layers
     int64_t width;
-    int64_t *number; // [layers], in the arena: their numbers in the model
+    int keep;                         // experts, by settings->keep
+    int capacity[MT_ANALYSIS_CACHES]; // by settings->cache
+    int caches;
+    struct mt_cache_misses *misses; // [domains+1][caches][layers], in the arena, on the first rank
+    int64_t *number;                // [layers], in the arena: their numbers in the model
     bool with_base;
     struct mt_quantise_options quantise; // of the model, and of a base that is not read otherwise
     struct mt_quantise_options against;  // of the base, where settings->against says how it is read
@@ -99,28 +109,51 @@ void mt_analysis_drift(const struct mt_analysis *analysis, int domain, int layer
 /* Its mean over layers; tokens as of one. */
 void mt_analysis_mean_drift(const struct mt_analysis *analysis, int domain, struct mt_drift_figures *mean);
 
+/* Misses per token of one cache (0 .. caches-1) in one layer, and the mean over layers. */
+struct mt_analysis_misses {
+    int64_t tokens;
+    double first; // an expert's first use: misses of every policy, counted in each of
+    double misses[MT_CACHE_POLICIES];
+};
+void mt_analysis_cache(const struct mt_analysis *analysis, int domain, int cache, int layer,
+                       struct mt_analysis_misses *misses);
+void mt_analysis_mean_cache(const struct mt_analysis *analysis, int domain, int cache,
+                            struct mt_analysis_misses *mean);
+
+/* Within an analysis: reads settings->cache, replays the caches, puts ", "cache": ..." where there are any.
+ */
+enum mt_status mt_analysis_read_caches(struct mt_analysis *analysis);
+enum mt_status mt_analysis_replay_caches(struct mt_analysis *analysis);
+void mt_analysis_put_caches(const struct mt_analysis *analysis, struct mt_json_text *text);
+
 /* analysis.json, as docs/analysis.md describes it. */
 enum mt_status mt_analysis_put_json(const struct mt_analysis *analysis, struct mt_json_text *text);
 
-/* How experts are chosen for a task: in every layer the highest by a score, until a threshold is reached. */
+/* How experts are chosen for a task: in every layer the highest by a score, until a threshold is reached, or
+ * as many as settings->keep says. */
 struct mt_expert_rule {
     const char *name;
-    const char *reached; // by the chosen together, after the threshold in percent
+    const char *reached; // by the chosen together, after the threshold in percent; NULL: settings->keep says
     double threshold;    // of those who proposed the rule
     bool by_weight;      // the score is the mean weight after top-k, else the load
     bool counts;         // the threshold is a share of the experts, else of the score
-    bool least;          // the lowest are chosen, not the highest
 };
 
 /* NULL: there is none of that name. */
 const struct mt_expert_rule *mt_expert_rule_named(const char *name);
 
-/*
- * Writes the chosen routed experts as train's key `experts` reads them. *chosen: how many, of all layers
- * together.
- */
-enum mt_status mt_analysis_write_experts(const struct mt_analysis *analysis,
-                                         const struct mt_expert_rule *rule, double threshold,
-                                         const char *path, int64_t *chosen);
+struct mt_expert_choice {
+    const struct mt_expert_rule *rule;
+    double threshold;           // but with rule `best`,
+    enum mt_expert_score score; // which has this
+    // What came of it:
+    int64_t chosen;            // of all layers together
+    double share, least_share; // of the data's slots that the chosen serve: all layers, and where it is least
+};
+
+/* Writes the chosen routed experts of all domains together (model/chosen_experts.h). Refused: data that
+ * routes nothing, scores that are not finite. */
+enum mt_status mt_analysis_write_experts(const struct mt_analysis *analysis, struct mt_expert_choice *choice,
+                                         const char *path);
 
 #endif

@@ -292,6 +292,7 @@ enum mt_status mt_analysis_put_json(const struct mt_analysis *run, struct mt_jso
     put_figures(run, text);
     put_affinity(run, text);
     put_drift(run, text);
+    mt_analysis_put_caches(run, text);
     put_pca(run, text);
     return mt_json_text_format(text, "}\n");
 }

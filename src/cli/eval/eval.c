@@ -382,7 +382,7 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--adapter", CLI_TEXT, &infer->adapter, "DIR", "a PEFT adapter to answer with"},
         {"--quantize", CLI_TEXT, &infer->quantise, "HOW", CLI_QUANTISE_HELP},
         {"--prune", CLI_TEXT, &infer->prune, "FILE",
-         "experts that are taken away, as metier analyze --select-experts least writes them"},
+         "keep these experts and take all others away; metier analyze --select-experts best makes the file"},
         {"--template", CLI_TEXT, &infer->template_name, "NAME",
          "form of the texts: model, a name, a file, none; default the task's, else that of training"},
         {"--template-option", CLI_LIST, &infer->template_options, "X=Y",

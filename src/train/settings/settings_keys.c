@@ -192,7 +192,7 @@ static const struct mt_key_row rows_to_method[] = {
     {"freeze", MT_KEY_LIST, AT(freeze), "LIST", "none", .meaning = "what does not, though a target names it",
      .also = "frozen"},
     {"experts", MT_KEY_TEXT, AT(experts), "FILE", "none",
-     .meaning = "JSON {\"LAYER\": [expert, ...]}: the routed experts that learn (ESFT)",
+     .meaning = "a file of metier analyze --select-experts: of the routed experts only these learn (ESFT)",
      .also = "expert_config|expert_cfg"},
     {"adapter", MT_KEY_TEXT, AT(adapter), "FOLDER", "none",
      .meaning = "an adapter LoRA starts from; rank, alpha and targets are then its own",
