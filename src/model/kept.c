@@ -2,8 +2,11 @@
 #include "model/kept.h"
 
 #include <inttypes.h>
+#include <math.h>
 
-#include "formats/text/json_text.h"
+#include "model/chosen_experts.h"
+
+#define ARENA_BLOCK_BYTES 4096
 
 /* Groups that limit a token's choice; 1: none do. */
 static int groups_of(const struct mt_model_desc *desc)
@@ -65,7 +68,8 @@ static enum mt_status make_lists(const struct mt_model_desc *desc, int64_t keep,
         if (mt_model_layer_is_moe(desc, layer))
             (*lists)[layer] = mt_arena_array(arena, (size_t)keep, sizeof ***lists, &status);
     }
-    *kept = (struct mt_kept){.keep = (int)keep, .expert = (const int32_t *const *)*lists};
+    *kept = (struct mt_kept){
+        .keep = (int)keep, .experts = desc->experts, .expert = (const int32_t *const *)*lists, .share = NAN};
     return status;
 }
 
@@ -152,19 +156,31 @@ enum mt_status mt_kept_others(const struct mt_kept *kept, const struct mt_model_
 enum mt_status mt_kept_write(struct mt_context *ctx, const struct mt_model_desc *desc,
                              const struct mt_kept *kept, const char *path)
 {
-    struct mt_json_text text;
-    bool first = true;
-    mt_json_text_init(&text, ctx);
-    for (int64_t layer = 0; layer < desc->layers; layer++) {
-        if (kept->expert[layer] == NULL) continue;
-        mt_json_text_format(&text, "%s\"%" PRId64 "\": [", first ? "{" : ",\n ", layer);
-        for (int i = 0; i < kept->keep; i++)
-            mt_json_text_format(&text, "%s%" PRId32, i > 0 ? ", " : "", kept->expert[layer][i]);
-        mt_json_text_format(&text, "]");
-        first = false;
+    struct mt_arena arena;
+    enum mt_status status = MT_OK;
+    int layers = mt_model_moe_layers(desc, NULL);
+    size_t experts = (size_t)kept->experts;
+    mt_arena_init(&arena, ctx, ARENA_BLOCK_BYTES);
+    int64_t *number = mt_arena_array(&arena, (size_t)layers, sizeof *number, &status);
+    bool *chosen = mt_arena_array(&arena, (size_t)layers * experts, sizeof *chosen, &status);
+    if (status == MT_OK) (void)mt_model_moe_layers(desc, number);
+    for (int i = 0; i < layers * kept->keep && status == MT_OK; i++) {
+        int layer = i / kept->keep;
+        chosen[(size_t)layer * experts + (size_t)kept->expert[number[layer]][i % kept->keep]] = true;
     }
-    mt_json_text_format(&text, "}\n");
-    return mt_json_text_save(&text, path);
+    if (status == MT_OK)
+        status = mt_chosen_experts_write(ctx,
+                                         &(struct mt_chosen_experts){.experts = kept->experts,
+                                                                     .layers = layers,
+                                                                     .number = number,
+                                                                     .chosen = chosen,
+                                                                     .score = kept->score,
+                                                                     .data = kept->data,
+                                                                     .data_count = kept->data_count,
+                                                                     .share = kept->share},
+                                         path);
+    mt_arena_free(&arena);
+    return status;
 }
 
 int64_t mt_kept_place(const struct mt_kept *kept, int64_t layer, int64_t expert)

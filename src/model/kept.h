@@ -11,8 +11,14 @@
 #include "base/arena.h"
 
 struct mt_kept {
-    int keep;                     // in each layer
+    int keep;                     // in each layer,
+    int experts;                  // of so many
     const int32_t *const *expert; // [layers]: their numbers, ascending, [keep]; NULL: a layer without experts
+    // Where the choice comes from, for the file; borrowed.
+    const char *score;       // NULL: nothing is said
+    const char *const *data; // [data_count]
+    size_t data_count;
+    double share; // of the data's slots that they serve; NaN: not known
 };
 
 /* Whether so many may stay in each layer. */
@@ -27,7 +33,7 @@ enum mt_status mt_kept_of_flags(struct mt_context *ctx, const struct mt_model_de
 enum mt_status mt_kept_others(const struct mt_kept *kept, const struct mt_model_desc *desc,
                               struct mt_arena *arena, const bool *const **others);
 
-/* Writes them as {"LAYER": [expert, ...], ...}. */
+/* Writes the file of experts (model/chosen_experts.h). */
 enum mt_status mt_kept_write(struct mt_context *ctx, const struct mt_model_desc *desc,
                              const struct mt_kept *kept, const char *path);
 

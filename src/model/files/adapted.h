@@ -11,7 +11,8 @@
 enum mt_status mt_adapted_open(struct mt_device *device, const char *directory, const char *adapter,
                                const struct mt_model_options *options, struct mt_model **model);
 
-/* Tokens a second of one forward over `tokens` pseudo-random ids, the second of two: the first warms up. */
+/* Tokens a second of a forward over `tokens` pseudo-random ids: the best of three, after one that warms up.
+ */
 enum mt_status mt_adapted_speed(struct mt_device *device, const char *directory, const char *adapter,
                                 int64_t tokens, double *rate);
 
