@@ -429,9 +429,9 @@ const struct cli_verb cli_verb_prune = {
         "whole or not at all. With --verify the exit status is 1 when the logits are too far apart.",
     .examples =
         "  metier prune models/moe --keep 50% --data math.jsonl --out models/moe-half --verify\n"
-        "  metier prune models/moe --keep 16 --data math.jsonl --data code.jsonl --score easy-ep --out "
-        "models/16\n"
+        "  metier prune models/moe --keep 16 --data math.jsonl --data code.jsonl --score easy-ep \\\n"
+        "      --out models/moe-16\n"
         "  metier prune models/moe --experts half.json --adapter runs/first/adapter --out models/half\n"
-        "  metier train run.yaml model=models/moe-half     # a short training afterwards wins much back",
+        "  metier train run.yaml out=runs/recovered model=models/moe-half     # wins much of it back",
     .run = run_verb,
 };
