@@ -378,7 +378,7 @@ static enum mt_status run_side(struct mt_analysis *run, const char *directory, c
     enum mt_status status = open_model(run, side, directory, adapter, &model);
     if (status == MT_OK) status = learn_shape(run, model, directory);
     if (status == MT_OK && run->with_base) status = read_routers(run, model, side);
-    if (status == MT_OK && vectors) status = look_at_weights(run, model, side);
+    if (status == MT_OK && vectors && !run->settings->only_scores) status = look_at_weights(run, model, side);
     for (int i = 0; status == MT_OK && i < run->domains; i++)
         status = make_collector(run, i, vectors, &side->collector[i]);
     status = mt_comm_agree(run->comm, run->ctx, status);
@@ -395,6 +395,7 @@ static enum mt_status run_side(struct mt_analysis *run, const char *directory, c
 static enum mt_status finish_side(struct mt_analysis *run, bool vectors, struct mt_analysis_side *side)
 {
     const struct mt_analysis_settings *settings = run->settings;
+    vectors = vectors && !settings->only_scores;
     const struct mt_geometry_options geometry = {.neighbours = (int)settings->neighbours,
                                                  .queries = settings->queries,
                                                  .seed = (uint64_t)settings->seed,
@@ -448,7 +449,8 @@ enum mt_status mt_analysis_run(struct mt_analysis *run, struct mt_device *device
     const char *base_adapter = settings->against != NULL ? settings->adapter : NULL;
     run->device = device;
     run->comm = comm;
-    run->with_base = settings->base != NULL || settings->adapter != NULL || settings->against != NULL;
+    run->with_base = !settings->only_scores &&
+                     (settings->base != NULL || settings->adapter != NULL || settings->against != NULL);
     enum mt_status status = parse_formats(run);
     if (status != MT_OK) return status;
     run->passes_left = (int64_t)run->domains * (run->with_base ? 2 : 1);

@@ -43,6 +43,7 @@ struct mt_analysis_settings {
     int64_t queries;       // of overlap and silhouette; 0: all
     int64_t neighbours;    // of the overlap
     int64_t seed;
+    bool only_scores;  // nothing but loads and scores is wanted: no base, no look at weights or vectors
     unsigned scores;   // of experts, a set of MT_SCORE_BIT: what the collectors of the model add up
     const char *keep;  // experts of a layer that rule `best` keeps, as mt_experts_keep_parse reads it; NULL:
                        // nobody asks
