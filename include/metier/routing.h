@@ -86,6 +86,7 @@ struct mt_routing {
 
     // [N,d], optional: the residual stream that the experts' outputs are added to, as it was before
     struct mt_tensor residual;
+
     // Needed where the method has a pool (mt_selection_pools):
     struct mt_tensor pool;      // i32 [B,n]: 1 for experts the sequence may choose, else 0
     struct mt_tensor pool_sums; // f64 [B·(n+1)], to be overwritten
