@@ -276,7 +276,7 @@ struct tokens {
 
 static enum mt_status gather_tokens(const struct measuring *m, int layer, struct tokens *tokens)
 {
-    struct mt_kept_vectors kept[MT_COMPARE_MOST_DOMAINS];
+    struct mt_kept_vectors kept[MT_COMPARE_MOST_DOMAINS] = {{0}};
     int64_t most = 0;
     int64_t count = 0;
     void *vectors = NULL;

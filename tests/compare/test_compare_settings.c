@@ -185,28 +185,6 @@ static void mistakes_are_named(void **state)
         {"domains: [{name: law, test: b}]\n", "a domain of files needs name, train"},
         {"domains: [{name: law, trian: b}]\n", "a domain has no key 'trian'; did you mean 'train'?"},
         {"domains: [math]\nothers: [math]\n", "the domain math comes twice"},
-        {"domains: [{name: mix, of: [math, cooking]}]\n", "there is no built-in domain 'cooking'"},
-        {"domains: [{of: [math]}]\n", "a mix needs a name"},
-        {"domains: [{name: mix, of: []}]\n", "of is empty, expected a list of domains"},
-        {"domains: [{name: mix, of: math}]\n", "of is"},
-        {"domains: [{name: mix, of: [math, math]}]\n", "a mix has math twice"},
-        {"domains: [{name: mix, of: [[math]]}]\n", "a part of a mix is a list"},
-        {"domains: [{name: mix, of: [math], train: a}]\n", "a mix has no key 'train': its parts do"},
-        {"domains: [{name: mix, of: [math, code], weights: [1]}]\n",
-         "weights has 1 values, and the mix mix 2 parts"},
-        {"domains: [{name: mix, of: [math], weights: [0]}]\n", "expected NUMBERS > 0"},
-        {"domains: [{name: mix, of: [math], weights: [-1]}]\n", "expected NUMBERS > 0"},
-        {"domains: [{name: mix, of: [math], weights: [nan]}]\n", "expected NUMBERS > 0"},
-        {"domains: [{name: law, train: a, weights: [1]}]\n", "weights means nothing without of"},
-        {"domains: [{name: mix, of: [two]}, {name: two, of: [math]}]\n",
-         "the mix mix has the part two, which is a mix"},
-        {"domains: [{name: mix, of: [{name: two, of: [math]}]}]\n", "a mix of mixes"},
-        {"domains: [{name: mix, of: [{name: law, train: a}]}, {name: law, train: a}]\n",
-         "the domain law comes twice"},
-        {"domains: [{name: mix, of: [{name: law, train: a, tasks: [x]}]}]\n",
-         "a part of a mix has no key 'tasks'"},
-        {"domains: [{name: mix, of: [math]}]\nothers: [math]\n", "it is part of a mix, and measured as such"},
-        {"domains: [math]\nothers: [{name: mix, of: [code]}]\n", "a domain of others has no key 'of'"},
         {"training: 3\n", "training is a text, expected keys of metier train"},
         {"training: {targets: [{a: b}]}\n", "a map in a list"},
         {"training: {device: cuda}\n",
@@ -252,6 +230,38 @@ static void mistakes_are_named(void **state)
         {"tasks: [{task: mmlu, max_tokens: 0}]\n", "max_tokens is 0, expected WHOLE NUMBERS >= 1"},
         {"evaluation.limit: -3\n", "t:1: evaluation.limit is -3, expected WHOLE NUMBER >= 0"},
         {"[1, 2]\n", "expected lines of key: value"},
+    };
+    expect_refusals(cases, sizeof cases / sizeof cases[0]);
+}
+
+static void mixes_that_cannot_be(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {"domains: [{name: mix, of: [math, cooking]}]\n", "there is no built-in domain 'cooking'"},
+        {"domains: [{of: [math]}]\n", "a mix needs a name"},
+        {"domains: [{name: mix, of: []}]\n", "of is empty, expected a list of domains"},
+        {"domains: [{name: mix, of: math}]\n", "of is"},
+        {"domains: [{name: mix, of: [math, math]}]\n", "a mix has math twice"},
+        {"domains: [{name: mix, of: [[math]]}]\n", "a part of a mix is a list"},
+        {"domains: [{name: mix, of: [math], train: a}]\n", "a mix has no key 'train': its parts do"},
+        {"domains: [{name: mix, of: [math, code], weights: [1]}]\n",
+         "weights has 1 values, and the mix mix 2 parts"},
+        {"domains: [{name: mix, of: [math], weights: [0]}]\n", "expected NUMBERS > 0"},
+        {"domains: [{name: mix, of: [math], weights: [-1]}]\n", "expected NUMBERS > 0"},
+        {"domains: [{name: mix, of: [math], weights: [nan]}]\n", "expected NUMBERS > 0"},
+        {"domains: [{name: law, train: a, weights: [1]}]\n", "weights means nothing without of"},
+        {"domains: [{name: mix, of: [two]}, {name: two, of: [math]}]\n",
+         "the mix mix has the part two, which is a mix"},
+        {"domains: [{name: mix, of: [{name: two, of: [math]}]}]\n", "a mix of mixes"},
+        {"domains: [{name: mix, of: [{name: law, train: a}]}, {name: law, train: a}]\n",
+         "the domain law comes twice"},
+        {"domains: [{name: mix, of: [{name: law, train: a, tasks: [x]}]}]\n",
+         "a part of a mix has no key 'tasks'"},
+        {"domains: [{name: mix, of: [math]}]\nothers: [math]\n", "it is part of a mix, and measured as such"},
+        {"domains: [math]\nothers: [{name: mix, of: [code]}]\n", "a domain of others has no key 'of'"},
+        {"problems.draw: always\n", "problems.draw is always, expected once|seed"},
+        {"allow_read_rows: perhaps\n", "allow_read_rows is perhaps, expected true|false"},
     };
     expect_refusals(cases, sizeof cases / sizeof cases[0]);
 }
@@ -370,9 +380,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_is_read),        cmocka_unit_test(mixes_are_read),
         cmocka_unit_test(models_and_tasks_are_read), cmocka_unit_test(mistakes_are_named),
-        cmocka_unit_test(keys_that_mean_nothing),    cmocka_unit_test(keys_that_somebody_uses),
-        cmocka_unit_test(words_that_decide_nothing), cmocka_unit_test(shipped_configs),
-        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(mixes_that_cannot_be),      cmocka_unit_test(keys_that_mean_nothing),
+        cmocka_unit_test(keys_that_somebody_uses),   cmocka_unit_test(words_that_decide_nothing),
+        cmocka_unit_test(shipped_configs),           cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -276,7 +276,7 @@ static void a_mix_is_measured_apart(void **state)
     bench_close(&bench);
     assert_int_equal(bench.ctx.live_bytes, 0);
     // Other weights are other cells.
-    memcpy(strstr(word, "2.5"), "3.5", 3);
+    *strstr(word, "2.5") = '3';
     bench = (struct bench){.word = word};
     mt_context_init(&bench.ctx, NULL);
     assert_int_equal(bench_open(&bench, place, "mix", "[aux, metier]\nprune: [0]\nevaluate_at: [4]"),

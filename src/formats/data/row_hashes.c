@@ -18,7 +18,7 @@
 #define NUMBER_BYTES 8
 #define HEAD_BYTES   (NAME_BYTES + 2 * NUMBER_BYTES)
 static const char any_version[] = "metier rows read ";
-static const char this_version[NAME_BYTES] = "metier rows read 1: hashes of what rows ask     ";
+static const unsigned char this_version[NAME_BYTES] = "metier rows read 1: hashes of what rows ask     ";
 
 // ------------------------------------------------------------------ texts
 
@@ -187,7 +187,7 @@ enum mt_status mt_row_hashes_write(const struct mt_row_hashes *set, const char *
     if (status == MT_OK) {
         unsigned char *data = memory;
         put_hashes(set, sorted, data);
-        memcpy(data, this_version, NAME_BYTES);
+        for (size_t i = 0; i < NAME_BYTES; i++) data[i] = this_version[i];
         put_number(data + NAME_BYTES, set->count);
         put_number(data + NAME_BYTES + NUMBER_BYTES, mt_row_hash(data + HEAD_BYTES, bytes - HEAD_BYTES));
         status = mt_file_write_all(set->ctx, path, data, bytes);
