@@ -58,10 +58,9 @@ void mt_compare_bar_start(struct mt_compare_bar *bar, const struct mt_comparison
         bar->number += cell->result.complete ? 1 : 0;
         bar->jobs += cell->result.complete || mt_comparison_owns(comparison, i) ? 1 : 0;
         if (!mt_comparison_owns(comparison, i)) continue;
-        if (!cell->base && !cell->result.known) {
-            bar->work[MT_WORK_STEPS].left += comparison->steps > 0 ? comparison->steps : 1;
-            bar->work[MT_WORK_MEASURING].left++;
-        }
+        bool trained = !cell->base && !cell->start && !cell->result.known;
+        if (trained) bar->work[MT_WORK_STEPS].left += comparison->steps > 0 ? comparison->steps : 1;
+        if (!cell->base && !cell->result.known) bar->work[MT_WORK_MEASURING].left++;
         for (size_t t = 0; t < comparison->tasks.count; t++) {
             if (!cell->result.task[t].known && mt_cell_asks(&comparison->job, cell, t))
                 bar->work[MT_WORK_TASKS + t].left += (int64_t)comparison->tasks.task[t].questions;
@@ -144,7 +143,7 @@ void mt_compare_bar_end(struct mt_compare_bar *bar, const struct mt_cell *cell)
 {
     char line[LINE_BYTES];
     int length = snprintf(line, sizeof line, "%.100s: ", cell->name);
-    if (bar->kind == MT_WORK_STEPS) advance(bar, MT_WORK_MEASURING, 1);
+    if (bar->kind == MT_WORK_STEPS || cell->start) advance(bar, MT_WORK_MEASURING, 1);
     if (cell->failure != NULL)
         (void)snprintf(line + length, sizeof line - (size_t)length, "FAILED: %.300s", cell->failure);
     else

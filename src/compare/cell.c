@@ -15,6 +15,7 @@
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "base/files/folder_lock.h"
+#include "base/interrupt.h"
 #include "base/order.h"
 #include "compare/asking/probes.h"
 #include "compare/measure.h"
@@ -60,17 +61,22 @@ enum mt_status mt_cell_name(const struct mt_cell_job *job, struct mt_cell *cell)
     // Of one model it is not named: what is compared may have moved to a model of another name.
     const char *model = settings->models > 1 ? settings->model[cell->model].name : "";
     const char *dash = settings->models > 1 ? "-" : "";
-    enum mt_status status = cell->base
-                                ? put_path(job, &cell->name, "%s%sbase", model, dash)
-                                : put_path(job, &cell->name, "%s%s%s-%s-s%" PRIu64, model, dash,
-                                           settings->method[cell->method].name,
-                                           settings->domain[cell->domain].name, settings->seed[cell->seed]);
+    const char *domain = settings->domain[cell->domain].name;
+    enum mt_status status = MT_OK;
+    if (cell->base)
+        status = put_path(job, &cell->name, "%s%sbase", model, dash);
+    else if (cell->start)
+        status = put_path(job, &cell->name, "%s%sbase-%s", model, dash, domain);
+    else
+        status = put_path(job, &cell->name, "%s%s%s-%s-s%" PRIu64, model, dash,
+                          settings->method[cell->method].name, domain, settings->seed[cell->seed]);
     if (status != MT_OK) return status;
     return put_path(job, &cell->folder, "%s/cells/%s", settings->out, cell->name);
 }
 
 bool mt_cell_asks(const struct mt_cell_job *job, const struct mt_cell *cell, size_t task)
 {
+    if (cell->start) return false;
     return cell->base || mt_compare_asks(&job->settings->domain[cell->domain], job->tasks->task[task].entry);
 }
 
@@ -97,6 +103,14 @@ enum mt_status mt_cell_train_data(const struct mt_cell_job *job, size_t domain, 
 }
 
 // ------------------------------------------------------------------ settings of training
+
+/* What the cell's method says itself. A start has no method: it is the same whichever comes after it. */
+static const struct mt_compare_words *own_words(const struct mt_cell_job *job, const struct mt_cell *cell)
+{
+    static const char *word[] = {"method=none"};
+    static const struct mt_compare_words none = {.word = word, .count = 1};
+    return cell->start ? &none : &job->settings->method[cell->method].words;
+}
 
 /* "data.sources=[{path: "a", weight: 2}, ...]": the parts of a mix. */
 static enum mt_status add_sources(const struct mt_cell_job *job, const struct mt_cell *cell,
@@ -135,7 +149,7 @@ static enum mt_status collect_words(const struct mt_cell_job *job, const struct 
                                     struct mt_arena *arena, struct mt_compare_words *words)
 {
     const struct mt_compare_settings *settings = job->settings;
-    const struct mt_compare_words *given[] = {&settings->training, &settings->method[cell->method].words};
+    const struct mt_compare_words *given[] = {&settings->training, own_words(job, cell)};
     char seed[NUMBER_BYTES], threads[NUMBER_BYTES];
     char run[PATH_BYTES];
     enum mt_status status = mt_compare_set_word(arena, words, "log.tensorboard", "false");
@@ -228,7 +242,7 @@ static const char *why_idle(const struct cell_method *method, const char *word)
 static void drop_idle(const struct mt_cell_job *job, const struct mt_cell *cell,
                       struct mt_compare_words *words)
 {
-    const struct mt_compare_words *own = &job->settings->method[cell->method].words;
+    const struct mt_compare_words *own = own_words(job, cell);
     struct cell_method method;
     size_t kept = 0;
     read_method(job, words, &method);
@@ -333,6 +347,13 @@ static bool is_of_base(const char *word)
     return found;
 }
 
+/* Whether a word says what a cell is. A start comes before all that a seed decides. */
+static bool counts_for(const struct mt_cell *cell, const char *word)
+{
+    if (cell->base) return is_of_base(word);
+    return !is_elsewhere(word) && !(cell->start && strncmp(word, "seed=", 5) == 0);
+}
+
 /* Nothing where nothing is asked: cells of older versions stay what they are. */
 static void add_probes(struct mt_digest *digest, const char *name, const struct mt_compare_probes *probes)
 {
@@ -342,6 +363,20 @@ static void add_probes(struct mt_digest *digest, const char *name, const struct 
         int length = snprintf(number, sizeof number, " %" PRId64, probes->value[i]);
         mt_digest_add(digest, number, (size_t)length);
     }
+}
+
+/* What is asked with fewer experts, and by which rows. */
+static void add_askings(struct mt_digest *digest, const struct mt_compare_settings *settings)
+{
+    const struct mt_compare_pruning *pruning = &settings->pruning;
+    for (size_t i = 0; i < mt_compare_askings(settings); i++) {
+        struct mt_compare_asking asking = mt_compare_asking(settings, i);
+        const char *key = mt_asking_key(asking.kind);
+        mt_digest_add(digest, key, strlen(key) + 1);
+        mt_digest_add(digest, asking.name, strlen(asking.name) + 1);
+    }
+    const struct mt_compare_probes rows = {.value = {pruning->rows, pruning->mix_rows}, .count = 2};
+    if (pruning->keeps > 0) add_probes(digest, " rows", &rows);
 }
 
 /* A checksum of all that was said about the cell; what the files named in it hold is noted beside it. How
@@ -358,8 +393,7 @@ static enum mt_status identify(const struct mt_cell_job *job, const struct mt_ce
     if (status == MT_OK) status = mt_digest_create(job->ctx, &digest);
     if (status != MT_OK) return status;
     for (size_t i = 0; i < words.count; i++) {
-        bool counts = cell->base ? is_of_base(words.word[i]) : !is_elsewhere(words.word[i]);
-        if (counts) mt_digest_add(digest, words.word[i], strlen(words.word[i]) + 1);
+        if (counts_for(cell, words.word[i])) mt_digest_add(digest, words.word[i], strlen(words.word[i]) + 1);
     }
     for (size_t i = 0; !cell->base && i < sizeof numbers / sizeof numbers[0]; i++) {
         char number[NUMBER_BYTES];
@@ -368,6 +402,7 @@ static enum mt_status identify(const struct mt_cell_job *job, const struct mt_ce
     }
     if (!cell->base) add_probes(digest, " prune", &settings->prune);
     if (!cell->base) add_probes(digest, " at", &settings->at);
+    if (!cell->base) add_askings(digest, settings);
     if (!cell->base && settings->agreement) mt_digest_add(digest, " agreement", 10);
     if (!cell->base && settings->draw == MT_COMPARE_DRAW_SEED) mt_digest_add(digest, " draw seed", 10);
     for (size_t d = 0; !cell->base && d < settings->domains; d++) {
@@ -608,8 +643,6 @@ static enum mt_status train_and_measure(const struct mt_cell_job *job, struct mt
     struct step_clock clock = {.job = job, .cell = cell, .training = training, .last = -1.0};
     size_t before = job->ctx->live_bytes;
     job->ctx->peak_bytes = before;
-    for (size_t i = 0; i < MT_COMPARE_MOST_PROBES; i++)
-        cell->result.at[i] = cell->result.pruned[i] = (struct mt_cell_probe){(double)NAN, (double)NAN};
     enum mt_status status = begin_anew(job, training);
     if (status == MT_OK) status = open_trainer(job, training, &clock, &trainer);
     clock.trainer = trainer;
@@ -622,11 +655,41 @@ static enum mt_status train_and_measure(const struct mt_cell_job *job, struct mt
     if (status == MT_OK && !*interrupted)
         status = mt_cell_measure(job, cell, training, mt_trainer_model(trainer), &cell->result);
     if (status == MT_OK && !*interrupted)
-        status = mt_cell_prune(job, cell, training, mt_trainer_model(trainer), &cell->result);
+        status = mt_cell_ask_more(job, cell, training, mt_trainer_model(trainer), &cell->result);
     mt_trainer_close(trainer);
     if (status != MT_OK || *interrupted) return status;
     cell->result.figure[MT_COMPARE_PROCESSOR] = median(clock.seconds, clock.count);
     return read_log(job, training->out, &cell->result);
+}
+
+/* The model before the first step. It is opened for training as the cells' are, and never trained. */
+static enum mt_status measure_start(const struct mt_cell_job *job, struct mt_cell *cell,
+                                    const struct mt_train_settings *training, bool *interrupted, int *signal)
+{
+    struct mt_trainer *trainer = NULL;
+    struct mt_interrupt interrupt = {0};
+    const struct mt_trainer_options options = {
+        .settings = training, .templates = job->templates, .log = job->log, .comm = job->ranks};
+    if (job->signals) mt_interrupt_begin(&interrupt, NULL, "");
+    enum mt_status status = mt_trainer_open(job->ctx, &options, &trainer);
+    if (status == MT_OK)
+        status = mt_cell_measure(job, cell, training, mt_trainer_model(trainer), &cell->result);
+    if (status == MT_OK)
+        status = mt_cell_ask_more(job, cell, training, mt_trainer_model(trainer), &cell->result);
+    const struct mt_compare_probes *at = &job->settings->at;
+    if (at->count > 0 && at->value[0] == 0)
+        cell->result.at[0] = (struct mt_cell_probe){cell->result.figure[MT_COMPARE_ACCURACY],
+                                                    cell->result.figure[MT_COMPARE_LOSS]};
+    mt_trainer_close(trainer);
+    *signal = mt_interrupt_seen(&interrupt);
+    *interrupted = *signal != 0;
+    mt_interrupt_end(&interrupt);
+    status = mt_cell_agree(job, status);
+    if (is_first(job) && access(training->out, F_OK) == 0) {
+        enum mt_status removed = mt_folder_remove(job->ctx, training->out);
+        if (status == MT_OK) status = removed;
+    }
+    return status;
 }
 
 /* The part of a cell that is trained and measured; nothing of a base is. */
@@ -635,16 +698,17 @@ static enum mt_status make(const struct mt_cell_job *job, struct mt_cell *cell,
 {
     if (cell->result.known) return MT_OK;
     cell->result = (struct mt_cell_result){0};
-    if (cell->base) {
-        for (int i = 0; i < MT_COMPARE_FIGURES; i++) cell->result.figure[i] = (double)NAN;
-        for (int d = 0; d < MT_COMPARE_MOST_DOMAINS; d++)
-            cell->result.accuracy[d] = cell->result.loss[d] = (double)NAN;
-        return MT_OK;
-    }
+    for (int i = 0; i < MT_COMPARE_FIGURES; i++) cell->result.figure[i] = (double)NAN;
+    for (int d = 0; d < MT_COMPARE_MOST_DOMAINS; d++)
+        cell->result.accuracy[d] = cell->result.loss[d] = (double)NAN;
+    for (size_t i = 0; i < MT_COMPARE_MOST_PROBES; i++)
+        cell->result.at[i] = cell->result.pruned[i] = (struct mt_cell_probe){(double)NAN, (double)NAN};
+    if (cell->base) return MT_OK;
     double start = mt_clock_seconds();
     enum mt_status status = is_first(job) ? mt_folder_sweep(job->ctx, training->out) : MT_OK;
     status = mt_cell_agree(job, status);
-    if (status == MT_OK) status = train_and_measure(job, cell, training, interrupted, signal);
+    if (status == MT_OK && cell->start) status = measure_start(job, cell, training, interrupted, signal);
+    if (status == MT_OK && !cell->start) status = train_and_measure(job, cell, training, interrupted, signal);
     cell->result.took = mt_clock_seconds() - start;
     return status;
 }
@@ -658,7 +722,8 @@ static enum mt_status finish(const struct mt_cell_job *job, struct mt_cell *cell
     if (status == MT_OK) status = write_inputs(job, cell, inputs);
     if (status == MT_OK) status = mt_cell_file_write(job, cell, identity);
     if (status == MT_OK) status = mt_cell_evaluate(job, cell, training, identity, interrupted, signal);
-    if (status != MT_OK || *interrupted || cell->base || job->settings->keep == MT_COMPARE_KEEP_RUNS)
+    if (status != MT_OK || *interrupted || cell->base || cell->start ||
+        job->settings->keep == MT_COMPARE_KEEP_RUNS)
         return status;
     return mt_folder_remove(job->ctx, training->out);
 }

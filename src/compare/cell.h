@@ -5,7 +5,9 @@
  * the files held that it was made from. cell.json is there once the cell is trained and measured, and is
  * written again after every benchmark: what it has is not repeated.
  *
- * A base is a cell without training: the model as it is, evaluated with every benchmark.
+ * A base is a cell without training: the model as it is, evaluated with every benchmark. A start is the model
+ * before the first step, measured like a cell: one for each domain that is trained on. Tables show both as
+ * one row, `base`.
  */
 #ifndef MT_COMPARE_CELL_H
 #define MT_COMPARE_CELL_H
@@ -14,6 +16,7 @@
 
 #include "base/log.h"
 #include "comm/comm.h"
+#include "compare/asking/askings.h"
 #include "compare/figures.h"
 #include "compare/settings/settings.h"
 #include "compare/tasks.h"
@@ -55,6 +58,7 @@ struct mt_cell_result {
     double loss[MT_COMPARE_MOST_DOMAINS];
     struct mt_cell_probe pruned[MT_COMPARE_MOST_PROBES]; // as settings.prune has them
     struct mt_cell_probe at[MT_COMPARE_MOST_PROBES];     // as settings.at
+    struct mt_cell_asked *asked; // [mt_compare_askings], in the arena; NULL: nothing is asked
     size_t steps;
     double *maxvio;        // [steps], in the arena: mean over layers, while training
     double *training_loss; // [steps], in the arena: L_h of each step
@@ -68,6 +72,7 @@ struct mt_cell_result {
 
 struct mt_cell {
     bool base;                          // no training: only `model` counts
+    bool start;                         // no training: measured at once; `method` does not count
     size_t model, method, domain, seed; // places in the settings
     const char *name;                   // METHOD-DOMAIN-sSEED; of several models MODEL-METHOD-...
     const char *folder;                 // OUT/cells/NAME
@@ -99,7 +104,8 @@ struct mt_cell_job {
     void *self;
 };
 
-/* True when the cell is evaluated with a benchmark: all with a base, else what its domain asks for. */
+/* True when the cell is evaluated with a benchmark: all with a base, none with a start, else what its domain
+ * asks for. */
 bool mt_cell_asks(const struct mt_cell_job *job, const struct mt_cell *cell, size_t task);
 
 /* The folder and name of a cell, in the arena. */

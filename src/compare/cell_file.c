@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/files/file.h"
+#include "compare/asking/asked_file.h"
 #include "formats/text/json.h"
 #include "formats/text/json_text.h"
 
@@ -145,6 +146,7 @@ static void put_result(struct mt_json_text *text, const struct mt_cell_job *job,
     put_parts(text, cell, job->settings);
     put_probes(text, "pruned", result->pruned, job->settings->prune.count);
     put_probes(text, "evaluated_at", result->at, job->settings->at.count);
+    mt_cell_asked_put(text, job->settings, result, " ");
     if (job->tasks->count > 0) put_tasks(text, job->tasks, result);
     mt_json_text_format(text, ",\n \"maxvio\": ");
     mt_json_text_numbers(text, result->maxvio, (int)result->steps);
@@ -393,6 +395,7 @@ static enum mt_status read_result(const struct mt_cell_job *job, const struct mt
         status = read_probes(root, "pruned", job->settings->prune.count, result->pruned);
     if (status == MT_OK && !cell->base)
         status = read_probes(root, "evaluated_at", job->settings->at.count, result->at);
+    if (status == MT_OK && !cell->base) status = mt_cell_asked_read(job, root, result);
     if (status == MT_OK) status = read_curves(job, root, result);
     if (status == MT_OK) status = read_shares(job, root, result);
     if (status == MT_OK) status = read_points(job, root, result);

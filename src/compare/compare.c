@@ -29,6 +29,28 @@ static enum mt_status name_bases(struct mt_comparison *comparison)
     return status;
 }
 
+/* Every model before its training, measured as the cells of each domain are. */
+static enum mt_status name_starts(struct mt_comparison *comparison)
+{
+    size_t trained = comparison->settings->trained;
+    size_t starts = comparison->settings->models * trained;
+    enum mt_status status = MT_OK;
+    comparison->start = mt_arena_array(&comparison->arena, starts, sizeof(struct mt_cell), &status);
+    if (status != MT_OK) return status;
+    comparison->starts = starts;
+    for (size_t i = 0; i < starts && status == MT_OK; i++) {
+        struct mt_cell *start = &comparison->start[i];
+        *start = (struct mt_cell){.start = true, .model = i / trained, .domain = i % trained};
+        status = mt_cell_name(&comparison->job, start);
+    }
+    return status;
+}
+
+const struct mt_cell *mt_comparison_start(const struct mt_comparison *comparison, size_t model, size_t domain)
+{
+    return &comparison->start[model * comparison->settings->trained + domain];
+}
+
 /* Methods change fastest, seeds slowest: a comparison that is cut short has all methods of fewer seeds. */
 static enum mt_status name_cells(struct mt_comparison *comparison)
 {
@@ -59,13 +81,15 @@ struct mt_cell *mt_comparison_cell(const struct mt_comparison *comparison, size_
 
 size_t mt_comparison_jobs(const struct mt_comparison *comparison)
 {
-    return comparison->bases + comparison->cells;
+    return comparison->bases + comparison->starts + comparison->cells;
 }
 
 struct mt_cell *mt_comparison_job(const struct mt_comparison *comparison, size_t number)
 {
     if (number < comparison->bases) return &comparison->base[number];
-    return &comparison->cell[number - comparison->bases];
+    number -= comparison->bases;
+    if (number < comparison->starts) return &comparison->start[number];
+    return &comparison->cell[number - comparison->starts];
 }
 
 bool mt_comparison_any_known(const struct mt_comparison *comparison)
@@ -108,55 +132,6 @@ static enum mt_status describe_tasks(struct mt_comparison *comparison)
                                                                  .better = 1,
                                                                  .factor = 100.0,
                                                                  .decimals = 1};
-    }
-    return status;
-}
-
-/* How a probe is shown. */
-static enum mt_status describe_probe(struct mt_comparison *comparison, size_t probe, const char *name,
-                                     const char *title)
-{
-    static const struct {
-        const char *name, *title, *formula;
-        int better;
-        double factor;
-        int decimals;
-    } parts[MT_PROBE_PARTS] = {
-        [MT_PROBE_ACCURACY] = {"accuracy", "exact %", "100 · exact answers / held-out problems", 1, 100.0, 1},
-        [MT_PROBE_LOSS] = {"loss", "L_h", "mean cross-entropy of the answers' tokens", -1, 1.0, 4},
-        [MT_PROBE_CHANGE] = {"change", "Δ exact", "points of 100 less than at the end, with all experts", 1,
-                             100.0, 1},
-    };
-    enum mt_status status = MT_OK;
-    for (size_t i = 0; i < MT_PROBE_PARTS && status == MT_OK; i++) {
-        char line[LINE_BYTES];
-        const char *texts[2] = {NULL, NULL};
-        (void)snprintf(line, sizeof line, "%.60s_%s", name, parts[i].name);
-        status = mt_arena_copy_text(&comparison->arena, line, strlen(line), &texts[0]);
-        (void)snprintf(line, sizeof line, "%s, %.60s", parts[i].title, title);
-        if (status == MT_OK) status = mt_arena_copy_text(&comparison->arena, line, strlen(line), &texts[1]);
-        comparison->probe_row[probe][i] = (struct mt_compare_figure_row){.name = texts[0],
-                                                                         .title = texts[1],
-                                                                         .formula = parts[i].formula,
-                                                                         .better = parts[i].better,
-                                                                         .factor = parts[i].factor,
-                                                                         .decimals = parts[i].decimals};
-    }
-    return status;
-}
-
-static enum mt_status describe_probes(struct mt_comparison *comparison)
-{
-    const struct mt_compare_probes *prune = &comparison->settings->prune;
-    const struct mt_compare_probes *at = &comparison->settings->at;
-    enum mt_status status = MT_OK;
-    for (size_t i = 0; i < prune->count + at->count && status == MT_OK; i++) {
-        bool pruned = i < prune->count;
-        long long value = (long long)(pruned ? prune->value[i] : at->value[i - prune->count]);
-        char name[LINE_BYTES], title[LINE_BYTES];
-        (void)snprintf(name, sizeof name, pruned ? "pruned_%lld" : "step_%lld", value);
-        (void)snprintf(title, sizeof title, pruned ? "%lld pruned" : "step %lld", value);
-        status = describe_probe(comparison, i, name, title);
     }
     return status;
 }
@@ -231,8 +206,9 @@ enum mt_status mt_comparison_open(struct mt_context *ctx, const struct mt_compar
     status = mt_compare_tasks_find(settings, options->tasks, comparison->job.data, &comparison->arena,
                                    &comparison->tasks);
     if (status == MT_OK) status = describe_tasks(comparison);
-    if (status == MT_OK) status = describe_probes(comparison);
+    if (status == MT_OK) status = mt_comparison_list_probes(comparison);
     if (status == MT_OK) status = name_bases(comparison);
+    if (status == MT_OK) status = name_starts(comparison);
     if (status == MT_OK) status = name_cells(comparison);
     if (status == MT_OK) status = check_cells(comparison);
     for (size_t i = 0; status == MT_OK && i < mt_comparison_jobs(comparison); i++)

@@ -28,6 +28,21 @@ enum mt_probe_part {
     MT_PROBE_PARTS
 };
 
+/* Where a probe's numbers come from. */
+enum mt_probe_source {
+    MT_PROBE_PRUNED, // settings.prune as a list
+    MT_PROBE_AT,     // settings.at
+    MT_PROBE_ASKED,  // askings.h
+    MT_PROBE_SPREAD, // an asking of prune by the domain's own data less the same by the mix
+};
+
+struct mt_compare_probe {
+    enum mt_probe_source source;
+    size_t place;                                     // of the source
+    size_t other;                                     // MT_PROBE_SPREAD: the asking that is subtracted
+    struct mt_compare_figure_row row[MT_PROBE_PARTS]; // how each part is called and shown
+};
+
 struct mt_comparison {
     struct mt_context *ctx;                     // borrowed
     const struct mt_compare_settings *settings; // borrowed
@@ -36,16 +51,20 @@ struct mt_comparison {
     struct mt_comm *comm; // borrowed, or of this process alone
     bool own_comm;
     struct mt_compare_tasks tasks; // benchmarks: the columns beside the fixed figures
-    struct mt_compare_figure_row task_row[MT_COMPARE_MOST_TASKS];                       // how each is shown
-    struct mt_task_judge judge;                                                         // of their programs
-    struct mt_compare_figure_row probe_row[2 * MT_COMPARE_MOST_PROBES][MT_PROBE_PARTS]; // summary.h
+    struct mt_compare_figure_row task_row[MT_COMPARE_MOST_TASKS]; // how each is shown
+    struct mt_task_judge judge;                                   // of their programs
+    struct mt_compare_probe *probe; // [probes], in the arena: those of prune, of evaluate_at, then askings
+    size_t probes;
     struct mt_cell *base; // [bases], in the arena: of each model, where there are benchmarks
     size_t bases;
+    struct mt_cell *start; // [starts], in the arena: the models before training, model by model, domain by
+                           // domain
+    size_t starts;
     struct mt_cell *cell; // [cells], in the arena: seed by seed, model by model, domain by domain, method by
                           // method
     size_t cells;
-    bool *mine;    // [bases + cells]: not done before this start, and for this rank or share to do
-    size_t kept;   // of cells and bases, done before this start
+    bool *mine;    // [jobs]: not done before this start, and for this rank or share to do
+    size_t kept;   // of cells, bases and starts, done before this start
     size_t failed; // likewise
     size_t absent; // for other shares to do, and not done by the end
     int64_t steps; // of a cell; 0: as its data says
@@ -91,6 +110,13 @@ enum mt_status mt_comparison_write(const struct mt_comparison *comparison, const
 struct mt_cell *mt_comparison_cell(const struct mt_comparison *comparison, size_t model, size_t method,
                                    size_t domain, size_t seed);
 
+/* The model before training, measured with a domain that is trained on. */
+const struct mt_cell *mt_comparison_start(const struct mt_comparison *comparison, size_t model,
+                                          size_t domain);
+
+/* Lists what cells are asked besides the end of training (probe_list.c): part of opening. */
+enum mt_status mt_comparison_list_probes(struct mt_comparison *comparison);
+
 /* True when a job is this rank's or share's to run. */
 bool mt_comparison_owns(const struct mt_comparison *comparison, size_t number);
 
@@ -103,7 +129,7 @@ bool mt_comparison_any_known(const struct mt_comparison *comparison);
  */
 const struct mt_cell_task *mt_comparison_form(const struct mt_comparison *comparison, size_t task);
 
-/* Bases and cells in one row, in the order they are run; [mt_comparison_jobs]. */
+/* Bases, starts and cells in one row, in the order they are run; [mt_comparison_jobs]. */
 size_t mt_comparison_jobs(const struct mt_comparison *comparison);
 struct mt_cell *mt_comparison_job(const struct mt_comparison *comparison, size_t number);
 

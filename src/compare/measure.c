@@ -400,7 +400,7 @@ static enum mt_status measure_agreement(const struct measuring *m, struct mt_cel
     struct mt_cell_result unread;
     struct measuring stored = *m;
     bool quantised = m->training->quantise_format != 0 && m->training->train == MT_TRAIN_LORA;
-    if (!m->job->settings->agreement || !quantised) return MT_OK;
+    if (!m->job->settings->agreement || !quantised || m->cell->start) return MT_OK; // no adapter is there yet
     stored.choices_only = true;
     stored.model = NULL;
     for (size_t i = 0; i < m->owns; i++) stored.collector[m->own[i]] = NULL;

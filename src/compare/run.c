@@ -79,6 +79,34 @@ static enum mt_status check_inputs(const struct mt_comparison *comparison)
     return status;
 }
 
+/* Whether a model can be asked with so few experts as the settings say. */
+static enum mt_status check_fewer(const struct mt_comparison *comparison, const char *path,
+                                  const struct mt_hf_config *config)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    struct mt_context *ctx = comparison->ctx;
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < settings->pruning.keeps && status == MT_OK; i++) {
+        int keep = 0;
+        status = mt_experts_keep_parse(ctx, "prune.keep", settings->pruning.keep[i], (int)config->experts,
+                                       (int)config->experts_per_token, &keep);
+        if (status != MT_OK) status = mt_fail_within(ctx, status, "%s", path);
+    }
+    for (size_t i = 0; i < settings->slots.count && status == MT_OK; i++) {
+        int64_t slots = settings->slots.value[i];
+        if (config->scoring == MT_HF_SCORING_SPARSEMIXER && slots != config->experts_per_token)
+            status = mt_fail(ctx, MT_ERR_USAGE,
+                             "%s: experts_per_token has %" PRId64
+                             ", and SparseMixer routes every token to %" PRId64 " experts",
+                             path, slots, config->experts_per_token);
+        else if (slots > config->experts_per_token)
+            status = mt_fail(ctx, MT_ERR_USAGE,
+                             "%s: experts_per_token has %" PRId64 ", and a token of the model gets %" PRId64,
+                             path, slots, config->experts_per_token);
+    }
+    return status;
+}
+
 /* A model that cannot be read fails no cell, but the whole, before anything is written. */
 static enum mt_status check_models(const struct mt_comparison *comparison)
 {
@@ -95,6 +123,7 @@ static enum mt_status check_models(const struct mt_comparison *comparison)
                              "%s: prune has %" PRId64 ", but the model has %" PRId64
                              " experts, of which a token gets %" PRId64,
                              settings->model[i].path, most, config.experts, config.experts_per_token);
+        if (status == MT_OK) status = check_fewer(comparison, settings->model[i].path, &config);
         mt_hf_config_free(&config);
     }
     return status;

@@ -18,7 +18,7 @@ size_t mt_compare_columns(const struct mt_comparison *comparison)
 
 size_t mt_compare_probes(const struct mt_comparison *comparison)
 {
-    return comparison->settings->prune.count + comparison->settings->at.count;
+    return comparison->probes;
 }
 
 size_t mt_compare_probe_column(const struct mt_comparison *comparison, size_t probe, enum mt_probe_part part)
@@ -39,11 +39,23 @@ static bool is_probe(const struct mt_comparison *comparison, size_t column, size
 static double probe_value(const struct mt_comparison *comparison, const struct mt_cell_result *result,
                           size_t probe, size_t part)
 {
-    size_t pruned = comparison->settings->prune.count;
-    const struct mt_cell_probe *found = probe < pruned ? &result->pruned[probe] : &result->at[probe - pruned];
-    if (!result->known) return (double)NAN;
-    if (part == MT_PROBE_LOSS) return found->loss;
-    return part == MT_PROBE_CHANGE ? found->accuracy - result->figure[MT_COMPARE_ACCURACY] : found->accuracy;
+    const struct mt_compare_probe *asked = &comparison->probe[probe];
+    struct mt_cell_probe found = {(double)NAN, (double)NAN};
+    bool fewer = asked->source == MT_PROBE_ASKED || asked->source == MT_PROBE_SPREAD;
+    if (!result->known || (fewer && result->asked == NULL)) return (double)NAN;
+    if (asked->source == MT_PROBE_PRUNED) found = result->pruned[asked->place];
+    if (asked->source == MT_PROBE_AT) found = result->at[asked->place];
+    if (fewer) {
+        const struct mt_cell_answer *mean = &result->asked[asked->place].mean;
+        found = (struct mt_cell_probe){mean->accuracy, mean->loss};
+    }
+    if (asked->source == MT_PROBE_SPREAD) {
+        const struct mt_cell_answer *mix = &result->asked[asked->other].mean;
+        found = (struct mt_cell_probe){found.accuracy - mix->accuracy, found.loss - mix->loss};
+        if (part == MT_PROBE_CHANGE) return (double)NAN; // both are of the same cell
+    }
+    if (part == MT_PROBE_LOSS) return found.loss;
+    return part == MT_PROBE_CHANGE ? found.accuracy - result->figure[MT_COMPARE_ACCURACY] : found.accuracy;
 }
 
 const struct mt_compare_figure_row *mt_compare_column_row(const struct mt_comparison *comparison,
@@ -51,16 +63,14 @@ const struct mt_compare_figure_row *mt_compare_column_row(const struct mt_compar
 {
     size_t probe = 0;
     size_t part = 0;
-    if (is_probe(comparison, column, &probe, &part)) return &comparison->probe_row[probe][part];
+    if (is_probe(comparison, column, &probe, &part)) return &comparison->probe[probe].row[part];
     if (column >= MT_COMPARE_FIGURES) return &comparison->task_row[column - MT_COMPARE_FIGURES];
     return mt_compare_figure_row((enum mt_compare_figure)column);
 }
 
-double mt_compare_value(const struct mt_comparison *comparison, size_t model, size_t method, size_t domain,
-                        size_t seed, size_t column)
+static double value_of(const struct mt_comparison *comparison, const struct mt_cell_result *result,
+                       size_t column)
 {
-    const struct mt_cell_result *result =
-        &mt_comparison_cell(comparison, model, method, domain, seed)->result;
     size_t probe = 0;
     size_t part = 0;
     if (column < MT_COMPARE_FIGURES) return result->known ? result->figure[column] : (double)NAN;
@@ -77,11 +87,10 @@ double mt_compare_part_value(const struct mt_comparison *comparison, size_t mode
     return result->known && column < MT_COMPARE_FIGURES ? result->by_domain[part][column] : (double)NAN;
 }
 
-const struct mt_cell_task *mt_compare_base(const struct mt_comparison *comparison, size_t model, size_t task)
+double mt_compare_value(const struct mt_comparison *comparison, size_t model, size_t method, size_t domain,
+                        size_t seed, size_t column)
 {
-    if (model >= comparison->bases) return NULL;
-    const struct mt_cell_task *found = &comparison->base[model].result.task[task];
-    return found->known ? found : NULL;
+    return value_of(comparison, &mt_comparison_cell(comparison, model, method, domain, seed)->result, column);
 }
 
 double mt_compare_weight(const struct mt_comparison *comparison, size_t task)
@@ -107,6 +116,48 @@ static bool has_column(const struct mt_comparison *comparison, size_t domain, si
     if (column < MT_COMPARE_FIGURES || is_probe(comparison, column, &probe, &part)) return true;
     return mt_compare_asks(&comparison->settings->domain[domain],
                            comparison->tasks.task[column - MT_COMPARE_FIGURES].entry);
+}
+
+/* A benchmark is of the model, other figures of the domain that is trained on. */
+static double base_value(const struct mt_comparison *comparison, size_t model, size_t domain, size_t column)
+{
+    size_t probe = 0;
+    size_t part = 0;
+    bool task = column >= MT_COMPARE_FIGURES && !is_probe(comparison, column, &probe, &part);
+    if (task && model >= comparison->bases) return (double)NAN;
+    const struct mt_cell *cell =
+        task ? &comparison->base[model] : mt_comparison_start(comparison, model, domain);
+    return value_of(comparison, &cell->result, column);
+}
+
+struct mt_moments mt_compare_base(const struct mt_comparison *comparison, size_t model, size_t column,
+                                  size_t domain)
+{
+    double sum = 0.0;
+    size_t count = 0;
+    for (size_t d = 0; d < comparison->settings->trained; d++) {
+        if ((domain != MT_ALL_DOMAINS && d != domain) || !has_column(comparison, d, column)) continue;
+        sum += base_value(comparison, model, d, column);
+        count++;
+    }
+    double mean = count > 0 ? sum / (double)count : (double)NAN;
+    return mt_moments(&mean, 1);
+}
+
+bool mt_compare_has_base(const struct mt_comparison *comparison, size_t model)
+{
+    bool any = false;
+    for (size_t d = 0; d < comparison->settings->trained; d++)
+        any = any || mt_comparison_start(comparison, model, d)->result.known;
+    return any || (model < comparison->bases && comparison->base[model].result.known);
+}
+
+double mt_compare_base_difference(const struct mt_comparison *comparison, size_t model, size_t method,
+                                  size_t column, size_t domain)
+{
+    struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
+    mt_compare_summarize(comparison, model, column, domain, summary);
+    return mt_compare_base(comparison, model, column, domain).mean - summary[method].moments.mean;
 }
 
 /* A method's values, seed by seed and domain by domain; part: of a mix only on this one, or WHOLE. */

@@ -12,7 +12,8 @@
 #include "compare/compare.h"
 #include "compare/stats.h"
 
-#define MT_ALL_DOMAINS SIZE_MAX
+#define MT_ALL_DOMAINS  SIZE_MAX
+#define MT_COMPARE_BASE "base" // what tables call the model before training
 
 struct mt_compare_summary {
     struct mt_moments moments; // over seeds that have all domains asked for
@@ -24,7 +25,7 @@ struct mt_compare_summary {
 size_t mt_compare_task_column(size_t task);
 size_t mt_compare_columns(const struct mt_comparison *comparison);
 
-/* The columns of probes: first those of settings.prune, then those of settings.at. */
+/* The columns of probes, in the order of comparison->probe. */
 size_t mt_compare_probes(const struct mt_comparison *comparison);
 size_t mt_compare_probe_column(const struct mt_comparison *comparison, size_t probe, enum mt_probe_part part);
 
@@ -53,8 +54,19 @@ double mt_compare_value(const struct mt_comparison *comparison, size_t model, si
 double mt_compare_part_value(const struct mt_comparison *comparison, size_t model, size_t method,
                              size_t domain, size_t part, size_t seed, size_t column);
 
-/* What the model scores at a benchmark as it is; NULL: it is not known. */
-const struct mt_cell_task *mt_compare_base(const struct mt_comparison *comparison, size_t model, size_t task);
+/*
+ * A column of the model before training: one value, the mean over domains or of one domain. NaN where it is
+ * not known, as in comparisons of older versions and of what only training has. Nothing is tested against it.
+ */
+struct mt_moments mt_compare_base(const struct mt_comparison *comparison, size_t model, size_t column,
+                                  size_t domain);
+
+/* True when the model was measured before training: tables then have the row `base`. */
+bool mt_compare_has_base(const struct mt_comparison *comparison, size_t model);
+
+/* The base less the mean of a method, for tables of differences; without an error. */
+double mt_compare_base_difference(const struct mt_comparison *comparison, size_t model, size_t method,
+                                  size_t column, size_t domain);
 
 /*
  * The places of the methods in a column, [methods], by their means: 1 is best, equal means share the mean of

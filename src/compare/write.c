@@ -2,7 +2,9 @@
 #include "compare/compare.h"
 
 #include <inttypes.h>
+#include <math.h>
 
+#include "compare/asking/asked_file.h"
 #include "compare/summary.h"
 #include "formats/text/json_text.h"
 
@@ -103,6 +105,26 @@ static void put_probes(struct mt_json_text *text, const char *key, const struct 
     mt_json_text_format(text, "}");
 }
 
+/* What was measured, of a cell or of the model before training, which took no steps. */
+static void put_measured(struct mt_json_text *text, const struct mt_comparison *comparison,
+                         const struct mt_cell *cell)
+{
+    const struct mt_cell_result *result = &cell->result;
+    const struct mt_compare_settings *settings = comparison->settings;
+    mt_json_text_format(text, ",\n   \"figures\": ");
+    put_figures(text, result->figure, false);
+    if (!cell->start) {
+        mt_json_text_format(text, ",\n   \"times\": ");
+        put_figures(text, result->figure, true);
+    }
+    put_domains(text, settings, "accuracy", result->accuracy);
+    put_domains(text, settings, "loss", result->loss);
+    put_parts(text, settings, cell);
+    put_probes(text, "pruned", &settings->prune, result->pruned);
+    put_probes(text, "evaluated_at", &settings->at, result->at);
+    mt_cell_asked_put(text, settings, result, "   ");
+}
+
 static void put_cell(struct mt_json_text *text, const struct mt_comparison *comparison,
                      const struct mt_cell *cell)
 {
@@ -115,15 +137,7 @@ static void put_cell(struct mt_json_text *text, const struct mt_comparison *comp
                         result->known ? "true" : "false");
     if (cell->failure != NULL) put_string(text, ",\n   ", "failure", cell->failure);
     if (!result->known) return;
-    mt_json_text_format(text, ",\n   \"figures\": ");
-    put_figures(text, result->figure, false);
-    mt_json_text_format(text, ",\n   \"times\": ");
-    put_figures(text, result->figure, true);
-    put_domains(text, settings, "accuracy", result->accuracy);
-    put_domains(text, settings, "loss", result->loss);
-    put_parts(text, settings, cell);
-    put_probes(text, "pruned", &settings->prune, result->pruned);
-    put_probes(text, "evaluated_at", &settings->at, result->at);
+    put_measured(text, comparison, cell);
     put_tasks(text, comparison, result);
     mt_json_text_format(text, ",\n   \"maxvio\": ");
     mt_json_text_numbers(text, result->maxvio, (int)result->steps);
@@ -177,6 +191,12 @@ static void put_column(struct mt_json_text *text, const struct mt_comparison *co
                         mt_compare_column_row(comparison, column)->name);
     for (size_t m = 0; m < settings->methods; m++)
         put_summary(text, m == 0 ? "" : ", ", settings->method[m].name, &summary[m]);
+    // Of the model before training a mean alone: nothing is tested against it.
+    double base = mt_compare_base(comparison, model, column, MT_ALL_DOMAINS).mean;
+    if (!time && !isnan(base)) {
+        put_number(text, ", \"" MT_COMPARE_BASE "\": {", "mean", base);
+        mt_json_text_format(text, "}");
+    }
     mt_json_text_format(text, "}");
 }
 
@@ -206,9 +226,12 @@ static void put_model(struct mt_json_text *text, const struct mt_comparison *com
     mt_json_text_format(text, "\n   }");
     size_t probes = mt_compare_probes(comparison) * MT_PROBE_PARTS;
     if (probes > 0) mt_json_text_format(text, ",\n   \"probes\": {\n");
-    for (size_t i = 0; i < probes; i++)
+    for (size_t i = 0; i < probes; i++) {
+        bool spread = comparison->probe[i / MT_PROBE_PARTS].source == MT_PROBE_SPREAD;
+        if (spread && i % MT_PROBE_PARTS == MT_PROBE_CHANGE) continue; // it is a change itself
         put_column(text, comparison, model, mt_compare_probe_column(comparison, 0, MT_PROBE_ACCURACY) + i,
                    i == 0 ? "" : ",\n");
+    }
     if (probes > 0) mt_json_text_format(text, "\n   }");
     if (comparison->tasks.count > 0) {
         mt_json_text_format(text, ",\n   \"tasks\": {\n");
@@ -238,17 +261,25 @@ static void put_task_list(struct mt_json_text *text, const struct mt_comparison 
     mt_json_text_format(text, "\n ]");
 }
 
-/* The models as they are, without training. */
+/* The models as they are, without training: a domain after the other, each with the model's benchmarks. */
 static void put_bases(struct mt_json_text *text, const struct mt_comparison *comparison)
 {
+    const struct mt_compare_settings *settings = comparison->settings;
     mt_json_text_format(text, ",\n \"base\": [\n");
-    for (size_t i = 0; i < comparison->bases; i++) {
-        const struct mt_cell *base = &comparison->base[i];
-        put_string(text, "  {", "model", comparison->settings->model[i].name);
-        mt_json_text_format(text, ", \"known\": %s", base->result.complete ? "true" : "false");
-        if (base->failure != NULL) put_string(text, ",\n   ", "failure", base->failure);
-        put_tasks(text, comparison, &base->result);
-        mt_json_text_format(text, i + 1 < comparison->bases ? "},\n" : "}\n");
+    for (size_t i = 0; i < comparison->starts; i++) {
+        const struct mt_cell *start = &comparison->start[i];
+        const struct mt_cell *base =
+            start->model < comparison->bases ? &comparison->base[start->model] : NULL;
+        bool known = start->result.known && (base == NULL || base->result.complete);
+        put_string(text, "  {", "model", settings->model[start->model].name);
+        put_string(text, ", ", "domain", settings->domain[start->domain].name);
+        mt_json_text_format(text, ", \"known\": %s", known ? "true" : "false");
+        const char *failure = start->failure;
+        if (failure == NULL && base != NULL) failure = base->failure;
+        if (failure != NULL) put_string(text, ",\n   ", "failure", failure);
+        if (start->result.known) put_measured(text, comparison, start);
+        if (base != NULL) put_tasks(text, comparison, &base->result);
+        mt_json_text_format(text, i + 1 < comparison->starts ? "},\n" : "}\n");
     }
     mt_json_text_format(text, " ]");
 }
@@ -259,7 +290,7 @@ static void put_all(struct mt_json_text *text, const struct mt_comparison *compa
     put_string(text, "{\n ", "reference", settings->reference);
     if (comparison->device[0] != '\0') put_string(text, ",\n ", "device", comparison->device);
     if (comparison->tasks.count > 0) put_task_list(text, comparison);
-    if (comparison->bases > 0) put_bases(text, comparison);
+    put_bases(text, comparison);
     put_cells(text, comparison);
     mt_json_text_format(text, ",\n \"models\": [\n");
     for (size_t i = 0; i < settings->models; i++) {

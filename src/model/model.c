@@ -326,6 +326,28 @@ enum mt_status mt_model_set_objective(struct mt_model *model, const struct mt_ob
     return status == MT_OK ? mt_model_plan_scratch(model) : status;
 }
 
+enum mt_status mt_model_set_slots(struct mt_model *model, int slots)
+{
+    int most = (int)model->config.experts_per_token;
+    struct mt_router_config router = model->desc.router;
+    if (slots < 0 || slots > most)
+        return mt_fail(model->ctx, MT_ERR_USAGE, "%d experts a token, and the model has %d", slots, most);
+    router.slots = slots == 0 ? most : slots;
+    enum mt_status status = mt_router_config_check(model->ctx, &router, model->desc.experts);
+    if (status != MT_OK) return status;
+    mt_replay_free(&model->replay); // records of passes with other slots
+    model->ran = false;
+    model->desc.router.slots = router.slots;
+    return MT_OK;
+}
+
+void mt_model_silence(struct mt_model *model, bool silent)
+{
+    mt_replay_free(&model->replay);
+    model->ran = false;
+    model->transformer.pass.silent = silent;
+}
+
 enum mt_status mt_model_open(struct mt_device *device, const char *directory,
                              const struct mt_model_options *options, struct mt_model **model)
 {

@@ -88,6 +88,16 @@ void mt_model_close(struct mt_model *model); // NULL is allowed
  */
 enum mt_status mt_model_set_objective(struct mt_model *model, const struct mt_objective_config *objective);
 
+/*
+ * From here on routers choose so many experts a token, from 1 to as many as the model's config says, which 0
+ * stands for. Weights are normalised as the architecture does it. Only for passes with loss_only. Refused
+ * where the router has its own number (SparseMixer).
+ */
+enum mt_status mt_model_set_slots(struct mt_model *model, int slots);
+
+/* From here on routed experts are computed but add nothing (or do again); shared experts stay. As above. */
+void mt_model_silence(struct mt_model *model, bool silent);
+
 const struct mt_model_desc *mt_model_description(const struct mt_model *model);
 enum mt_dtype mt_model_activations(const struct mt_model *model);
 struct mt_params *mt_model_params(struct mt_model *model);

@@ -84,6 +84,7 @@ struct mt_pass {
     const struct mt_placement *placement;     // of the routed experts
     struct mt_expert_ranks *ranks;            // that share them; borrowed; NULL: all are here
     struct mt_layer_observer observer;        // zeroed: nobody
+    bool silent;                              // routed experts add nothing to what a layer makes
     bool grams;                               // records have Gram matrices, whatever the method needs
     struct mt_tensor proxy_places;            // i32 [2n²+n+1], where a term asks for proxies (proxies.h)
 

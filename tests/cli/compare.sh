@@ -88,6 +88,14 @@ expect 2 "there is no method 'pepper'" compare "$place/compare.yaml" "methods=[a
     result $? "no tables in LaTeX and CSV, or no pictures"
     grep -q '### Whole answers' "$place/tables.md" && grep -q 'strong' "$place/whole/report.html"
     result $? "the page has no table of accuracy"
+    # The model before training stands first wherever methods do, and is measured as they are.
+    for table in whole-answers balance-and-geometry differences-in-balance-and-geometry loads-paths-and-coupling; do
+        [ "$(sed -n '2s/,.*//p' "$place/csv/$table.csv")" = base ]
+        result $? "$table has no base: $(head -n 2 "$place/csv/$table.csv")"
+    done
+    grep -q '^base .* *–$' "$place/text" && grep -q '"base": \[' "$place/whole/compare.json" &&
+        grep -q '"panel": *"base"\|>base<' "$place/whole/report.html" && [ ! -e "$place/whole/cells/base-sums/run" ]
+    result $? "the base: $(grep '^base' "$place/text"; ls "$place/whole/cells/base-sums")"
     expect 2 "made under other settings" compare "$place/compare.yaml" training.steps=7
 
     # Nothing that took hours depends on a page. Without Chart.js it has pictures, and says before and after what it lacks.
@@ -153,7 +161,7 @@ expect 2 "there is no method 'pepper'" compare "$place/compare.yaml" "methods=[a
     grep -q "whiskers are standard errors of paired differences" "$place/tables.md" &&
         grep -q '^| model | method | difference in points | low | high |' "$place/tables.md"
     result $? "two seeds: $(grep -i whiskers "$place/tables.md")"
-    expect 0 "of 4 cells, 2 trained and measured now, 2 before" compare "$place/compare.yaml" out="$place/more" $js --quiet
+    expect 0 "of 4 cells and 1 base, 2 trained and measured now, 3 before" compare "$place/compare.yaml" out="$place/more" $js --quiet
 
     # Three programs at the same time, a share each; then everything is there.
     for share in 1 2 3; do
@@ -164,7 +172,7 @@ expect 2 "there is no method 'pepper'" compare "$place/compare.yaml" "methods=[a
         grep -q "^written: $place/shares/compare.json" "$place/share$share"
         result $? "share $share of 3: $(tail -n 3 "$place/share$share")"
     done
-    expect 0 "of 4 cells, 0 trained and measured now, 4 before" compare "$place/compare.yaml" out="$place/shares" $js --quiet
+    expect 0 "of 4 cells and 1 base, 0 trained and measured now, 5 before" compare "$place/compare.yaml" out="$place/shares" $js --quiet
     same whole shares
     expect 0 "$place/figures/report.html" compare "$place/compare.yaml" out="$place/figures" keep=figures $js --quiet
     same whole figures

@@ -122,7 +122,7 @@ result $? "a dry run left a folder"
     same cell.jsonl biased.jsonl "loss-free"
     differ cell.jsonl unbiased.jsonl "loss-free without its biases"
 
-    expect 0 "3 done" compare "$place/compare.yaml" --dry-run
+    expect 0 "4 done" compare "$place/compare.yaml" --dry-run
     grep -q '^time: about' "$place/text"
     result $? "a dry run after a run says no time"
 
@@ -143,7 +143,7 @@ result $? "a dry run left a folder"
     done
     head -n 1 "$place/cut/cells/base/eval/glue_cola/samples_glue_cola.jsonl" >"$place/kept"
     touch -d '2001-01-01' "$place/cut/cells/aux-math-s1/run/log.jsonl"
-    expect 0 "of 3 cells, 2 trained and measured now, 1 before" compare "$place/compare.yaml" out="$place/cut" $js --quiet
+    expect 0 "of 2 cells and 2 bases, 2 trained and measured now, 2 before" compare "$place/compare.yaml" out="$place/cut" $js --quiet
     same_tables whole cut
     head -n 1 "$place/cut/cells/base/eval/glue_cola/samples_glue_cola.jsonl" | cmp -s - "$place/kept"
     result $? "a question that was answered is asked again"
@@ -196,7 +196,7 @@ result $? "a dry run left a folder"
         grep -c '^synth_' >"$place/asked"
     [ "$(cat "$place/asked")" -eq 4 ] && [ -d "$place/own/cells/aux-two-s1/eval/synth_code" ] && ! grep -q '^aux .* – .*–' "$place/text"
     result $? "benchmarks of a domain"
-    expect 0 "0 trained and measured now, 3 before" compare "$place/compare.yaml" out="$place/own" $js "methods=[aux]" \
+    expect 0 "0 trained and measured now, 5 before" compare "$place/compare.yaml" out="$place/own" $js "methods=[aux]" \
         "tasks=[{task: synth_math, limit: 5, max_tokens: 4}, {task: synth_code, limit: 5, max_tokens: 4}]" \
         "domains=[{name: one, train: $place/sums.jsonl, tasks: [synth_math]}, {name: two, train: $place/sums.jsonl, tasks: synth_code}]"
     expect 2 "no entries of tasks" compare "$place/compare.yaml" "domains=[{name: one, train: x, tasks: [nothing]}]"

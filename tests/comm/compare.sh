@@ -59,9 +59,9 @@ losses() { sed -n 's/.*"loss": {"sums": \([^,}]*\).*/\1/p' "$place/$1/compare.js
 for experts in 1 2; do
     compare 2 out="$place/each$experts" ranks=each training.parallel.experts=$experts
     result $? "ranks=each: $(tail -n 3 "$place/text")"
-    [ "$(grep -c '^written: ' "$place/text")" -eq 1 ] && [ "$(find "$place/each$experts/cells" -name cell.json | wc -l)" -eq 4 ]
+    [ "$(grep -c '^written: ' "$place/text")" -eq 1 ] && [ "$(find "$place/each$experts/cells" -name cell.json | wc -l)" -eq 5 ]
     result $? "ranks=each: not all cells, or not one that talks"
-    [ "$(losses each$experts | wc -l)" -eq 3 ] && paste <(losses one) <(losses each$experts) |
+    [ "$(losses each$experts | wc -l)" -eq 4 ] && paste <(losses one) <(losses each$experts) |
         awk '{ off = $2 / $1 - 1; if (off * off > 1e-6) exit 1 }'
     result $? "ranks=each: other losses than of one rank: $(losses one | tr '\n' ' ')and $(losses each$experts | tr '\n' ' ')"
     grep -q "\"text\":\"2 ranks, experts over $experts;" "$place/each$experts/cells/aux-sums-s1/run/metrics.jsonl"
@@ -75,7 +75,7 @@ result $? "ranks=each: a cell that fails: $(tail -n 3 "$place/text")"
 compare 1 out="$place/parts" "methods=[aux]"
 compare 2 out="$place/parts"
 result $? "going on with two ranks"
-grep -q '^of 4 cells, 2 trained and measured now, 2 before' "$place/text"
+grep -q '^of 3 cells and 2 bases, 2 trained and measured now, 3 before' "$place/text"
 result $? "what was there before is not said: $(grep '^of ' "$place/text")"
 same parts
 

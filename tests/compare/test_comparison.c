@@ -169,6 +169,12 @@ static void probes_are_of_the_same_cell(void **state)
         assert_true(result->figure[MT_COMPARE_ROUTER_COS] ==
                     whole.comparison.cell[i].result.figure[MT_COMPARE_ROUTER_COS]);
         assert_true(result->pruned[0].loss == result->loss[0]);
+        // The model before training is what every cell was at step 0.
+        const struct mt_cell_result *start = &mt_comparison_start(&bench.comparison, 0, 0)->result;
+        assert_true(start->known && start->loss[0] == result->at[0].loss);
+        assert_true(start->accuracy[0] == result->at[0].accuracy && start->at[0].loss == start->loss[0]);
+        assert_true(start->pruned[0].loss == start->loss[0] && start->pruned[2].loss != start->loss[0]);
+        assert_true(start->figure[MT_COMPARE_OVERLAP] > 0.0 && isnan(start->figure[MT_COMPARE_SECONDS]));
         assert_true(result->pruned[0].accuracy == result->accuracy[0]);
         assert_true(result->pruned[1].loss != result->loss[0] && result->pruned[1].loss > 0.0);
         assert_true(result->at[2].loss == result->loss[0]);

@@ -44,9 +44,7 @@ static void fill_task(const struct mt_comparison *comparison, size_t model, size
     int mark[MT_COMPARE_MOST_METHODS];
     size_t column = mt_compare_task_column(task);
     const struct mt_compare_figure_row *row = mt_compare_column_row(comparison, column);
-    const struct mt_cell_task *base = mt_compare_base(comparison, model, task);
-    const struct mt_moments of_base = {.mean = base != NULL ? base->value : (double)NAN,
-                                       .deviation = (double)NAN};
+    const struct mt_moments of_base = mt_compare_base(comparison, model, column, MT_ALL_DOMAINS);
     mt_compare_summarize(comparison, model, column, MT_ALL_DOMAINS, summary);
     mt_compare_marks(comparison, summary, column, mark);
     (void)mt_compare_mean_text(text->base, row, &of_base);
@@ -71,7 +69,7 @@ static enum mt_status print_tasks(const struct mt_comparison *comparison, size_t
 {
     const struct mt_compare_settings *settings = comparison->settings;
     struct cli_column columns[MT_COMPARE_MOST_TASKS + 2] = {{"method", false}};
-    const char *cells[MT_COMPARE_MOST_TASKS + 2] = {"base"};
+    const char *cells[MT_COMPARE_MOST_TASKS + 2] = {MT_COMPARE_BASE};
     size_t count = comparison->tasks.count + 1; // and the rank
     struct cli_table table;
     void *memory = NULL;
@@ -116,6 +114,14 @@ static enum mt_status print_figures(const struct mt_comparison *comparison, size
     for (int i = 0; i < count; i++)
         columns[i + 1] = (struct cli_column){mt_compare_figure_row(shown[i])->title, true};
     cli_table_init(&table, comparison->ctx, columns, count + 1);
+    if (mt_compare_has_base(comparison, model)) {
+        const char *cells[SHOWN + 1] = {MT_COMPARE_BASE};
+        for (int i = 0; i < count; i++) {
+            struct mt_moments base = mt_compare_base(comparison, model, shown[i], MT_ALL_DOMAINS);
+            cells[i + 1] = mt_compare_mean_text(text[i], mt_compare_figure_row(shown[i]), &base);
+        }
+        cli_table_row(&table, cells);
+    }
     for (size_t m = 0; m < settings->methods; m++) {
         const char *cells[SHOWN + 1] = {settings->method[m].name};
         for (int i = 0; i < count; i++) {
@@ -143,6 +149,15 @@ static enum mt_status print_parts(const struct mt_comparison *comparison, size_t
         columns[i + 1] = (struct cli_column){settings->domain[parts[i]].name, true};
     printf("\n");
     cli_table_init(&table, comparison->ctx, columns, (int)count + 1);
+    const struct mt_cell_result *start = &mt_comparison_start(comparison, model, mix)->result;
+    if (start->known) {
+        const char *cells[MT_COMPARE_MOST_DOMAINS + 1] = {MT_COMPARE_BASE};
+        for (size_t i = 0; i < count; i++) {
+            struct mt_moments base = mt_moments(&start->by_domain[parts[i]][MT_COMPARE_ACCURACY], 1);
+            cells[i + 1] = mt_compare_mean_text(text[i], row, &base);
+        }
+        cli_table_row(&table, cells);
+    }
     for (size_t m = 0; m < settings->methods; m++) {
         const char *cells[MT_COMPARE_MOST_DOMAINS + 1] = {settings->method[m].name};
         for (size_t i = 0; i < count; i++) {
@@ -215,7 +230,9 @@ static void print_notes(const struct mt_comparison *comparison, bool ran)
                "exact: whole answers to built-in or held-out problems, token by token\n");
     size_t jobs = mt_comparison_jobs(comparison);
     if (ran && comparison->kept > 0)
-        printf("of %s, %zu trained and measured now, %zu before\n", mt_counted(jobs, "cell", "cells").text,
+        printf("of %s and %s, %zu trained and measured now, %zu before\n",
+               mt_counted(comparison->cells, "cell", "cells").text,
+               mt_counted(jobs - comparison->cells, "base", "bases").text,
                jobs - comparison->kept - comparison->failed - comparison->absent, comparison->kept);
     if (comparison->absent > 0)
         printf("%s for other shares to do, not there yet\n",

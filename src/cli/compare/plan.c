@@ -19,7 +19,7 @@ static void print_cells(const struct mt_comparison *comparison, const struct mt_
            mt_counted(settings->trained, "domain", "domains").text,
            mt_counted(settings->seeds, "seed", "seeds").text,
            mt_counted(settings->methods, "method", "methods").text);
-    if (comparison->bases > 0) printf("; and %s", mt_counted(comparison->bases, "base", "bases").text);
+    printf("; and %s", mt_counted(comparison->bases + comparison->starts, "base", "bases").text);
     printf("; %zu done\n", plan->done);
     for (size_t d = 0; d < settings->domains; d++) {
         const struct mt_compare_domain *domain = &settings->domain[d];

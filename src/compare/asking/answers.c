@@ -45,6 +45,14 @@ static enum mt_status run_batch(struct mt_answering *a, struct mt_batch *batch, 
     return MT_OK;
 }
 
+/* The first so many sequences of a batch. */
+static void cut(struct mt_batch *batch, int64_t sequences)
+{
+    if (batch->sequences <= sequences) return;
+    batch->sequences = sequences;
+    batch->tokens = batch->offsets[sequences];
+}
+
 static enum mt_status run_batches(struct mt_answering *a, struct mt_batches *batches, int64_t most,
                                   struct mt_answers *answers)
 {
@@ -55,7 +63,8 @@ static enum mt_status run_batches(struct mt_answering *a, struct mt_batches *bat
         for (size_t i = 0; i < step.micro_batches && status == MT_OK; i++) {
             struct mt_batch batch = {0};
             mt_batches_micro(batches, i, &batch);
-            status = run_batch(a, &batch, answers);
+            if (most > 0 && a->exact) cut(&batch, most - answers->problems);
+            if (batch.sequences > 0) status = run_batch(a, &batch, answers);
         }
         if (status != MT_OK) return status;
     }

@@ -21,6 +21,7 @@ struct mt_answering {
     const struct mt_train_settings *training; // those the model was trained with
     struct mt_model *model;
     struct mt_device *device;
+    bool exact; // `most` of mt_answering_run is kept to the row; set by the caller
     int64_t batch_tokens;
     struct mt_buffer logits;  // f32 [batch_tokens,V], on the device
     struct mt_buffer highest; // i32 [batch_tokens], on the device: the most likely token
@@ -37,7 +38,8 @@ enum mt_status mt_answering_open(const struct mt_cell_job *job, const struct mt_
                                  struct mt_model *model, struct mt_answering *answering);
 void mt_answering_close(struct mt_answering *answering); // a zeroed struct is allowed
 
-/* Every problem of a file once, or batches until there are so many (0: all). NULL: no collector watches. */
+/* Every problem of a file once, or batches until there are so many (0: all), with `exact` the last one cut
+ * short. NULL: no collector watches. */
 enum mt_status mt_answering_run(struct mt_answering *answering, const char *path, int64_t most,
                                 struct mt_collector *collector, struct mt_answers *answers);
 

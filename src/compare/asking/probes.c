@@ -103,27 +103,35 @@ static enum mt_status ask_pruned(struct pruner *p, int64_t count, size_t parts, 
     return status == MT_OK ? ended : status;
 }
 
-enum mt_status mt_cell_prune(const struct mt_cell_job *job, const struct mt_cell *cell,
-                             const struct mt_train_settings *training, struct mt_model *model,
-                             struct mt_cell_result *result)
+static enum mt_status prune(const struct mt_cell_job *job, const struct mt_cell *cell,
+                            const struct mt_train_settings *training, struct mt_model *model,
+                            struct mt_cell_result *result)
 {
-    const struct mt_compare_probes *prune = &job->settings->prune;
+    const struct mt_compare_probes *counts = &job->settings->prune;
     struct pruner pruner = {.cell = cell};
     size_t parts = 0;
     const size_t *own = mt_compare_parts(job->settings, cell->domain, &parts);
-    if (prune->count == 0) return MT_OK;
+    if (counts->count == 0) return MT_OK;
     mt_arena_init(&pruner.arena, job->ctx, 4096);
     enum mt_status status = mt_answering_open(job, training, model, &pruner.answering);
     if (status == MT_OK) status = prepare(&pruner);
-    for (size_t i = 0; i < prune->count; i++) result->pruned[i] = (struct mt_cell_probe){0};
+    for (size_t i = 0; i < counts->count; i++) result->pruned[i] = (struct mt_cell_probe){0};
     for (size_t d = 0; d < parts && status == MT_OK; d++) {
         pruner.domain = own[d];
         status = count_loads(&pruner);
-        for (size_t i = 0; i < prune->count && status == MT_OK; i++)
-            status = ask_pruned(&pruner, prune->value[i], parts, &result->pruned[i]);
+        for (size_t i = 0; i < counts->count && status == MT_OK; i++)
+            status = ask_pruned(&pruner, counts->value[i], parts, &result->pruned[i]);
     }
     mt_figures_free(&pruner.figures);
     mt_answering_close(&pruner.answering);
     mt_arena_free(&pruner.arena);
     return status;
+}
+
+enum mt_status mt_cell_ask_more(const struct mt_cell_job *job, const struct mt_cell *cell,
+                                const struct mt_train_settings *training, struct mt_model *model,
+                                struct mt_cell_result *result)
+{
+    enum mt_status status = prune(job, cell, training, model, result);
+    return status == MT_OK ? mt_cell_ask_fewer(job, cell, training, model, result) : status;
 }

@@ -15,9 +15,14 @@ enum mt_status mt_cell_ask(const struct mt_cell_job *job, const struct mt_cell *
                            const struct mt_train_settings *training, struct mt_model *model,
                            struct mt_cell_probe *probe);
 
-/* Fills result->pruned; the model is afterwards as it was. Nothing where settings prune nothing. */
-enum mt_status mt_cell_prune(const struct mt_cell_job *job, const struct mt_cell *cell,
-                             const struct mt_train_settings *training, struct mt_model *model,
-                             struct mt_cell_result *result);
+/* Fills result->pruned and result->asked, as far as settings ask; the model is afterwards as it was. */
+enum mt_status mt_cell_ask_more(const struct mt_cell_job *job, const struct mt_cell *cell,
+                                const struct mt_train_settings *training, struct mt_model *model,
+                                struct mt_cell_result *result);
+
+/* The part of it that askings.h lists (fewer.c). */
+enum mt_status mt_cell_ask_fewer(const struct mt_cell_job *job, const struct mt_cell *cell,
+                                 const struct mt_train_settings *training, struct mt_model *model,
+                                 struct mt_cell_result *result);
 
 #endif

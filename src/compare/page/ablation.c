@@ -35,6 +35,9 @@ static void add_table(const struct mt_compare_view *view, const struct mt_score 
         const struct mt_compare_figure_row *row = mt_compare_column_row(comparison, shown[i]);
         mt_figure_measure_column(table, row->title, row->decimals, false);
     }
+    size_t first = mt_view_base_row(view, table);
+    if (first > 0 && tasks) mt_figure_measure(table, mt_view_base_score(view), (double)NAN, false);
+    for (int i = 0; i < SHOWN && first > 0; i++) mt_view_base_measure(view, table, shown[i], MT_ALL_DOMAINS);
     for (size_t m = 0; m < view->methods; m++) {
         if (!mt_view_is_ablation(view, m)) continue;
         mt_figure_text(table, comparison->settings->method[m].name);
@@ -46,9 +49,10 @@ static void add_table(const struct mt_compare_view *view, const struct mt_score 
                               false);
         }
     }
-    if (tasks) mt_figure_rank(table, 1, 1, 0);
+    if (tasks) mt_figure_rank(table, 1, 1, first);
     for (int i = 0; i < SHOWN; i++)
-        mt_figure_rank(table, i + (tasks ? 2 : 1), mt_compare_column_row(comparison, shown[i])->better, 0);
+        mt_figure_rank(table, i + (tasks ? 2 : 1), mt_compare_column_row(comparison, shown[i])->better,
+                       first);
 }
 
 /* "overlap ↓": the arrow points to what the paper calls better. */

@@ -17,6 +17,14 @@ static void add_entry(const struct mt_compare_view *view, size_t first, struct m
     const struct mt_compare_tasks *tasks = &comparison->tasks;
     struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
     mt_figure_panel(lines, tasks->task[first].entry->name);
+    bool base = mt_compare_has_base(comparison, view->model);
+    for (size_t t = first; base && t < tasks->count && tasks->task[t].entry == tasks->task[first].entry;
+         t++) {
+        double mean =
+            comparison->task_row[t].factor *
+            mt_compare_base(comparison, view->model, mt_compare_task_column(t), MT_ALL_DOMAINS).mean;
+        mt_figure_range(lines, MT_COMPARE_BASE, (double)tasks->task[t].max_tokens, mean, mean, mean);
+    }
     for (size_t m = 0; m < view->methods; m++) {
         for (size_t t = first; t < tasks->count && tasks->task[t].entry == tasks->task[first].entry; t++) {
             double factor = comparison->task_row[t].factor;
@@ -43,6 +51,8 @@ static void add_table(const struct mt_compare_view *view)
                                             "100, mean ± standard deviation over seeds."});
     mt_figure_column(table, MT_COLUMN_LABEL, "benchmark");
     mt_figure_column(table, MT_COLUMN_NUMBER, "tokens");
+    bool base = mt_compare_has_base(comparison, view->model);
+    if (base) mt_figure_measure_column(table, MT_COMPARE_BASE, 1, false);
     for (size_t m = 0; m < view->methods; m++)
         mt_figure_measure_column(table, comparison->settings->method[m].name, 1, false);
     for (size_t t = 0; t < tasks->count; t++) {
@@ -51,6 +61,7 @@ static void add_table(const struct mt_compare_view *view)
         if (!beside) mt_figure_rule(table);
         mt_figure_text(table, tasks->task[t].entry->name);
         mt_figure_number(table, (double)tasks->task[t].max_tokens);
+        if (base) mt_view_base_measure(view, table, mt_compare_task_column(t), MT_ALL_DOMAINS);
         mt_compare_summarize(comparison, view->model, mt_compare_task_column(t), MT_ALL_DOMAINS, summary);
         for (size_t m = 0; m < view->methods; m++) {
             double factor = comparison->task_row[t].factor;

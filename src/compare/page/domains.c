@@ -26,6 +26,25 @@ static void put_mean(struct mt_figure *table, const struct mt_compare_figure_row
     mt_figure_measure(table, row->factor * moments->mean, row->factor * moments->deviation, false);
 }
 
+/* The model before training, by parts. */
+static size_t put_base(const struct mt_compare_view *view, struct mt_figure *table, size_t mix, size_t index)
+{
+    const struct mt_comparison *comparison = view->comparison;
+    const struct mt_compare_figure_row *row = mt_compare_figure_row(shown[index].figure);
+    size_t count = 0;
+    const size_t *parts = mt_compare_parts(comparison->settings, mix, &count);
+    size_t rows = mt_view_base_row(view, table);
+    if (rows == 0) return 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct mt_cell_result *start = &mt_comparison_start(comparison, view->model, mix)->result;
+        double value = start->known ? start->by_domain[parts[i]][shown[index].figure] : (double)NAN;
+        mt_figure_measure(table, row->factor * value, (double)NAN, false);
+    }
+    mt_view_base_measure(view, table, shown[index].figure, mix);
+    if (shown[index].mix != shown[index].figure) mt_view_base_measure(view, table, shown[index].mix, mix);
+    return rows;
+}
+
 /* One figure of one mix: methods by parts. */
 static void add_table(const struct mt_compare_view *view, size_t mix, size_t index)
 {
@@ -49,6 +68,7 @@ static void add_table(const struct mt_compare_view *view, size_t mix, size_t ind
         mt_figure_measure_column(table, settings->domain[parts[i]].name, row->decimals, false);
     mt_figure_measure_column(table, "mean", row->decimals, false);
     if (over) mt_figure_measure_column(table, "over the mix", row->decimals, false);
+    size_t first = put_base(view, table, mix, index);
     for (size_t m = 0; m < view->methods; m++) {
         mt_figure_text(table, settings->method[m].name);
         for (size_t i = 0; i < count; i++) {
@@ -61,7 +81,8 @@ static void add_table(const struct mt_compare_view *view, size_t mix, size_t ind
         mt_compare_summarize(comparison, view->model, shown[index].mix, mix, summary);
         put_mean(table, row, &summary[m].moments);
     }
-    for (size_t i = 0; i <= count + (over ? 1u : 0u); i++) mt_figure_rank(table, (int)i + 1, row->better, 0);
+    for (size_t i = 0; i <= count + (over ? 1u : 0u); i++)
+        mt_figure_rank(table, (int)i + 1, row->better, first);
 }
 
 void mt_page_compare_parts(const struct mt_compare_view *view)

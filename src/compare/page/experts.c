@@ -16,10 +16,25 @@ static bool is_pictured(const struct mt_compare_view *view, size_t method)
     return known || method == view->reference || view->methods <= MOST_PICTURED;
 }
 
-/* The cell of the first domain and seed: pictures are of one run each. */
-static const struct mt_cell *cell_of(const struct mt_compare_view *view, size_t method)
+/* What is pictured: the model before training, then methods. */
+static size_t count_pictured(const struct mt_compare_view *view)
 {
-    return mt_comparison_cell(view->comparison, view->model, method, 0, 0);
+    return view->methods + 1;
+}
+
+/* The cell of the first domain and seed: pictures are of one run each. NULL: it is not shown, or not known.
+ */
+static const struct mt_cell *cell_of(const struct mt_compare_view *view, size_t place, const char **name)
+{
+    const struct mt_cell *cell = NULL;
+    *name = MT_COMPARE_BASE;
+    if (place == 0) {
+        cell = mt_comparison_start(view->comparison, view->model, 0);
+    } else if (is_pictured(view, place - 1)) {
+        cell = mt_comparison_cell(view->comparison, view->model, place - 1, 0, 0);
+        *name = view->comparison->settings->method[place - 1].name;
+    }
+    return cell != NULL && cell->result.known ? cell : NULL;
 }
 
 void mt_page_compare_tokens(const struct mt_compare_view *view)
@@ -27,9 +42,10 @@ void mt_page_compare_tokens(const struct mt_compare_view *view)
     const struct mt_compare_settings *settings = view->comparison->settings;
     char title[MT_COMPARE_TITLE_BYTES], meaning[384];
     struct mt_figure *scatter = NULL;
-    for (size_t m = 0; m < view->methods; m++) {
-        const struct mt_cell *cell = cell_of(view, m);
-        if (!is_pictured(view, m) || !cell->result.known || cell->result.points == 0) continue;
+    for (size_t i = 0; i < count_pictured(view); i++) {
+        const char *name = NULL;
+        const struct mt_cell *cell = cell_of(view, i, &name);
+        if (cell == NULL || cell->result.points == 0) continue;
         (void)snprintf(meaning, sizeof meaning,
                        "What enters layer %" PRId64 ", coloured by the first choice, of the most active "
                        "experts; %.60s, seed %" PRIu64 ". Colours that keep apart: experts with tokens of "
@@ -46,9 +62,9 @@ void mt_page_compare_tokens(const struct mt_compare_view *view)
                                                      .x = "first component",
                                                      .y = "second component",
                                                      .panel = "method"});
-        mt_figure_panel(scatter, settings->method[m].name);
-        for (size_t i = 0; i < cell->result.points; i++) {
-            const struct mt_cell_point *point = &cell->result.point[i];
+        mt_figure_panel(scatter, name);
+        for (size_t p = 0; p < cell->result.points; p++) {
+            const struct mt_cell_point *point = &cell->result.point[p];
             mt_figure_expert(scatter, point->expert, point->x, point->y);
         }
     }
@@ -81,14 +97,15 @@ void mt_page_compare_shares(const struct mt_compare_view *view)
 {
     const struct mt_compare_settings *settings = view->comparison->settings;
     struct mt_figure *map = NULL;
-    for (size_t i = 0; i < settings->domains * view->methods; i++) {
-        size_t d = i / view->methods;
-        size_t m = i % view->methods;
-        const struct mt_cell_result *result = &cell_of(view, m)->result;
+    for (size_t i = 0; i < settings->domains * count_pictured(view); i++) {
+        size_t d = i / count_pictured(view);
+        const char *name = NULL;
+        const struct mt_cell *cell = cell_of(view, i % count_pictured(view), &name);
         char row[MT_COMPARE_TITLE_BYTES];
-        if (!is_pictured(view, m) || !result->known || result->experts == 0) continue;
+        if (cell == NULL || cell->result.experts == 0) continue;
+        const struct mt_cell_result *result = &cell->result;
         if (map == NULL) map = open_shares(view, result->experts);
-        (void)snprintf(row, sizeof row, "%.80s: %.80s", settings->domain[d].name, settings->method[m].name);
+        (void)snprintf(row, sizeof row, "%.80s: %.80s", settings->domain[d].name, name);
         for (size_t j = 0; j < result->experts; j++) {
             char expert[24];
             (void)snprintf(expert, sizeof expert, "%zu", j);

@@ -70,7 +70,8 @@ void mt_page_compare_curves(const struct mt_compare_view *view)
                         .kind = MT_FIGURE_LINES,
                         .title = mt_view_title(title, view, "Balance and loss while training"),
                         .meaning = "Curves that lie on each other: the methods balance, or learn, "
-                                   "alike.",
+                                   "alike. The first step's value is that of the model before training, on "
+                                   "the first batch.",
                         .formula = "$\\text{MaxVio} = \\frac{\\max_j c_j - \\bar{c}}{\\bar{c}}$ of a "
                                    "step's loads, mean over layers and seeds; $L_h$ of a step, mean "
                                    "over seeds",
@@ -125,6 +126,11 @@ void mt_page_compare_bars(const struct mt_compare_view *view)
         mt_figure_panel(bars, text);
         for (size_t d = 0; d < settings->trained; d++) {
             mt_compare_summarize(comparison, view->model, shown[i], d, summary);
+            double start = mt_compare_base(comparison, view->model, shown[i], d).mean;
+            if (several) start -= summary[view->reference].moments.mean;
+            if (!isnan(start))
+                mt_figure_bar(bars, settings->domain[d].name, MT_COMPARE_BASE, row->factor * start,
+                              row->factor * start, row->factor * start);
             for (size_t m = 0; m < view->methods; m++) {
                 double mean = row->factor * (several ? summary[m].paired.mean : summary[m].moments.mean);
                 double away =

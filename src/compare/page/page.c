@@ -155,7 +155,16 @@ typedef void add_part(const struct mt_compare_view *view);
 static const struct part {
     const char *section; // NULL: as before
     add_part *add;
-    enum { ALWAYS, WITH_TASKS, WITH_ABLATIONS, WITH_GRID, WITH_PRUNED, WITH_STEPS, WITH_MIX } when;
+    enum {
+        ALWAYS,
+        WITH_TASKS,
+        WITH_ABLATIONS,
+        WITH_GRID,
+        WITH_PRUNED,
+        WITH_FEWER,
+        WITH_STEPS,
+        WITH_MIX
+    } when;
 } parts[] = {
     {"Benchmarks", mt_page_compare_benchmarks, WITH_TASKS},
     {NULL, mt_page_compare_budgets, WITH_TASKS},
@@ -170,6 +179,7 @@ static const struct part {
     {"Experts", mt_page_compare_tokens, ALWAYS},
     {NULL, mt_page_compare_shares, ALWAYS},
     {"Experts taken away", mt_page_compare_pruned, WITH_PRUNED},
+    {"Few experts", mt_page_compare_fewer, WITH_FEWER},
     {"Data efficiency", mt_page_compare_steps, WITH_STEPS},
     {"Sensitivity", mt_page_compare_sensitivity, WITH_GRID},
     {"Cost", mt_page_compare_cost, ALWAYS},
@@ -182,6 +192,7 @@ static bool is_shown(const struct mt_compare_view *view, const struct part *part
     case WITH_TASKS: return view->comparison->tasks.count > 0;
     case WITH_ABLATIONS: return mt_view_has_ablations(view);
     case WITH_PRUNED: return view->comparison->settings->prune.count > 0;
+    case WITH_FEWER: return mt_compare_askings(view->comparison->settings) > 0;
     case WITH_STEPS: return view->comparison->settings->at.count > 0;
     case WITH_MIX: return mt_compare_has_mix(view->comparison->settings);
     case WITH_GRID: return view->comparison->settings->grid.method != NULL;

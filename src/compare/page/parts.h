@@ -39,6 +39,18 @@ struct mt_paired mt_view_score_pair(const struct mt_compare_view *view, size_t m
 /* What the model scores as it is; NaN: not known. */
 double mt_view_base_score(const struct mt_compare_view *view);
 
+/*
+ * The row of the model before training, which stands first and is neither ranked nor tested: begun with its
+ * name, to be filled like a method's. Returns how many rows it makes, 0 where it is not known.
+ */
+size_t mt_view_base_row(const struct mt_compare_view *view, struct mt_figure *table);
+
+/* A column of the base as a measure of a table, or its difference to the reference. */
+void mt_view_base_measure(const struct mt_compare_view *view, struct mt_figure *table, size_t column,
+                          size_t domain);
+void mt_view_base_difference(const struct mt_compare_view *view, struct mt_figure *table, size_t column,
+                             size_t domain);
+
 /* "6 benchmarks", "gsm8k", "whole answers". */
 const char *mt_view_score_name(char name[MT_COMPARE_TITLE_BYTES], const struct mt_compare_view *view);
 
@@ -69,6 +81,7 @@ void mt_page_compare_radar(const struct mt_compare_view *view);       // figures
 void mt_page_compare_tokens(const struct mt_compare_view *view);      // experts.c
 void mt_page_compare_shares(const struct mt_compare_view *view);      // experts.c
 void mt_page_compare_pruned(const struct mt_compare_view *view);      // probes.c
+void mt_page_compare_fewer(const struct mt_compare_view *view);       // fewer.c
 void mt_page_compare_steps(const struct mt_compare_view *view);       // probes.c
 void mt_page_compare_sensitivity(const struct mt_compare_view *view); // sensitivity.c
 void mt_page_compare_cost(const struct mt_compare_view *view);        // cost.c

@@ -105,12 +105,39 @@ double mt_view_base_score(const struct mt_compare_view *view)
 {
     const struct mt_comparison *comparison = view->comparison;
     double sum = 0.0;
+    if (comparison->tasks.count == 0)
+        return 100.0 * mt_compare_base(comparison, view->model, MT_COMPARE_ACCURACY, MT_ALL_DOMAINS).mean;
     for (size_t t = 0; t < comparison->tasks.count; t++) {
-        const struct mt_cell_task *base = mt_compare_base(comparison, view->model, t);
-        double weight = mt_compare_weight(comparison, t);
-        sum += base != NULL ? weight * comparison->task_row[t].factor * base->value : (double)NAN;
+        size_t column = mt_compare_task_column(t);
+        sum += mt_compare_weight(comparison, t) * comparison->task_row[t].factor *
+               mt_compare_base(comparison, view->model, column, MT_ALL_DOMAINS).mean;
     }
-    return comparison->tasks.count > 0 ? sum / (double)mt_compare_benchmarks(comparison) : (double)NAN;
+    return sum / (double)mt_compare_benchmarks(comparison);
+}
+
+size_t mt_view_base_row(const struct mt_compare_view *view, struct mt_figure *table)
+{
+    if (!mt_compare_has_base(view->comparison, view->model)) return 0;
+    mt_figure_text(table, MT_COMPARE_BASE);
+    return 1;
+}
+
+void mt_view_base_measure(const struct mt_compare_view *view, struct mt_figure *table, size_t column,
+                          size_t domain)
+{
+    double factor = mt_compare_column_row(view->comparison, column)->factor;
+    mt_figure_measure(table, factor * mt_compare_base(view->comparison, view->model, column, domain).mean,
+                      (double)NAN, false);
+}
+
+void mt_view_base_difference(const struct mt_compare_view *view, struct mt_figure *table, size_t column,
+                             size_t domain)
+{
+    double factor = mt_compare_column_row(view->comparison, column)->factor;
+    mt_figure_measure(
+        table,
+        factor * mt_compare_base_difference(view->comparison, view->model, view->reference, column, domain),
+        (double)NAN, false);
 }
 
 const char *mt_view_score_name(char name[MT_COMPARE_TITLE_BYTES], const struct mt_compare_view *view)

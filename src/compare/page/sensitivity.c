@@ -46,6 +46,10 @@ static void add_table(const struct mt_compare_view *view, const size_t *columns,
         const struct mt_compare_figure_row *row = mt_compare_column_row(comparison, columns[i]);
         mt_figure_measure_column(table, row->title, row->decimals, false);
     }
+    size_t first = mt_view_base_row(view, table);
+    for (int i = 0; i < 2 && first > 0; i++) mt_figure_text(table, "–");
+    for (size_t i = 0; i < count && first > 0; i++)
+        mt_view_base_measure(view, table, columns[i], MT_ALL_DOMAINS);
     for (size_t m = view->methods; m < settings->methods; m++) {
         mt_figure_text(table, strength(number, &settings->grid.alpha, settings->method[m].alpha));
         mt_figure_text(table, strength(number, &settings->grid.beta, settings->method[m].beta));
@@ -58,7 +62,7 @@ static void add_table(const struct mt_compare_view *view, const size_t *columns,
         }
     }
     for (size_t i = 0; i < count; i++)
-        mt_figure_rank(table, (int)i + 3, mt_compare_column_row(comparison, columns[i])->better, 0);
+        mt_figure_rank(table, (int)i + 3, mt_compare_column_row(comparison, columns[i])->better, first);
 }
 
 static void add_plane(const struct mt_compare_view *view, size_t column, double alpha)

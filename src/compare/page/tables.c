@@ -26,21 +26,18 @@ static void put_difference(struct mt_figure *table, double factor, const struct 
 
 // ------------------------------------------------------------------ benchmarks
 
-static void put_base(const struct mt_compare_view *view, struct mt_figure *table)
+static size_t put_base(const struct mt_compare_view *view, struct mt_figure *table)
 {
-    const struct mt_comparison *comparison = view->comparison;
-    if (isnan(mt_view_base_score(view))) return;
-    mt_figure_text(table, "base");
-    for (size_t t = 0; t < comparison->tasks.count; t++) {
-        const struct mt_cell_task *base = mt_compare_base(comparison, view->model, t);
-        mt_figure_measure(table, base != NULL ? comparison->task_row[t].factor * base->value : (double)NAN,
-                          (double)NAN, false);
-    }
+    if (isnan(mt_view_base_score(view))) return 0;
+    size_t rows = mt_view_base_row(view, table);
+    for (size_t t = 0; t < view->comparison->tasks.count; t++)
+        mt_view_base_measure(view, table, mt_compare_task_column(t), MT_ALL_DOMAINS);
     mt_figure_measure(table, mt_view_base_score(view), (double)NAN, false);
     mt_figure_measure(table, (double)NAN, (double)NAN, false);
     mt_figure_number(table, (double)NAN);
     mt_figure_measure(table, (double)NAN, (double)NAN, false);
     mt_figure_rule(table);
+    return rows;
 }
 
 static struct mt_figure *open_benchmarks(const struct mt_compare_view *view)
@@ -85,6 +82,9 @@ static void add_task_differences(const struct mt_compare_view *view)
     for (size_t t = 0; t < comparison->tasks.count; t++)
         mt_figure_measure_column(table, comparison->task_row[t].title, comparison->task_row[t].decimals,
                                  true);
+    size_t rows = mt_view_base_row(view, table);
+    for (size_t t = 0; t < comparison->tasks.count && rows > 0; t++)
+        mt_view_base_difference(view, table, mt_compare_task_column(t), MT_ALL_DOMAINS);
     for (size_t m = 0; m < view->methods; m++) {
         if (m == view->reference) continue;
         mt_figure_text(table, comparison->settings->method[m].name);
@@ -105,7 +105,7 @@ void mt_page_compare_benchmarks(const struct mt_compare_view *view)
     struct mt_figure *table = open_benchmarks(view);
     mt_view_scores(view, scores);
     mt_compare_ranks(comparison, view->model, MT_ALL_DOMAINS, rank);
-    put_base(view, table);
+    size_t first = put_base(view, table); // the base is not ranked
     for (size_t m = 0; m < view->methods; m++) {
         mt_figure_text(table, comparison->settings->method[m].name);
         for (size_t t = 0; t < tasks; t++) {
@@ -117,7 +117,6 @@ void mt_page_compare_benchmarks(const struct mt_compare_view *view)
         mt_figure_number(table, scores[m].holm);
         mt_figure_measure(table, rank[m], (double)NAN, false);
     }
-    size_t first = isnan(mt_view_base_score(view)) ? 0u : 1u; // the base is not ranked
     for (size_t i = 1; i <= tasks + 1; i++) mt_figure_rank(table, (int)i, 1, first);
     mt_figure_rank(table, (int)tasks + 4, -1, first);
     if (view->methods > 1) add_task_differences(view);
@@ -143,6 +142,20 @@ static void open_answers(const struct mt_compare_view *view, struct mt_figure *t
     mt_figure_column(table, MT_COLUMN_NUMBER, "p (Holm), others");
 }
 
+static size_t put_base_answers(const struct mt_compare_view *view, struct mt_figure *table)
+{
+    size_t rows = mt_view_base_row(view, table);
+    for (size_t d = 0; d < view->comparison->settings->trained && rows > 0; d++)
+        mt_view_base_measure(view, table, MT_COMPARE_ACCURACY, d);
+    if (rows == 0) return 0;
+    mt_view_base_difference(view, table, MT_COMPARE_ACCURACY, MT_ALL_DOMAINS);
+    mt_figure_number(table, (double)NAN);
+    mt_view_base_measure(view, table, MT_COMPARE_ACCURACY_OTHERS, MT_ALL_DOMAINS);
+    mt_view_base_difference(view, table, MT_COMPARE_ACCURACY_OTHERS, MT_ALL_DOMAINS);
+    mt_figure_number(table, (double)NAN);
+    return rows;
+}
+
 void mt_page_compare_answers(const struct mt_compare_view *view)
 {
     const struct mt_comparison *comparison = view->comparison;
@@ -159,11 +172,12 @@ void mt_page_compare_answers(const struct mt_compare_view *view)
             .title = mt_view_title(title, view, "Whole answers"),
             .meaning = "Held-out problems whose whole answer the model would write exactly, after training "
                        "on the domain; then those of all other domains, where a routing loss that is too "
-                       "strong shows first.",
+                       "strong shows first. The base is the model before training.",
             .formula = PAIRED});
     open_answers(view, table);
     mt_compare_summarize(comparison, view->model, MT_COMPARE_ACCURACY, MT_ALL_DOMAINS, own);
     mt_compare_summarize(comparison, view->model, MT_COMPARE_ACCURACY_OTHERS, MT_ALL_DOMAINS, others);
+    size_t first = put_base_answers(view, table);
     for (size_t m = 0; m < view->methods; m++) {
         bool reference = m == view->reference;
         mt_figure_text(table, settings->method[m].name);
@@ -177,8 +191,8 @@ void mt_page_compare_answers(const struct mt_compare_view *view)
         put_difference(table, row->factor, &others[m].paired, others[m].holm, reference);
         mt_figure_number(table, others[m].holm);
     }
-    for (size_t d = 0; d < settings->trained; d++) mt_figure_rank(table, (int)d + 1, 1, 0);
-    mt_figure_rank(table, (int)settings->trained + 3, 1, 0);
+    for (size_t d = 0; d < settings->trained; d++) mt_figure_rank(table, (int)d + 1, 1, first);
+    mt_figure_rank(table, (int)settings->trained + 3, 1, first);
 }
 
 // ------------------------------------------------------------------ balance and geometry
@@ -229,6 +243,13 @@ static void add_figures(const struct mt_compare_view *view, const struct figure_
         const struct mt_compare_figure_row *row = mt_compare_column_row(comparison, list->column[i]);
         mt_figure_measure_column(table, row->title, row->decimals, differences);
     }
+    size_t first = mt_view_base_row(view, table);
+    for (int i = 0; i < list->count && first > 0; i++) {
+        if (differences)
+            mt_view_base_difference(view, table, list->column[i], MT_ALL_DOMAINS);
+        else
+            mt_view_base_measure(view, table, list->column[i], MT_ALL_DOMAINS);
+    }
     for (size_t m = 0; m < view->methods; m++) {
         if (differences && m == view->reference) continue;
         mt_figure_text(table, comparison->settings->method[m].name);
@@ -242,7 +263,7 @@ static void add_figures(const struct mt_compare_view *view, const struct figure_
         }
     }
     for (int i = 0; i < list->count && !differences; i++)
-        mt_figure_rank(table, i + 1, mt_compare_column_row(comparison, list->column[i])->better, 0);
+        mt_figure_rank(table, i + 1, mt_compare_column_row(comparison, list->column[i])->better, first);
 }
 
 void mt_page_compare_geometry(const struct mt_compare_view *view)

@@ -262,6 +262,7 @@ static enum mt_status read_settings(struct mt_keys_reader *reader, const char *t
     if (status == MT_OK) status = check_asking(reader);
     if (status == MT_OK) status = check_evaluation(reader);
     if (status == MT_OK) status = check_agreement(reader);
+    if (status == MT_OK) status = mt_compare_check_asked(reader);
     return status == MT_OK ? check_problems(reader) : status;
 }
 

@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "analysis/expert_scores.h"
 #include "compare/settings/words.h"
 
 #define MT_COMPARE_MOST_METHODS 256 // with those of the grid
@@ -65,6 +66,12 @@ static inline bool mt_compare_divides(const struct mt_compare_domain *domain)
     return domain->trained && domain->test == NULL && (domain->train != NULL || domain->recipe != NULL);
 }
 
+/* True where the domain has training data of its own, which scores of experts can come from. */
+static inline bool mt_compare_has_rows(const struct mt_compare_domain *domain)
+{
+    return domain->trained && !domain->mix;
+}
+
 /* True where the rows that the domain is trained on are drawn, and not a file's as it stands. */
 static inline bool mt_compare_draws(const struct mt_compare_domain *domain)
 {
@@ -97,6 +104,26 @@ struct mt_compare_axis {
 struct mt_compare_probes {
     int64_t value[MT_COMPARE_MOST_PROBES];
     size_t count;
+};
+
+/* Whose training data says which experts are kept, in the order of the key's words. */
+enum mt_compare_by {
+    MT_COMPARE_BY_OWN,   // the domain's that is asked
+    MT_COMPARE_BY_MIX,   // equal shares of all domains that are trained on
+    MT_COMPARE_BY_OTHER, // the domain's that comes next in the list, after the last the first
+    MT_COMPARE_BYS,
+};
+
+/* Cells asked again with few experts of every layer, the best by a score: prune as a map. */
+struct mt_compare_pruning {
+    const char *keep[MT_COMPARE_MOST_PROBES]; // "8", "25%": as given; models have different numbers
+    size_t keeps;                             // 0: prune is no map
+    enum mt_expert_score score[MT_EXPERT_SCORES];
+    size_t scores;
+    enum mt_compare_by by[MT_COMPARE_BYS];
+    size_t bys;
+    int64_t rows;     // of a domain, for its scores
+    int64_t mix_rows; // of each domain, for those of the mix
 };
 
 struct mt_compare_grid {
@@ -146,7 +173,10 @@ struct mt_compare_settings {
     struct mt_compare_words training_over; // those of them that were given as words over the file
     bool methods_over;                     // methods was
     struct mt_compare_grid grid;           // grid; method NULL: none
-    struct mt_compare_probes prune;        // prune: experts taken away in every layer
+    struct mt_compare_probes prune;        // prune: experts taken away in every layer; or
+    struct mt_compare_pruning pruning;     // the same as a map: experts kept
+    struct mt_compare_probes slots;        // experts_per_token: fewer than the model has
+    bool silence;                          // silence: without the routed experts, too
     struct mt_compare_probes at;           // evaluate_at: steps of training; 0: before the first
     int64_t train_problems;                // problems.train: also rows a recipe is asked for
     int64_t test_problems;                 // problems.test
@@ -187,6 +217,9 @@ bool mt_compare_has_mix(const struct mt_compare_settings *settings);
 
 /* True when cells of a domain are evaluated with an entry. */
 bool mt_compare_asks(const struct mt_compare_domain *domain, const struct mt_compare_entry *entry);
+
+/* "own", "mix", "other". */
+const char *mt_compare_by_name(enum mt_compare_by by);
 
 /* The place of the reference among the methods. */
 size_t mt_compare_reference(const struct mt_compare_settings *settings);

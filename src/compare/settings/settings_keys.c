@@ -175,26 +175,6 @@ static enum mt_status add_grid_value(const struct mt_keys_reader *reader, const 
     return MT_OK;
 }
 
-static enum mt_status add_probe(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
-                                void *target)
-{
-    static const struct mt_key_row row = {.kind = MT_KEY_WHOLE, .values = "WHOLE NUMBERS >= 0"};
-    struct mt_compare_probes *probes = (void *)((char *)target + entry->row->offset);
-    int64_t value = 0;
-    enum mt_status status = read_element(reader, entry, &row, &value);
-    if (status != MT_OK) return status;
-    if (probes->count == MT_COMPARE_MOST_PROBES)
-        return mt_key_fail(reader, entry, NULL, "%s has more than %d values", entry->name,
-                           MT_COMPARE_MOST_PROBES);
-    for (size_t i = 0; i < probes->count; i++) {
-        if (probes->value[i] >= value)
-            return mt_key_fail(reader, entry, NULL, "%s has %lld after %lld, expected rising numbers",
-                               entry->name, (long long)value, (long long)probes->value[i]);
-    }
-    probes->value[probes->count++] = value;
-    return MT_OK;
-}
-
 static enum mt_status set_training(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
                                    void *target)
 {
@@ -235,11 +215,6 @@ static const struct mt_key_row rows[] = {
      .set = mt_compare_add_domain, .members = &mt_compare_domain_keys},
     {"training", MT_KEY_OWN, 0, "KEYS", "none", .meaning = "keys of metier train, for every cell",
      .set = set_training, .members = &mt_train_keys},
-    {"prune", MT_KEY_EACH, AT(prune), "NUMBERS", "none",
-     .meaning = "cells are asked again with so many experts of every layer taken away, the least used first",
-     .set = add_probe},
-    {"evaluate_at", MT_KEY_EACH, AT(at), "NUMBERS", "none",
-     .meaning = "cells are asked after these steps of training, too; 0: before the first", .set = add_probe},
     {"problems.train", MT_KEY_WHOLE, AT(train_problems), "WHOLE NUMBER >= 1", "6000",
      .meaning = "built-in problems of a domain, or rows of a recipe, to train on", .most = 1e7},
     {"problems.test", MT_KEY_WHOLE, AT(test_problems), "WHOLE NUMBER >= 1", "300",
@@ -282,7 +257,8 @@ static const struct mt_key_row rows[] = {
     {0},
 };
 
-static const struct mt_key_part parts[] = {{.rows = rows}, {.rows = mt_compare_task_rows}, {0}};
+static const struct mt_key_part parts[] = {
+    {.rows = rows}, {.rows = mt_compare_asking_rows}, {.rows = mt_compare_task_rows}, {0}};
 
 const struct mt_keys mt_compare_keys = {
     .parts = parts,

@@ -23,4 +23,8 @@ enum mt_status mt_compare_arrange_domains(const struct mt_keys_reader *reader);
 /* Keys of benchmarks (settings_tasks.c). */
 extern const struct mt_key_row mt_compare_task_rows[];
 
+/* Keys of what cells are asked besides (settings_asking.c), and what cannot be among them. */
+extern const struct mt_key_row mt_compare_asking_rows[];
+enum mt_status mt_compare_check_asked(const struct mt_keys_reader *reader);
+
 #endif

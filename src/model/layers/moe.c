@@ -221,6 +221,11 @@ static enum mt_status show_more(const struct mt_pass *pass, const struct mt_laye
     return status;
 }
 
+static enum mt_status fill_zero(const struct mt_pass *pass, const struct mt_tensor *y)
+{
+    return mt_fill(pass->device, &(struct mt_fill_args){.y = *y, .value = 0.0f});
+}
+
 /* y = residual + the weighted outputs, and with shared experts what y has of them already. */
 static enum mt_status combine(const struct mt_pass *pass, const struct mt_moe *moe,
                               const struct mt_tensor *residual, const struct mt_tensor *y)
@@ -259,15 +264,11 @@ enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_
     while (status == MT_OK && shared.left > 0) status = next_part(&shared);
     enum mt_status joined = mt_device_join(pass->device);
     if (status == MT_OK) status = joined;
+    if (status == MT_OK && pass->silent) status = fill_zero(pass, &moe->record.weight);
     return status == MT_OK ? combine(pass, moe, residual, y) : status;
 }
 
 // ------------------------------------------------------------------ backward
-
-static enum mt_status fill_zero(const struct mt_pass *pass, const struct mt_tensor *y)
-{
-    return mt_fill(pass->device, &(struct mt_fill_args){.y = *y, .value = 0.0f});
-}
 
 static enum mt_status combine_backward(const struct mt_pass *pass, const struct mt_moe *moe,
                                        const struct mt_tensor *dy)
