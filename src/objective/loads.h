@@ -25,4 +25,19 @@ double mt_load_gini(const double *load, int experts);
  */
 int mt_load_serving(const double *load, int experts, double share, bool *member);
 
+/*
+ * How far domains differ in whom they employ: S_d are the fewest experts that serve 90 % of domain d's slots,
+ *
+ *     jaccard      mean over pairs of domains of |S_d ∩ S_e| / |S_d ∪ S_e|; 1: all have the same experts
+ *     together     |∪_d S_d| / n
+ */
+struct mt_serving {
+    double jaccard;  // NaN with fewer than two domains that have load
+    double together; // NaN without any
+};
+
+/* load[domains][experts]; member[domains][experts] to work with: S_d. A domain without load does not count.
+ */
+struct mt_serving mt_serving(const double *load, int domains, int experts, bool *member);
+
 #endif

@@ -225,6 +225,7 @@ static const struct {
      "method names what is added to the loss; the keys train and targets say which weights are trained, "
      "quantize.format how frozen ones are stored"},
     {"balance|balanced|load_balancing|load_balance|switch|auxiliary|aux_loss", "did you mean 'aux'?"},
+    {"emo|expert_pool|document_pool|two_level|twolevel", "did you mean 'pool'?"},
     {"lossfree|aux_free|auxfree|auxiliary_loss_free|aux_loss_free|bias", "did you mean 'loss-free'?"},
 };
 

@@ -90,7 +90,8 @@ static void add_concentration(struct mt_page *page, const struct mt_run *runs, s
         const char *title;
     } panels[] = {{MT_RUN_EFFECTIVE_EXPERTS, "effective experts a token"},
                   {MT_RUN_EFFECTIVE_SCORES, "effective scores a token"},
-                  {MT_RUN_EXPERTS_90, "share of experts that serve 90 %"}};
+                  {MT_RUN_EXPERTS_90, "share of experts that serve 90 %"},
+                  {MT_RUN_JACCARD_90, "Jaccard of two sources' 90 %"}};
     bool known = false;
     for (size_t r = 0; r < count; r++) known |= !isnan(mt_run_late_mean(&runs[r], MT_RUN_EFFECTIVE_EXPERTS));
     if (!known) return;
@@ -103,12 +104,16 @@ static void add_concentration(struct mt_page *page, const struct mt_run *runs, s
             .formula =
                 "$1 / \\frac{1}{N} \\sum_i \\sum_j w_{ij}^2$, $w$ a token's weights over their sum, "
                 "at most $k$; scores: the same of all $n$ scores; the fewest experts that serve 90 % of a "
-                "step's slots, over $n$. Means over layers.",
+                "step's slots, over $n$; of two sources of the data, what they share of these. Means over "
+                "layers.",
             .series = "run",
             .x = "step",
             .y = "value",
             .panel = "figure"});
     for (size_t p = 0; p < sizeof panels / sizeof panels[0]; p++) {
+        bool any = false; // one source has no other to be held against
+        for (size_t r = 0; r < count; r++) any |= !isnan(mt_run_late_mean(&runs[r], panels[p].value));
+        if (!any) continue;
         mt_figure_panel(figure, panels[p].title);
         for (size_t r = 0; r < count; r++) {
             for (size_t i = 0; i < runs[r].log.steps; i++) {

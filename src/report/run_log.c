@@ -25,6 +25,7 @@ static const char *const step_keys[MT_RUN_TERM] = {
     [MT_RUN_EFFECTIVE_EXPERTS] = "effective_experts",
     [MT_RUN_EFFECTIVE_SCORES] = "effective_scores",
     [MT_RUN_EXPERTS_90] = "experts_90",
+    [MT_RUN_JACCARD_90] = "jaccard_90",
     [MT_RUN_SLOTS] = "slots",
     [MT_RUN_SECONDS] = "seconds",
     [MT_RUN_TOKENS_PER_SECOND] = "tokens_per_second",

@@ -130,8 +130,12 @@ static enum mt_status train_round(struct mt_trainer *trainer, const struct mt_st
     trainer->backward_began = mt_timeline_now(trainer->timeline);
     status = mt_model_backward(trainer->model);
     trainer->sends = false;
-    const struct mt_watch_look look = {.variances = looks(trainer, record->step),
-                                       .share = (double)batch.shared_tokens};
+    const int32_t *source = NULL;
+    if (!round.idle)
+        source = mt_batches_micro_sources(trainer->corpus.training,
+                                          round.first + (size_t)mt_comm_rank(trainer->comm));
+    const struct mt_watch_look look = {
+        .variances = looks(trainer, record->step), .source = source, .share = (double)batch.shared_tokens};
     if (status == MT_OK) status = mt_watch_model(trainer->watch, trainer->model, &look);
     return mt_trainer_fail_alone(trainer, status);
 }

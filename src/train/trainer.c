@@ -363,6 +363,7 @@ static enum mt_status open_optimizer(struct mt_trainer *trainer)
     trainer->schedule =
         mt_schedule_make(settings->schedule, trainer->length.steps, settings->warmup, settings->final_rate);
     status = mt_watch_create_for_model(trainer->device, trainer->model, settings->tokens,
+                                       (int)mt_batches_sources(trainer->corpus.training),
                                        settings->task_only ? NULL : &settings->objective, &trainer->watch);
     if (status != MT_OK) return status;
     trainer->tensors = (struct mt_run_tensors){.params = params,

@@ -12,7 +12,6 @@
 
 #include <stdio.h>
 
-#include "analysis/affinity.h"
 #include "analysis/collector/collector.h"
 #include "analysis/drift.h"
 #include "analysis/expert_cache.h"
@@ -20,6 +19,7 @@
 #include "base/arena.h"
 #include "base/progress.h"
 #include "formats/text/json_text.h"
+#include "objective/loads.h"
 #include "train/settings/settings.h"
 
 #define MT_ANALYSIS_FILES  16 // at the most, and so many domains

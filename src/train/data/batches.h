@@ -105,6 +105,10 @@ enum mt_status mt_batches_next(struct mt_batches *batches, struct mt_step *step)
  * borrowed until the next. */
 void mt_batches_micro(const struct mt_batches *batches, size_t index, struct mt_batch *batch);
 
+/* How many sources there are, and which of them each token of a micro-batch of the step is from: [tokens]. */
+size_t mt_batches_sources(const struct mt_batches *batches);
+const int32_t *mt_batches_micro_sources(const struct mt_batches *batches, size_t index);
+
 /* Where the next step begins; a position put back leads to the same steps. The counts of then may come along.
  */
 struct mt_batch_position mt_batches_position(const struct mt_batches *batches);

@@ -28,6 +28,8 @@ static const struct step_number {
     {"effective_experts", "router/effective_experts", offsetof(struct mt_step_record, effective_experts)},
     {"effective_scores", "router/effective_scores", offsetof(struct mt_step_record, effective_scores)},
     {"experts_90", "router/experts_90", offsetof(struct mt_step_record, experts_90)},
+    {"jaccard_90", "router/jaccard_90", offsetof(struct mt_step_record, jaccard_90)},
+    {"together_90", "router/together_90", offsetof(struct mt_step_record, together_90)},
     {"agreement", "router/agreement", offsetof(struct mt_step_record, agreement)},
     {"seconds", "run/seconds", offsetof(struct mt_step_record, seconds)},
     {"tokens_per_second", "run/tokens_per_second", offsetof(struct mt_step_record, tokens_per_second)},
@@ -46,6 +48,8 @@ static const struct layer_number {
     {"effective_experts", offsetof(struct mt_layer_record, effective_experts)},
     {"effective_scores", offsetof(struct mt_layer_record, effective_scores)},
     {"experts_90", offsetof(struct mt_layer_record, experts_90)},
+    {"jaccard_90", offsetof(struct mt_layer_record, jaccard_90)},
+    {"together_90", offsetof(struct mt_layer_record, together_90)},
     {"agreement", offsetof(struct mt_layer_record, agreement)},
     {"rows_sent", offsetof(struct mt_layer_record, rows_sent)},
 };

@@ -20,8 +20,9 @@ enum mt_status MT_CPU(expert_pool)(struct mt_device *device, const void *args)
 {
     const struct mt_expert_pool_args *a = args;
     int64_t sequences = a->sum.dim[0];
-    int64_t experts = a->sum.dim[1];
-#pragma omp parallel for num_threads(cpu_threads(device, sequences *experts *experts)) schedule(static)
+    int64_t comparisons = mt_tensor_count(&a->sum) * a->sum.dim[1];
+    int threads = cpu_threads(device, comparisons);
+#pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t b = 0; b < sequences; b++) {
         const struct mt_expert_pool_args one = one_sequence(a, b);
         (void)mt_ref_expert_pool(device, &one);
