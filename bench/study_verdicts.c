@@ -1,6 +1,6 @@
 /*
- * Verdicts of study 2 by the rules of docs/study2.md, out of the compare.json files of its parts, as Markdown.
- * scripts/docs/study2 calls it. A method's name says its setting: "lora-paper", "first-metier".
+ * Verdicts of study 2 by the rules of docs/study2.md, out of the compare.json files of its parts, as
+ * Markdown. scripts/docs/study2 calls it. A method's name says its setting: "lora-paper", "first-metier".
  */
 #include <inttypes.h>
 #include <math.h>
@@ -23,7 +23,23 @@ static const char *const shapes[] = {"deepseek-v2", "qwen3-moe"};
 static const char *const domains[DOMAINS] = {"language", "reasoning", "science", "math", "code"};
 
 /* What a cell gave, in points; NaN: not asked. */
-enum figure { OWN, MIX, OTHER, ALL, OWN_HALF, USE, MEAN, EASY, SLOTS, SILENT, UNION, EFFECTIVE, MAXVIO, MISSES, FIGURES };
+enum figure {
+    OWN,
+    MIX,
+    OTHER,
+    ALL,
+    OWN_HALF,
+    USE,
+    MEAN,
+    EASY,
+    SLOTS,
+    SILENT,
+    UNION,
+    EFFECTIVE,
+    MAXVIO,
+    MISSES,
+    FIGURES
+};
 
 static const struct source {
     const char *title;
@@ -98,8 +114,7 @@ static enum mt_status read_cell(const struct mt_json_node *node, bool base, stru
     if (status != MT_OK) return status;
     (void)snprintf(cell->model, sizeof cell->model, "%s", model);
     (void)snprintf(cell->method, sizeof cell->method, "%s", method);
-    for (int f = 0; f < FIGURES; f++)
-        cell->figure[f] = number_at(node, sources[f].path, sources[f].scale);
+    for (int f = 0; f < FIGURES; f++) cell->figure[f] = number_at(node, sources[f].path, sources[f].scale);
     for (int d = 0; d < DOMAINS; d++) cell->own[d] = own_of(node, domains[d]);
     // A model that was made smaller before training has nothing left to take away.
     if (isnan(cell->figure[OWN])) cell->figure[OWN] = cell->figure[ALL];
@@ -253,8 +268,9 @@ static void print_gates(const struct study *study)
             const char *aux = setting == 0 ? "lora-aux" : "first-aux";
             double cost = mean_over(study, model, aux, AT(figure[ALL])) -
                           mean_over(study, model, aux, AT(figure[SILENT]));
-            printf("| silenced experts cost, %s | %s | %.1f points | %s |\n", aux, model, cost,
-                   passed(cost >= 20.0));
+            if (!isnan(cost))
+                printf("| silenced experts cost, %s | %s | %.1f points | %s |\n", aux, model, cost,
+                       passed(cost >= 20.0));
             double half = half_width(study, model, aux, setting == 0 ? "lora-none" : "first-none");
             if (!isnan(half))
                 printf("| half-width of aux − none, %s | %s | %.2f points | %s |\n", aux, model, half,
@@ -297,6 +313,7 @@ static const char *verdict_of(const struct arm *arm, const struct answer answer[
     bool pays = true;
     bool specialised = true;
     bool none = true;
+    if (answer[0].pay.count == 0 || answer[1].pay.count == 0) return "not run on both shapes yet";
     for (int s = 0; s < 2; s++) {
         pays = pays && answer[s].pay.low > PAYS && answer[s].all.low > -1.0;
         specialised = specialised && answer[s].spec.low > 1.0;
@@ -311,10 +328,13 @@ static const char *verdict_of(const struct arm *arm, const struct answer answer[
 static void print_bound(const char *arm, const char *model, const char *what, const struct bound *bound,
                         double p)
 {
+    if (bound->count == 0) return;
     printf("| %s | %s | %s | %zu | %+.2f | %+.2f | %+.2f | ", arm, model, what, bound->count, bound->mean,
            bound->low, bound->high);
-    if (isnan(p)) printf("|\n");
-    else printf("%.2g |\n", p);
+    if (isnan(p))
+        printf("|\n");
+    else
+        printf("%.2g |\n", p);
 }
 
 static void print_verdicts(const struct study *study)
@@ -328,8 +348,7 @@ static void print_verdicts(const struct study *study)
         }
     }
     mt_holm(p, QUESTIONS, holm);
-    for (int a = 0; a < 2; a++)
-        printf("- **`%s`: %s**\n", arms[a].method, verdict_of(&arms[a], answer[a]));
+    for (int a = 0; a < 2; a++) printf("- **`%s`: %s**\n", arms[a].method, verdict_of(&arms[a], answer[a]));
     printf("\n| arm | shape | difference | seeds | mean | lower | upper | p (Holm) of PAY ≤ 2 |\n"
            "|---|---|---|---:|---:|---:|---:|---:|\n");
     for (int a = 0; a < 2; a++) {
@@ -374,8 +393,10 @@ static struct mt_moments moments_of(const struct study *study, const struct cell
 
 static void print_number(double value)
 {
-    if (isnan(value)) printf(" – |");
-    else printf(" %.*f |", fabs(value) < 10.0 ? 2 : 1, value);
+    if (isnan(value))
+        printf(" – |");
+    else
+        printf(" %.*f |", fabs(value) < 10.0 ? 2 : 1, value);
 }
 
 static void print_figures(const struct study *study)
@@ -388,7 +409,8 @@ static void print_figures(const struct study *study)
     for (size_t i = 0; i < study->cells; i++) {
         const struct cell *cell = &study->cell[i];
         if (!is_first(study, i)) continue;
-        printf("| %s | %s | %zu |", cell->model, cell->method, moments_of(study, cell, AT(figure[ALL])).count);
+        printf("| %s | %s | %zu |", cell->model, cell->method,
+               moments_of(study, cell, AT(figure[ALL])).count);
         for (int f = 0; f < FIGURES; f++)
             print_number(moments_of(study, cell, AT(figure) + (size_t)f * sizeof(double)).mean);
         printf("\n");
@@ -414,8 +436,10 @@ static void print_differences(const struct study *study)
         for (size_t f = 0; f < count; f++) {
             struct pairs pairs = pairs_of(study, cell->model, cell->method, reference, shown[f]);
             struct bound bound = bound_of(pairs.value, pairs.count, 0.975);
-            if (pairs.count == 0) printf(" – |");
-            else printf(" %+.1f (%+.1f to %+.1f) |", bound.mean, bound.low, bound.high);
+            if (pairs.count == 0)
+                printf(" – |");
+            else
+                printf(" %+.1f (%+.1f to %+.1f) |", bound.mean, bound.low, bound.high);
         }
         printf("\n");
     }
