@@ -103,6 +103,7 @@ struct mt_objective_config {
     double bias_momentum; // of bias_rule=smebu
     double bias_clamp;    // its κ: how soon a violation counts as the largest
     bool dense_router;    // DenseMixer: the scores of experts that were not chosen have a gradient, too
+    bool pool;            // EMO: in training a sequence chooses from a pool of experts of its own
 };
 
 /* A row of the methods table. */
@@ -389,8 +390,8 @@ size_t mt_objective_evaluate_bytes(const struct mt_objective_config *config,
  * Routes, evaluates every term with a non-zero coefficient and its gradients. The device must compute on host
  * memory. With scratch of the size above nothing is allocated (the device's own scratch apart, which grows on
  * the first call); NULL scratch allocates and frees. Reentrant with one device per thread. It is a first
- * step: scale=once scales by these very arrays. Slots are dropped as in training; SparseMixer chooses as in
- * evaluation unless the method drops slots. report.gradient is not measured (NaN).
+ * step: scale=once scales by these very arrays. Slots are dropped and pools drawn as in training; SparseMixer
+ * chooses as in evaluation unless the method drops slots. report.gradient is not measured (NaN).
  */
 enum mt_status mt_objective_evaluate(struct mt_device *device, const struct mt_objective_config *config,
                                      const struct mt_router_config *router,

@@ -706,7 +706,9 @@ struct mt_logit_summary_args {
     X(slot_drop)                                                                                             \
     X(balance_quantile)                                                                                      \
     X(unchosen_backward)                                                                                     \
-    X(given_experts)
+    X(given_experts)                                                                                         \
+    X(expert_pool)                                                                                           \
+    X(pool_mask)
 
 enum mt_op {
 #define MT_OP_ENUM(name) MT_OP_##name,

@@ -307,6 +307,32 @@ struct mt_balance_quantile_args {
 };
 
 /*
+ * The experts that each sequence may choose from (EMO): the d that come first by (score falling, index
+ * rising). score[b,j] = sum[b,j] / max(rows[b], 1), rounded to f32, + bias[j], rounded again: sums that were
+ * added in another order select the same. NaN comes last. d is drawn from least .. n, each as likely:
+ * least + (word · (n - least + 1)) >> 32, word = mt_rng_u32 of element first + b. pool[b,j] is 1 for those d,
+ * else 0.
+ */
+struct mt_expert_pool_args {
+    struct mt_tensor sum;  // f64 [B,n]: of the scores of the sequence's tokens
+    struct mt_tensor rows; // f64 [B]: how many these are
+    struct mt_tensor bias; // f32 [n], optional
+    struct mt_tensor pool; // i32 [B,n]
+    int least;             // 1 .. n
+    uint64_t first;        // the number of sequence 0 among those that are drawn for
+    uint64_t seed;
+    uint64_t stream;
+};
+
+/* x[i,j] = value where pool[segment[i],j] is 0. Everything else of x stays. */
+struct mt_pool_mask_args {
+    struct mt_tensor x;       // f32 [N,n]
+    struct mt_tensor segment; // i32 [N], optional
+    struct mt_tensor pool;    // i32 [B,n]
+    float value;
+};
+
+/*
  * DenseMixer: what an expert j that was not chosen would have changed. Where j is not among expert[i,:],
  * dprobs[i,j] += scale / D_i · <dy[i], outputs[i]>, D_i = Σ_s probs[i, expert[i,s]] + epsilon with normalise,
  * a constant, else 1. Everything else of dprobs stays.

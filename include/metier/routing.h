@@ -36,11 +36,14 @@ struct mt_objective_config; // metier/objective.h
 
 /* How a choice is made in one layer and step. All zero: as the router does in evaluation. */
 struct mt_router_policy {
-    bool training;                            // SparseMixer samples; selection rules drop slots
+    bool training;                            // SparseMixer samples; selection rules act
     const struct mt_objective_config *method; // whose rules act (metier/selection.h); borrowed; NULL: none
     uint64_t seed;
     uint64_t stream; // a different one for every layer and step
     bool given;      // records come with choices (mt_routing.given)
+    // For what is drawn for whole sequences: the same however a step is cut into micro-batches.
+    uint64_t sequence_stream; // a different one for every layer and optimizer step
+    uint64_t first_sequence;  // the number in the step of the record's segment 0
 };
 
 struct mt_routing {
@@ -54,7 +57,7 @@ struct mt_routing {
     struct mt_tensor ortho_mask; // i32 [N], optional: mask, less the first token of every sequence
     struct mt_tensor segment;    // i32 [N], optional: the token's sequence, in [0, B)
 
-    struct mt_tensor logits; // f32 [N,n], given
+    struct mt_tensor logits; // f32 [N,n], given; with a pool those outside become -1e30
     struct mt_tensor bias;   // f32 [n], optional, given: selects, never weighs
     struct mt_tensor probs;  // f32 [N,n]: softmax or sigmoid of the logits (SparseMixer: softmax)
     struct mt_tensor greedy; // i32 [N,k]: the k largest probs, what L_aux counts; may be `chosen` itself
@@ -83,6 +86,10 @@ struct mt_routing {
 
     // [N,d], optional: the residual stream that the experts' outputs are added to, as it was before
     struct mt_tensor residual;
+
+    // Needed where the method has a pool (mt_selection_pools):
+    struct mt_tensor pool;      // i32 [B,n]: 1 for experts the sequence may choose, else 0
+    struct mt_tensor pool_sums; // f64 [B·(n+1)], to be overwritten
 };
 
 /* The gradient of a record. All of it is added to. */

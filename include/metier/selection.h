@@ -16,6 +16,7 @@ MT_PUBLIC_BEGIN
     RULE(bias)     /* loss-free balancing */                                                                 \
     RULE(smebu)    /* the same, soft and with momentum */                                                    \
     RULE(quantile) /* the bias that would have balanced the step */                                          \
+    RULE(pool)     /* experts that a sequence may choose from */                                             \
     RULE(drop)     /* capacity of an expert, and slots dropped at random */
 
 /* What a rule knows of one layer and optimizer step when it moves the layer's bias. */
@@ -40,6 +41,10 @@ struct mt_selection_rule {
     bool has_bias;
     /* Refuses routers that it cannot work with; NULL: there are none. */
     enum mt_status (*check)(struct mt_context *ctx, const struct mt_router_config *router);
+    /* In training, once scores are made: record.pool, the experts each sequence may choose from, k or more;
+     * NULL: all. At most one rule of a method may. */
+    enum mt_status (*confine)(struct mt_device *device, const struct mt_router_policy *policy,
+                              const struct mt_routing *record);
     /* In training, once the choice is made: record.expert = record.chosen, less what it drops (-1); NULL: it
      * drops nothing. At most one rule of a method may. */
     enum mt_status (*serve)(struct mt_device *device, const struct mt_router_policy *policy,
@@ -55,14 +60,19 @@ struct mt_selection_rule {
                               const struct mt_selection_numbers *numbers);
 };
 
-/* Whether a method has any rule, one with a bias, one that drops slots. */
+/* Whether a method has any rule, one with a bias, one that has a pool, one that drops slots. */
 bool mt_selection_is_on(const struct mt_objective_config *config);
 bool mt_selection_has_bias(const struct mt_objective_config *config);
+bool mt_selection_pools(const struct mt_objective_config *config);
 bool mt_selection_drops(const struct mt_objective_config *config);
 
 /* Refuses a router that a rule of the method cannot work with. */
 enum mt_status mt_selection_check(struct mt_context *ctx, const struct mt_objective_config *config,
                                   const struct mt_router_config *router);
+
+/* record.pool, where the policy has one: what mt_routing_forward does before the choice. */
+enum mt_status mt_selection_confine(struct mt_device *device, const struct mt_router_policy *policy,
+                                    const struct mt_routing *record);
 
 /* What mt_routing_forward ends with: record.expert from record.chosen. */
 enum mt_status mt_selection_serve(struct mt_device *device, const struct mt_router_policy *policy,

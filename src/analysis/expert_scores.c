@@ -90,7 +90,7 @@ enum mt_status mt_experts_keep_parse(struct mt_context *ctx, const char *option,
                        text);
     }
     double wanted = share ? floor(number / 100.0 * experts + 0.5) : number;
-    if (!(wanted >= slots && wanted <= experts)) {
+    if (!(wanted >= slots && wanted <= experts) || (share && number > 100.0)) {
         return mt_fail(ctx, MT_ERR_USAGE,
                        "%s %.100s keeps %.0f of %d experts a layer, expected %d (a token's experts) to %d",
                        option, text, wanted, experts, slots, experts);

@@ -6,6 +6,11 @@
  *     expert    1/n Σ_j 1/N Σ_i (s_ij - mean_i s_ij)²; the paper's L_v: how an expert tells tokens apart
  *     appendix  1/n Σ_j (mean_i P_ij/Σ_m P_im - 1/n)²; the paper's appendix: imbalance, 0 at balance
  *
+ * and how concentrated a token's routing is:
+ *
+ *     effective_experts  1 / (1/N Σ_i Σ_j w_ij²), w_ij = s_ij / Σ_m s_im: between 1 and k
+ *     effective_scores   1 / (1/N Σ_i Σ_j p_ij²), p_ij = P_ij / Σ_m P_im: between 1 and n
+ *
  * P: scores of all experts before top-k; s: weights after it, 0 where an expert was not chosen or dropped.
  */
 #ifndef MT_ANALYSIS_VARIANCE_H
@@ -20,6 +25,8 @@
 struct mt_variance_sums {
     int64_t tokens;
     struct mt_any_order row_variance;   // of a token's scores, divisor n-1
+    struct mt_any_order weight_shares;  // Σ_j w_ij²
+    struct mt_any_order score_shares;   // Σ_j p_ij²
     struct mt_any_order *score;         // [n]: P_ij
     struct mt_any_order *share;         // [n]: P_ij / Σ_m P_im
     struct mt_any_order *weight;        // [n]: s_ij
@@ -34,7 +41,8 @@ void mt_variance_add(struct mt_variance_sums *sums, int experts, const float *sc
 void mt_variance_merge(struct mt_variance_sums *sums, int experts, const struct mt_variance_sums *other);
 
 struct mt_variance_figures {
-    double token, expert, appendix; // NaN without tokens
+    double token, expert, appendix;             // NaN without tokens
+    double effective_experts, effective_scores; // likewise
 };
 struct mt_variance_figures mt_variance_finish(const struct mt_variance_sums *sums, int experts);
 

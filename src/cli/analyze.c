@@ -46,10 +46,10 @@ static void add_row(struct cli_table *table, const char *name, int64_t tokens, c
 static void add_figures(struct cli_table *table, const char *name, const struct mt_layer_figures *figures,
                         int64_t tokens)
 {
-    const double values[] = {
-        figures->max_violation,       figures->entropy, figures->rv_token, figures->input.overlap,
-        figures->output_unit.overlap, figures->abs_cos};
-    add_row(table, name, tokens, values, 6);
+    const double values[] = {figures->max_violation,       figures->entropy,  figures->experts_90,
+                             figures->effective_experts,   figures->rv_token, figures->input.overlap,
+                             figures->output_unit.overlap, figures->abs_cos};
+    add_row(table, name, tokens, values, 8);
 }
 
 /* What a model read otherwise chooses: how much of it is the same. */
@@ -80,13 +80,15 @@ static const char *layer_name(const struct mt_analysis *run, int layer, char nam
 
 static enum mt_status print_figures(const struct mt_analysis *run, bool layers)
 {
-    static const struct cli_column columns[] = {
-        {"domain", false},  {"tokens", true},     {"MaxVio", true},      {"entropy", true},
-        {"rv_token", true}, {"overlap in", true}, {"overlap out", true}, {"|cos|", true}};
+    static const struct cli_column columns[] = {{"domain", false},          {"tokens", true},
+                                                {"MaxVio", true},           {"entropy", true},
+                                                {"experts for 90 %", true}, {"experts a token", true},
+                                                {"rv_token", true},         {"overlap in", true},
+                                                {"overlap out", true},      {"|cos|", true}};
     const struct mt_figures *all = &run->model.figures[run->domains];
     struct cli_table table;
     char name[NUMBER_BYTES];
-    cli_table_init(&table, run->ctx, columns, 8);
+    cli_table_init(&table, run->ctx, columns, 10);
     for (int i = 0; i <= run->domains; i++) {
         const struct mt_figures *figures = &run->model.figures[i];
         add_figures(&table, domain_name(run, i), &figures->mean, figures->layer[0].tokens);
@@ -94,6 +96,19 @@ static enum mt_status print_figures(const struct mt_analysis *run, bool layers)
     for (int i = 0; layers && i < run->layers; i++)
         add_figures(&table, layer_name(run, i, name), &all->layer[i], all->layer[i].tokens);
     return cli_table_print(&table, stdout);
+}
+
+/* How far domains differ in the experts that serve them. */
+static enum mt_status print_serving(const struct mt_analysis *run)
+{
+    struct mt_serving mean;
+    enum mt_status status = mt_analysis_mean_serving(run, &mean);
+    if (status != MT_OK || isnan(mean.jaccard)) return status;
+    printf("\nThe experts that serve 90 %% of a domain's slots: two domains share %.2f of theirs (Jaccard; "
+           "1: the\n"
+           "same experts), all domains together have %.2f of all experts.\n",
+           mean.jaccard, mean.together);
+    return MT_OK;
 }
 
 static enum mt_status print_drift(const struct mt_analysis *run, bool layers)
@@ -164,10 +179,13 @@ static enum mt_status print_caches(const struct mt_analysis *run, bool layers)
 static enum mt_status print_tables(const struct mt_analysis *run, bool layers)
 {
     printf("%s, %d of %d experts per token; means over layers. MaxVio at most %.3g, entropy %.3g\n"
-           "when balanced; overlap out by angle. All figures and formulas: analysis.json.\n\n",
+           "when balanced; experts a token: effective, at most %d; overlap out by angle. All figures and "
+           "formulas:\n"
+           "analysis.json.\n\n",
            mt_counted((uint64_t)run->layers, "MoE layer", "MoE layers").text, run->slots, run->experts,
-           (double)run->experts / run->slots - 1.0, log((double)run->experts));
+           (double)run->experts / run->slots - 1.0, log((double)run->experts), run->slots);
     enum mt_status status = print_figures(run, layers);
+    if (status == MT_OK && run->domains > 1) status = print_serving(run);
     if (status == MT_OK && run->with_base) status = print_drift(run, layers);
     if (status == MT_OK && run->caches > 0) status = print_caches(run, layers);
     if (status == MT_OK) printf("\n");

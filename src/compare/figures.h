@@ -24,6 +24,8 @@ enum mt_compare_figure {
     MT_COMPARE_ABS_COS,
     MT_COMPARE_INFORMATION,
     MT_COMPARE_GINI, // this and those that follow are missing in files of older versions
+    MT_COMPARE_EFFECTIVE,
+    MT_COMPARE_EXPERTS_90,
     MT_COMPARE_LOAD_MIN,
     MT_COMPARE_LOAD_MAX,
     MT_COMPARE_PATH_ENTROPY,

@@ -201,6 +201,8 @@ static void take_domain(const struct measuring *m, size_t domain, struct mt_cell
     figure[MT_COMPARE_RV_EXPERT] = own->rv_expert;
     figure[MT_COMPARE_ABS_COS] = own->abs_cos;
     figure[MT_COMPARE_GINI] = own->gini;
+    figure[MT_COMPARE_EFFECTIVE] = own->effective_experts;
+    figure[MT_COMPARE_EXPERTS_90] = own->experts_90;
     figure[MT_COMPARE_LOAD_MIN] = own->load_min;
     figure[MT_COMPARE_LOAD_MAX] = own->load_max;
     figure[MT_COMPARE_PATH_ENTROPY] = own->path.entropy;

@@ -41,10 +41,13 @@ struct mt_batch {
     const int32_t *mask;    // [T], 0: padding, out of every statistic and loss; only after a sequence's last
                             // token. NULL: none
     uint64_t step;          // for dropout, jitter, sampling
-    bool training;          // dropout, jitter, SparseMixer's sampling, dropping of slots
-    bool loss_only;         // no backward will follow; the objective is left alone
-    bool measure;           // backward also measures the gradient norm of each of the objective's terms
-    double progress;        // the learning rate now over its peak, for brake=decay
+    // For what is drawn for whole sequences (pools): the same however a step is cut into micro-batches.
+    uint64_t whole_step;     // the optimizer step; 0: as step
+    uint64_t first_sequence; // the number of the batch's first sequence in it
+    bool training;           // dropout, jitter, SparseMixer's sampling, dropping of slots
+    bool loss_only;          // no backward will follow; the objective is left alone
+    bool measure;            // backward also measures the gradient norm of each of the objective's terms
+    double progress;         // the learning rate now over its peak, for brake=decay
     // Of the whole step, when the batch is one of several whose gradients add up: each label then weighs
     // 1/step_labels, and the terms of the objective, which are means over tokens, the batch's share of
     // step_tokens. 0: the batch is the step.

@@ -243,6 +243,8 @@ static enum mt_status ready(struct mt_model *model, const struct mt_batch *batch
     pass->measure = batch->measure;
     pass->training = batch->training;
     pass->step = batch->step;
+    pass->whole_step = batch->whole_step > 0 ? batch->whole_step : batch->step;
+    pass->first_sequence = batch->first_sequence;
     return send_indices(model, batch);
 }
 

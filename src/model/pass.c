@@ -18,15 +18,29 @@ static uint64_t scramble(uint64_t value)
     return value ^ (value >> 31);
 }
 
+static uint64_t stream_of_step(uint64_t step, uint64_t stream)
+{
+    return scramble(stream + scramble(step + GOLDEN));
+}
+
+static uint64_t stream_of_layer(enum mt_pass_stream purpose, int64_t layer)
+{
+    return scramble(((uint64_t)purpose << PURPOSE_SHIFT) + (uint64_t)layer + GOLDEN);
+}
+
 uint64_t mt_pass_stream_now(const struct mt_pass *pass, uint64_t stream)
 {
-    return scramble(stream + scramble(pass->step + GOLDEN));
+    return stream_of_step(pass->step, stream);
 }
 
 uint64_t mt_pass_layer_stream(const struct mt_pass *pass, enum mt_pass_stream purpose, int64_t layer)
 {
-    uint64_t stream = ((uint64_t)purpose << PURPOSE_SHIFT) + (uint64_t)layer;
-    return mt_pass_stream_now(pass, scramble(stream + GOLDEN));
+    return stream_of_step(pass->step, stream_of_layer(purpose, layer));
+}
+
+uint64_t mt_pass_sequence_stream(const struct mt_pass *pass, enum mt_pass_stream purpose, int64_t layer)
+{
+    return stream_of_step(pass->whole_step, stream_of_layer(purpose, layer));
 }
 
 struct mt_tensor mt_pass_view(const struct mt_tensor *flat, int64_t rows, int64_t columns)

@@ -91,6 +91,7 @@ struct mt_pass {
     bool training; // dropout, jitter, sampling
     uint64_t seed;
     uint64_t step;
+    uint64_t whole_step, first_sequence; // as in the batch, for what is drawn for sequences
 
     struct mt_tensor
         xa_work[MT_LORA_LINEARS]; // flat: gradients of rank-r products, of all linear layers of one input
@@ -111,6 +112,7 @@ enum mt_pass_stream {
     MT_STREAM_INPUT_JITTER,
     MT_STREAM_ROUTER_JITTER,
     MT_STREAM_PROXIES, // noise on the router's rows
+    MT_STREAM_POOL,    // sizes of sequences' pools
 };
 
 /* A stream of this step that no other stream number of this or another step shares (but for chance, 2^-64).
@@ -119,6 +121,9 @@ uint64_t mt_pass_stream_now(const struct mt_pass *pass, uint64_t stream);
 
 /* The same for a purpose within a layer. */
 uint64_t mt_pass_layer_stream(const struct mt_pass *pass, enum mt_pass_stream purpose, int64_t layer);
+
+/* For what is drawn for whole sequences: a stream of the optimizer step, whatever its micro-batch. */
+uint64_t mt_pass_sequence_stream(const struct mt_pass *pass, enum mt_pass_stream purpose, int64_t layer);
 
 /* The start of flat memory as [rows, columns]; it must be large enough. */
 struct mt_tensor mt_pass_view(const struct mt_tensor *flat, int64_t rows, int64_t columns);

@@ -107,6 +107,11 @@ enum mt_status mt_objective_config_check(struct mt_context *ctx, const struct mt
     if (has_rate && config->bias_rate == 0.0) {
         return mt_fail(ctx, MT_ERR_USAGE, "bias_rate is 0: the bias would never move; set bias_rule=none");
     }
+    if (config->pool && config->bias_rule == MT_BIAS_QUANTILE) {
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "bias_rule=quantile goes by the first score that is not chosen, which a pool of k "
+                       "experts does not have: set pool=false or take another rule");
+    }
     if (config->router_orth_groups < 0) {
         return mt_fail(ctx, MT_ERR_USAGE, "orth_groups is %d, expected 1 or more",
                        config->router_orth_groups);
@@ -134,14 +139,14 @@ static bool is_one_of(const char *key, const char *const *keys)
 bool mt_objective_key_is_noise(const char *key)
 {
     static const char *const keys[] = {"jitter",    "drop_threshold", "capacity", "capacity_min",
-                                       "erc_noise", "seed",           NULL};
+                                       "erc_noise", "pool",           "seed",     NULL};
     return is_one_of(key, keys);
 }
 
 bool mt_objective_draws(const struct mt_objective_config *config, const struct mt_router_config *router)
 {
     bool noisy_rows = mt_term_is_on(config, MT_TERM_ERC) && config->erc_noise > 0.0;
-    return config->drop_threshold > 0.0 || config->jitter > 0.0 || noisy_rows ||
+    return config->drop_threshold > 0.0 || config->jitter > 0.0 || noisy_rows || config->pool ||
            router->kind == MT_ROUTER_SPARSEMIXER;
 }
 

@@ -24,8 +24,8 @@ static struct mt_objective_shape shape_of(const struct mt_router_config *router,
 }
 
 /* Hands out what is not the objective's own. */
-static void lay_out(struct mt_evaluation *e, const struct mt_evaluation_sizes *sizes,
-                    struct mt_carver *carver)
+static void lay_out(struct mt_evaluation *e, const struct mt_objective_config *config,
+                    const struct mt_evaluation_sizes *sizes, struct mt_carver *carver)
 {
     enum mt_dtype dtype = sizes->dtype;
     int64_t tokens = sizes->tokens;
@@ -47,6 +47,12 @@ static void lay_out(struct mt_evaluation *e, const struct mt_evaluation_sizes *s
     e->greedy = mt_carve_tensor(carver, choices);
     e->expert = mt_carve_tensor(carver, choices);
     e->ortho_mask = mt_carve_tensor(carver, mt_tensor_1d(NULL, MT_I32, tokens));
+    if (mt_selection_pools(config)) {
+        int64_t sequences = sizes->segments;
+        e->logits = mt_carve_tensor(carver, scores);
+        record->pool = mt_carve_tensor(carver, mt_tensor_2d(NULL, MT_I32, sequences, experts));
+        record->pool_sums = mt_carve_tensor(carver, mt_tensor_1d(NULL, MT_F64, sequences * (experts + 1)));
+    }
     e->sorted_row = mt_carve_tensor(carver, choices);
     e->coupling = mt_carve_tensor(carver, grams);
     e->dprobs = mt_carve_tensor(carver, scores);
@@ -72,7 +78,7 @@ size_t mt_evaluation_bytes(const struct mt_objective_config *config, const struc
     struct mt_carver carver = {0};
     mt_carve(&carver, host_bytes);
     mt_carve(&carver, device_bytes);
-    lay_out(&counted, sizes, &carver);
+    lay_out(&counted, config, sizes, &carver);
     return carver.used;
 }
 
@@ -99,12 +105,12 @@ enum mt_status mt_evaluation_place(struct mt_device *device, const struct mt_obj
         .router = *router,
         .record = {.tokens = sizes->tokens, .experts = sizes->experts, .slots = router->slots},
     };
-    lay_out(evaluation, sizes, &carver);
+    lay_out(evaluation, config, sizes, &carver);
     status =
         mt_objective_place(device, config, &shape, sizes->dtype, host, device_memory, &evaluation->objective);
     if (status != MT_OK) return status;
     const struct mt_objective_config *own = &evaluation->objective->config;
-    evaluation->policy = mt_objective_policy(own, mt_selection_drops(own), 0);
+    evaluation->policy = mt_objective_policy(own, mt_selection_drops(own) || mt_selection_pools(own), 0);
     return MT_OK;
 }
 
@@ -132,6 +138,12 @@ static enum mt_status route(struct mt_evaluation *e, const struct mt_evaluation_
     bool plain = mt_routing_is_plain(&e->router, &e->policy, mt_tensor_present(&inputs->bias));
     record->greedy = plain ? record->chosen : e->greedy;
     record->expert = plain ? record->chosen : e->expert;
+    if (mt_tensor_present(&e->logits)) {
+        record->logits = e->logits;
+        enum mt_status status =
+            mt_copy(e->device, &(struct mt_copy_args){.x = inputs->logits, .y = record->logits});
+        if (status != MT_OK) return status;
+    }
     record->ortho_mask = e->ortho_mask;
     mt_routing_ortho_mask(inputs->mask.data, inputs->segment.data, record->tokens, e->ortho_mask.data);
     return mt_routing_forward(e->device, &e->router, &e->policy, record);

@@ -42,6 +42,7 @@ struct mt_evaluation {
     struct mt_tensor greedy;        // i32 [N,k], where the record cannot share memory
     struct mt_tensor expert;        // i32 [N,k]
     struct mt_tensor ortho_mask;    // i32 [N]
+    struct mt_tensor logits;        // [N,n], with a pool: the caller's stay as they are
     struct mt_tensor sorted_row;    // i32 [N,k]: dispatch_plan's rows, which nobody reads
     struct mt_tensor coupling;      // [N,k,k]
     struct mt_tensor dprobs;        // [N,n]

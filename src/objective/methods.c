@@ -42,6 +42,18 @@ static const struct mt_method methods[] = {
                    .aux = MT_AUX_GLOBAL},
     },
     {
+        .name = "pool",
+        .summary =
+            "each sequence chooses from a pool of experts of its own, balance over the whole step, z-loss",
+        .source = "EMO (2605.06663), released code (allenai/EMO)",
+        // 0.1 and 1e-3, divided by the 16 layers of its models as its code does
+        .config = {.method = "pool",
+                   COMMON_FIELDS,
+                   .coefficient = {[MT_TERM_AUX] = 6.25e-3, [MT_TERM_Z] = 6.25e-5},
+                   .aux = MT_AUX_GLOBAL,
+                   .pool = true},
+    },
+    {
         .name = "gshard",
         .summary = "balance of first choices, random drop of later ones, capacity",
         .source = "GShard (2006.16668), in the scale of Mesh TensorFlow",
@@ -213,6 +225,7 @@ static const struct {
      "method names what is added to the loss; the keys train and targets say which weights are trained, "
      "quantize.format how frozen ones are stored"},
     {"balance|balanced|load_balancing|load_balance|switch|auxiliary|aux_loss", "did you mean 'aux'?"},
+    {"emo|expert_pool|document_pool|two_level|twolevel", "did you mean 'pool'?"},
     {"lossfree|aux_free|auxfree|auxiliary_loss_free|aux_loss_free|bias", "did you mean 'loss-free'?"},
 };
 

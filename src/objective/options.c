@@ -103,6 +103,8 @@ const struct mt_key_row mt_objective_rows[] = {
      .meaning = "noise on the router's input in training"},
     {"dense_router", MT_KEY_FLAG, AT(dense_router), "false|true", NULL,
      .meaning = "the router hears of experts that were not chosen, too (DenseMixer): dear"},
+    {"pool", MT_KEY_FLAG, AT(pool), "false|true", NULL,
+     .meaning = "in training each sequence chooses from a pool of experts, its size drawn at random (EMO)"},
     {"allow_indirect", MT_KEY_FLAG, AT(allow_indirect), "false|true", NULL,
      .meaning = "accept terms that reach trainable weights through lower layers only"},
     {"erc_alpha", MT_KEY_NUMBER, AT(erc_alpha), "NUMBER >= 0", NULL,
@@ -112,7 +114,7 @@ const struct mt_key_row mt_objective_rows[] = {
     {"sp", MT_KEY_SWITCH, AT(sp_squared), "cosine|squared", NULL,
      .meaning = "L_sp: the cosines of a token's activations, or their squares"},
     {"seed", MT_KEY_SEED, AT(seed), "WHOLE NUMBER >= 0", "seed",
-     .meaning = "of random drops, and of the noise of L_erc"},
+     .meaning = "of random drops, sizes of pools, and the noise of L_erc"},
     {0},
 };
 

@@ -2,6 +2,7 @@
  * From logits to a routing record and back:
  *
  *     logits -> probs -> chosen (and greedy), or as given -> weight -> expert (less what was dropped)
+ *     with a pool: logits -> probs -> pool; logits outside it are -1e30 -> probs -> ...
  *     dweight, dprobs -> dlogits
  */
 #include "metier/selection.h"
@@ -11,6 +12,9 @@
 
 #include "base/given.h"
 #include "objective/objective.h"
+
+// A logit that is no expert's: its score is 0, and whoever looks for damage finds a number.
+#define OUTSIDE (-1e30f)
 
 bool mt_routing_is_plain(const struct mt_router_config *router, const struct mt_router_policy *policy,
                          bool has_bias)
@@ -99,6 +103,45 @@ static enum mt_score_kind score_kind(const struct mt_router_config *router)
     return router->kind == MT_ROUTER_SIGMOID ? MT_SCORE_SIGMOID : MT_SCORE_SOFTMAX;
 }
 
+static enum mt_status make_scores(struct mt_device *device, const struct mt_router_config *router,
+                                  const struct mt_routing *record)
+{
+    return mt_router_score_forward(device, &(struct mt_router_score_forward_args){
+                                               .logits = record->logits,
+                                               .probs = record->probs,
+                                               .kind = score_kind(router),
+                                           });
+}
+
+static bool has_pool(const struct mt_router_policy *policy)
+{
+    return policy->training && mt_selection_pools(policy->method);
+}
+
+/* x outside each sequence's pool. */
+static enum mt_status set_outside(struct mt_device *device, const struct mt_routing *record,
+                                  const struct mt_tensor *x, float value)
+{
+    return mt_pool_mask(device,
+                        &(struct mt_pool_mask_args){
+                            .x = *x, .segment = record->segment, .pool = record->pool, .value = value});
+}
+
+/*
+ * From all scores to those within the pool: the softmax of the logits that are left. The pool is a constant
+ * of the gradient, and a score of 0 has none, so that backward knows nothing of it. For the choice scores
+ * outside are -inf: a bias could lift a 0 above a score inside.
+ */
+static enum mt_status confine(struct mt_device *device, const struct mt_router_config *router,
+                              const struct mt_router_policy *policy, const struct mt_routing *record)
+{
+    enum mt_status status = mt_selection_confine(device, policy, record);
+    if (status == MT_OK) status = set_outside(device, record, &record->logits, OUTSIDE);
+    if (status == MT_OK) status = make_scores(device, router, record);
+    if (status == MT_OK) status = set_outside(device, record, &record->probs, -INFINITY);
+    return status;
+}
+
 static enum mt_status choose(struct mt_device *device, const struct mt_router_config *router,
                              const struct mt_router_policy *policy, const struct mt_routing *record)
 {
@@ -121,6 +164,7 @@ static enum mt_status choose(struct mt_device *device, const struct mt_router_co
                                                 .groups = router->groups,
                                                 .groups_kept = router->groups_kept,
                                             });
+    if (status == MT_OK && has_pool(policy)) status = set_outside(device, record, &record->probs, 0.0f);
     if (status == MT_OK && mt_tensor_present(&record->given)) {
         status = mt_given_experts(device, &(struct mt_given_experts_args){.given = record->given,
                                                                           .expert = record->chosen,
@@ -136,6 +180,20 @@ static enum mt_status choose(struct mt_device *device, const struct mt_router_co
                                                .epsilon = router->epsilon,
                                                .scale = weight_scale(router),
                                            });
+}
+
+/* What a pool needs of a router and a record. */
+static enum mt_status check_pool(struct mt_context *ctx, const struct mt_router_config *router,
+                                 const struct mt_router_policy *policy, const struct mt_routing *record)
+{
+    enum mt_status status = mt_selection_check(ctx, policy->method, router);
+    if (status != MT_OK) return status;
+    if (mt_tensor_present(&record->given))
+        return mt_fail(ctx, MT_ERR_USAGE, "routing: given choices need not be in a sequence's pool");
+    if (!mt_tensor_present(&record->pool) || !mt_tensor_present(&record->pool_sums))
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "routing: the method has a pool: give the record pool and pool_sums");
+    return MT_OK;
 }
 
 enum mt_status mt_routing_forward(struct mt_device *device, const struct mt_router_config *router,
@@ -163,11 +221,9 @@ enum mt_status mt_routing_forward(struct mt_device *device, const struct mt_rout
                        "routing: greedy, chosen and expert share memory, but the router, the method or given "
                        "choices make them differ");
     }
-    status = mt_router_score_forward(device, &(struct mt_router_score_forward_args){
-                                                 .logits = record->logits,
-                                                 .probs = record->probs,
-                                                 .kind = score_kind(router),
-                                             });
+    if (has_pool(policy)) status = check_pool(ctx, router, policy, record);
+    if (status == MT_OK) status = make_scores(device, router, record);
+    if (status == MT_OK && has_pool(policy)) status = confine(device, router, policy, record);
     if (status != MT_OK) return status;
     status = choose(device, router, policy, record);
     if (status != MT_OK) return status;

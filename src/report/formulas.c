@@ -12,6 +12,11 @@ static const struct mt_formula formulas[] = {
     {"maxvio", "MaxVio", "$\\frac{\\max_j c_j - \\bar{c}}{\\bar{c}}$", -1},
     {"entropy", "load entropy", "$-\\sum_j q_j \\ln q_j$, $q_j = c_j / \\sum_m c_m$; $\\ln n$ when even", 1},
     {"gini", "Gini of the loads", "$\\frac{\\sum_{ij} |c_i - c_j|}{2 n \\sum_j c_j}$", -1},
+    {"effective_experts", "effective experts a token",
+     "$1 / \\frac{1}{N} \\sum_i \\sum_j w_{ij}^2$, $w_{ij} = s_{ij} / \\sum_m s_{im}$; between 1 and $k$", 0},
+    {"effective_scores", "effective scores a token",
+     "$1 / \\frac{1}{N} \\sum_i \\sum_j p_{ij}^2$, $p_{ij} = P_{ij} / \\sum_m P_{im}$; between 1 and $n$", 0},
+    {"experts_90", "experts that serve 90 %", "the fewest experts that serve 90 % of the slots, over $n$", 0},
     {"rv_expert", "routing variance (paper)", "$\\frac{1}{n} \\sum_j \\operatorname{var}_i(s_{ij})$", 1},
     {"rv_token", "routing variance (authors' code)",
      "$\\frac{1}{N} \\sum_i \\frac{1}{n-1} \\sum_j (P_{ij} - \\bar{P}_i)^2$", 1},
@@ -27,6 +32,12 @@ static const struct mt_formula formulas[] = {
      "$\\sum_{dj} \\frac{A_{dj}}{D} \\ln \\frac{A_{dj}}{\\bar{A}_j}$, $A_{dj}$ the share of domain $d$'s "
      "slots that expert $j$ serves, in nats; at most $\\ln D$ of $D$ domains",
      1},
+    {"jaccard_90", "Jaccard index of two domains",
+     "mean over pairs of domains of $|S_d \\cap S_e|$ over the experts in either, $S_d$ the fewest that "
+     "serve "
+     "90 % of domain $d$'s slots",
+     0},
+    {"together_90", "all domains together", "experts that are in any $S_d$, over $n$", 0},
     {"load_min", "smallest load", "$\\min_j c_j / \\bar{c}$", 1},
     {"load_max", "largest load", "$\\max_j c_j / \\bar{c}$", -1},
     {"path_entropy", "path entropy",

@@ -227,6 +227,42 @@ static void add_information(struct mt_page *page, const struct mt_run *runs, siz
     }
 }
 
+/* How far domains differ in the experts that serve them; nothing of one domain. */
+static void add_serving(struct mt_page *page, const struct mt_run *runs, size_t count)
+{
+    static const char *const figures[] = {"jaccard_90", "together_90"};
+    char formula[1024];
+    struct mt_figure *figure = NULL;
+    list_formulas(formula, sizeof formula, figures, 2, "$D$ domains");
+    for (size_t f = 0; f < 2; f++) {
+        for (size_t r = 0; r < count; r++) {
+            struct mt_json_node affinity;
+            if (!has(&runs[r])) continue;
+            struct mt_json_node root = mt_json_root(&runs[r].analysis);
+            if (!mt_page_check(page, mt_json_get_array(&root, "affinity", &affinity))) return;
+            for (size_t l = 0; l < mt_json_count(&affinity); l++) {
+                struct mt_json_node layer = mt_json_element(&affinity, l);
+                char label[MT_NUMBER_BYTES];
+                if (isnan(mt_report_number(page, &layer, "jaccard_90"))) continue;
+                if (figure == NULL)
+                    figure = mt_page_figure(page, &(struct mt_figure_head){
+                                                      .kind = MT_FIGURE_BARS,
+                                                      .title = "Experts that serve 90 % of a domain",
+                                                      .meaning = "Whether domains have experts of their own: "
+                                                                 "at a Jaccard index of 1 all have the same.",
+                                                      .formula = formula,
+                                                      .series = "run",
+                                                      .x = "layer",
+                                                      .y = "value",
+                                                      .panel = "figure"});
+                mt_figure_panel(figure, mt_formula_of(figures[f])->title);
+                (void)snprintf(label, sizeof label, "%.0f", mt_report_number(page, &layer, "layer"));
+                mt_figure_bar(figure, runs[r].name, label, mt_report_number(page, &layer, figures[f]), 0, 0);
+            }
+        }
+    }
+}
+
 // ------------------------------------------------------------------ PCA and drift
 
 static void add_projection(struct mt_page *page, const struct mt_run *run, size_t count,
@@ -369,6 +405,7 @@ void mt_report_analysis(struct mt_page *page, const struct mt_run *runs, size_t 
     add_bars(page, runs, count);
     add_projections(page, runs, count, analysed);
     add_information(page, runs, count);
+    add_serving(page, runs, count);
     add_drift(page, runs, count);
     for (size_t r = 0; r < count; r++) {
         if (has(&runs[r])) add_affinity(page, &runs[r], analysed);

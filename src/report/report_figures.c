@@ -11,9 +11,10 @@
 #define MOST_RUNS 16
 
 // The figures a table shows, as the files name them.
-static const char *const names[] = {"maxvio",        "entropy",       "gini",       "rv_expert",
-                                    "rv_token",      "abs_cos",       "overlap_in", "overlap_out",
-                                    "silhouette_in", "silhouette_out"};
+static const char *const names[] = {"maxvio",           "entropy",    "gini",        "effective_experts",
+                                    "effective_scores", "experts_90", "rv_expert",   "rv_token",
+                                    "abs_cos",          "overlap_in", "overlap_out", "silhouette_in",
+                                    "silhouette_out"};
 
 enum { NAMES = sizeof names / sizeof names[0] };
 

@@ -63,6 +63,68 @@ static void add_violation(struct mt_page *page, const struct mt_run *runs, size_
     }
 }
 
+/* k as a line, from the first step of any run that has it to the last. */
+static void add_slots(struct mt_figure *figure, const struct mt_run *runs, size_t count, size_t run)
+{
+    char name[MT_NUMBER_BYTES];
+    double slots = mt_run_at(&runs[run], 0, MT_RUN_SLOTS);
+    double first = (double)INFINITY;
+    double last = -(double)INFINITY;
+    if (isnan(slots)) return;
+    for (size_t r = 0; r < count; r++) {
+        if (mt_run_at(&runs[r], 0, MT_RUN_SLOTS) != slots) continue;
+        if (r < run) return; // drawn already
+        first = fmin(first, mt_run_at(&runs[r], 0, MT_RUN_STEP));
+        last = fmax(last, mt_run_at(&runs[r], runs[r].log.steps - 1, MT_RUN_STEP));
+    }
+    (void)snprintf(name, sizeof name, "k = %.0f", slots);
+    mt_figure_point(figure, name, first, slots);
+    mt_figure_point(figure, name, last, slots);
+}
+
+/* How many experts work for a token, beside how many are paid for; how many of all have the work. */
+static void add_concentration(struct mt_page *page, const struct mt_run *runs, size_t count)
+{
+    static const struct {
+        int value;
+        const char *title;
+    } panels[] = {{MT_RUN_EFFECTIVE_EXPERTS, "effective experts a token"},
+                  {MT_RUN_EFFECTIVE_SCORES, "effective scores a token"},
+                  {MT_RUN_EXPERTS_90, "share of experts that serve 90 %"},
+                  {MT_RUN_JACCARD_90, "Jaccard of two sources' 90 %"}};
+    bool known = false;
+    for (size_t r = 0; r < count; r++) known |= !isnan(mt_run_late_mean(&runs[r], MT_RUN_EFFECTIVE_EXPERTS));
+    if (!known) return;
+    struct mt_figure *figure = mt_page_figure(
+        page,
+        &(struct mt_figure_head){
+            .kind = MT_FIGURE_LINES,
+            .title = "Concentration over time",
+            .meaning = "How many of a token's k experts do its work: at 1, one works where k are paid for.",
+            .formula =
+                "$1 / \\frac{1}{N} \\sum_i \\sum_j w_{ij}^2$, $w$ a token's weights over their sum, "
+                "at most $k$; scores: the same of all $n$ scores; the fewest experts that serve 90 % of a "
+                "step's slots, over $n$; of two sources of the data, what they share of these. Means over "
+                "layers.",
+            .series = "run",
+            .x = "step",
+            .y = "value",
+            .panel = "figure"});
+    for (size_t p = 0; p < sizeof panels / sizeof panels[0]; p++) {
+        bool any = false; // one source has no other to be held against
+        for (size_t r = 0; r < count; r++) any |= !isnan(mt_run_late_mean(&runs[r], panels[p].value));
+        if (!any) continue;
+        mt_figure_panel(figure, panels[p].title);
+        for (size_t r = 0; r < count; r++) {
+            for (size_t i = 0; i < runs[r].log.steps; i++) {
+                double y = mt_run_at(&runs[r], i, panels[p].value);
+                if (!isnan(y)) mt_figure_point(figure, runs[r].name, mt_run_at(&runs[r], i, MT_RUN_STEP), y);
+            }
+            if (p == 0) add_slots(figure, runs, count, r);
+        }
+    }
+}
+
 /* Layers by stretches of steps; with few steps every step is a column. */
 static void add_violation_map(struct mt_page *page, const struct mt_run *run, size_t count)
 {
@@ -244,6 +306,7 @@ void mt_report_routing(struct mt_page *page, const struct mt_run *runs, size_t c
     if (logged == 0) return;
     mt_page_section(page, "Routing during training");
     add_violation(page, runs, count);
+    add_concentration(page, runs, count);
     add_layer_panels(page, runs, count);
     for (size_t r = 0; r < count; r++) {
         if (runs[r].log.experts > 0) add_loads(page, &runs[r], logged);

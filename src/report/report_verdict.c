@@ -5,9 +5,11 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/amount.h"
+#include "objective/concentration.h"
 #include "report/output.h"
 #include "report/report.h"
 #include "report/report_figures.h"
@@ -163,6 +165,34 @@ static void judge_balance(struct mt_page *page, const struct mt_run *run, size_t
         of_run(who, run, count), 1 + late, late, start, idle > 0 ? "; " : "",
         idle > 0 ? mt_counted(idle, "expert", "experts").text : "",
         idle > 0 ? " of all layers served nothing in the last tenth of the steps" : "");
+}
+
+// ------------------------------------------------------------------ concentration
+
+/* A number of the settings; 0 where there is none. */
+static double setting_of(const struct mt_run *run, const char *key)
+{
+    const char *text = mt_run_setting(run, key);
+    return text != NULL ? strtod(text, NULL) : 0;
+}
+
+/* A run whose tokens drifted towards one expert: of the steps at the end, beside the first that is known. */
+static void judge_concentration(struct mt_page *page, const struct mt_run *run, size_t count)
+{
+    char who[MT_REPORT_NAME_BYTES], why[MT_CONCENTRATION_TEXT_BYTES], headline[96];
+    double start = (double)NAN;
+    double late = mt_run_late_mean(run, MT_RUN_EFFECTIVE_EXPERTS);
+    for (size_t i = 0; i < run->log.steps && isnan(start); i++)
+        start = mt_run_at(run, i, MT_RUN_EFFECTIVE_EXPERTS);
+    if (!run->has_log || !mt_concentration_is_drift(start, late)) return;
+    const char *brake = mt_run_setting(run, "objective.brake");
+    const struct mt_concentration_cause cause = {.gamma = setting_of(run, "objective.gamma"),
+                                                 .target = brake != NULL && strcmp(brake, "target") == 0,
+                                                 .lambda_cp = setting_of(run, "objective.lambda_cp")};
+    mt_concentration_text(start, late, &cause, why);
+    (void)snprintf(headline, sizeof headline, "One expert works where %.0f are paid for.",
+                   mt_run_at(run, 0, MT_RUN_SLOTS));
+    mt_page_finding(page, MT_TONE_BAD, headline, "%s%s.", of_run(who, run, count), why);
 }
 
 // ------------------------------------------------------------------ specialisation
@@ -359,6 +389,7 @@ void mt_report_verdict(struct mt_page *page, const struct mt_run *runs, size_t c
     for (size_t r = 0; r < count; r++) judge_forms(page, &runs[r], count);
     for (size_t r = 0; r < count; r++) judge_loss(page, &runs[r], count);
     for (size_t r = 0; r < count; r++) judge_balance(page, &runs[r], count);
+    for (size_t r = 0; r < count; r++) judge_concentration(page, &runs[r], count);
     for (size_t r = 0; r < count; r++) judge_specialisation(page, &runs[r], count);
     for (size_t r = 0; r < count; r++) judge_terms(page, &runs[r], count);
     for (size_t r = 0; r < count; r++) {

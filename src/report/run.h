@@ -23,6 +23,11 @@ enum mt_run_value {
     MT_RUN_MAX_VIOLATION,
     MT_RUN_MAX_VIOLATION_RUNNING,
     MT_RUN_LOAD_ENTROPY,
+    MT_RUN_EFFECTIVE_EXPERTS,
+    MT_RUN_EFFECTIVE_SCORES,
+    MT_RUN_EXPERTS_90,
+    MT_RUN_JACCARD_90,
+    MT_RUN_SLOTS, // k
     MT_RUN_SECONDS,
     MT_RUN_TOKENS_PER_SECOND,
     MT_RUN_TERM,                                       // [MT_TERM_COUNT]: mean over layers

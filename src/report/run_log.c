@@ -22,6 +22,11 @@ static const char *const step_keys[MT_RUN_TERM] = {
     [MT_RUN_MAX_VIOLATION] = "max_violation",
     [MT_RUN_MAX_VIOLATION_RUNNING] = "max_violation_running",
     [MT_RUN_LOAD_ENTROPY] = "load_entropy",
+    [MT_RUN_EFFECTIVE_EXPERTS] = "effective_experts",
+    [MT_RUN_EFFECTIVE_SCORES] = "effective_scores",
+    [MT_RUN_EXPERTS_90] = "experts_90",
+    [MT_RUN_JACCARD_90] = "jaccard_90",
+    [MT_RUN_SLOTS] = "slots",
     [MT_RUN_SECONDS] = "seconds",
     [MT_RUN_TOKENS_PER_SECOND] = "tokens_per_second",
 };

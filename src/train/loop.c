@@ -12,6 +12,7 @@
 #include "train/trainer_internal.h"
 
 #define WARNING_BYTES 4096
+#define VERDICT_BYTES (MT_CONCENTRATION_TEXT_BYTES + 64)
 #define MANY_CUT      0.1 // share of rows: more that lose their end are a warning
 
 // ------------------------------------------------------------------ what a finished run leaves
@@ -111,6 +112,22 @@ static enum mt_status write_results(struct mt_trainer *trainer)
     return status == MT_OK ? write_result(trainer, trainer->folder.best) : status;
 }
 
+/* What is wrong with the run as a whole; NULL: nothing. */
+static const char *verdict_of(const struct mt_trainer *trainer, char text[VERDICT_BYTES])
+{
+    const struct mt_concentration *seen = &trainer->numbers.concentration;
+    const struct mt_objective_config *method = &trainer->settings->objective;
+    char why[MT_CONCENTRATION_TEXT_BYTES];
+    if (!mt_concentration_is_drift(seen->start, seen->last)) return NULL;
+    const struct mt_concentration_cause cause = {.gamma = method->coefficient[MT_TERM_V],
+                                                 .target = method->brake == MT_BRAKE_TARGET,
+                                                 .lambda_cp = method->coefficient[MT_TERM_CP]};
+    mt_concentration_text(seen->start, seen->last, &cause, why);
+    (void)snprintf(text, VERDICT_BYTES, "one expert works where %d are paid for: %s",
+                   trainer->desc.router.slots, why);
+    return text;
+}
+
 /* What the first step's values say about the strength of the terms. */
 static enum mt_status warn(struct mt_trainer *trainer)
 {
@@ -126,6 +143,18 @@ static enum mt_status warn(struct mt_trainer *trainer)
         line = end != NULL ? end + 1 : line + strlen(line);
     }
     return status;
+}
+
+/* Whether tokens drift towards one expert, which a run is told once, as it happens. */
+static enum mt_status judge_concentration(struct mt_trainer *trainer)
+{
+    struct mt_run_numbers *numbers = &trainer->numbers;
+    char text[VERDICT_BYTES];
+    if (!mt_concentration_due(numbers->step)) return MT_OK;
+    bool reported =
+        mt_concentration_look(&numbers->concentration, numbers->step, trainer->record.effective_experts);
+    if (!reported || verdict_of(trainer, text) == NULL) return MT_OK;
+    return mt_run_log_event(trainer->run_log, numbers->step, "warning", text);
 }
 
 static bool is_due(uint64_t step, uint64_t every)
@@ -217,6 +246,7 @@ static enum mt_status go_one_step(struct mt_trainer *trainer)
     // At every step: a run that has lost its folder is not to go on for hours.
     if (status == MT_OK) status = mt_run_folder_check(&trainer->folder);
     if (status == MT_OK) status = warn(trainer);
+    if (status == MT_OK) status = judge_concentration(trainer);
     status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status == MT_OK) status = evaluate(trainer, &better);
     if (status == MT_OK) status = decide_end(trainer);
@@ -309,6 +339,7 @@ enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome 
     enum mt_run_end end = trainer->finished_before ? MT_RUN_FINISHED_BEFORE : MT_RUN_FINISHED;
     int signal = 0;
     struct mt_timeline_summary summary = {0};
+    char verdict[VERDICT_BYTES];
     mt_trainer_begin_timeline(trainer);
     while (status == MT_OK && !numbers->finished && end != MT_RUN_INTERRUPTED) {
         status = go_one_step(trainer);
@@ -321,7 +352,8 @@ enum mt_status mt_trainer_run(struct mt_trainer *trainer, struct mt_run_outcome 
     status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status == MT_OK && end != MT_RUN_FINISHED_BEFORE) status = mt_trainer_tell_ranks(trainer);
     if (status == MT_OK) status = sync_log(trainer);
-    mt_run_log_summary(trainer->run_log); // what follows may draw a progress line of its own
+    mt_run_log_summary(trainer->run_log,
+                       verdict_of(trainer, verdict)); // what follows may draw a progress line of its own
     status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status == MT_OK && end == MT_RUN_FINISHED) status = write_results(trainer);
     status = mt_comm_agree(trainer->comm, trainer->ctx, status);

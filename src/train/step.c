@@ -21,6 +21,12 @@ static bool logs(const struct mt_trainer *trainer, uint64_t step)
     return step == 1 || step == trainer->length.steps || (every > 0 && step % every == 0);
 }
 
+/* Steps whose routing is looked at closely: those that are logged, and those that are judged. */
+static bool looks(const struct mt_trainer *trainer, uint64_t step)
+{
+    return logs(trainer, step) || mt_concentration_due(step);
+}
+
 static bool measures(const struct mt_trainer *trainer, uint64_t step)
 {
     uint64_t every = (uint64_t)trainer->settings->measure_every;
@@ -68,6 +74,7 @@ static enum mt_status take_round(struct mt_trainer *trainer, const struct mt_ste
     const struct mt_step_record *record = &trainer->record;
     size_t micro_batch = index * (size_t)mt_comm_size(trainer->comm) + (size_t)mt_comm_rank(trainer->comm);
     *batch = (struct mt_batch){.step = record->step * MICRO_BATCHES_MOST + micro_batch,
+                               .whole_step = record->step,
                                .training = trainer->settings->noise,
                                .measure = measures(trainer, record->step),
                                .progress = progress,
@@ -123,8 +130,12 @@ static enum mt_status train_round(struct mt_trainer *trainer, const struct mt_st
     trainer->backward_began = mt_timeline_now(trainer->timeline);
     status = mt_model_backward(trainer->model);
     trainer->sends = false;
-    const struct mt_watch_look look = {.variances = logs(trainer, record->step),
-                                       .share = (double)batch.shared_tokens};
+    const int32_t *source = NULL;
+    if (!round.idle)
+        source = mt_batches_micro_sources(trainer->corpus.training,
+                                          round.first + (size_t)mt_comm_rank(trainer->comm));
+    const struct mt_watch_look look = {
+        .variances = looks(trainer, record->step), .source = source, .share = (double)batch.shared_tokens};
     if (status == MT_OK) status = mt_watch_model(trainer->watch, trainer->model, &look);
     return mt_trainer_fail_alone(trainer, status);
 }

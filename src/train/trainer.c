@@ -247,6 +247,8 @@ static void warn_of_keys_of_models(const struct mt_trainer *trainer)
     if (settings->noise && settings->objective.seed != settings->seed &&
         !mt_objective_draws(&settings->objective, &trainer->desc.router))
         mt_log_warning(log, "objective.seed changes nothing: neither method nor router draws at random");
+    if (!settings->noise && mt_selection_pools(&settings->objective))
+        mt_log_warning(log, "noise is false, so no pool is drawn: every sequence chooses from all experts");
     if (mt_chat_template_is_jinja(trainer->corpus.template)) return;
     if (settings->template_options != NULL)
         mt_log_warning(log, "data.template_options changes nothing: the model has no template in Jinja");
@@ -361,6 +363,7 @@ static enum mt_status open_optimizer(struct mt_trainer *trainer)
     trainer->schedule =
         mt_schedule_make(settings->schedule, trainer->length.steps, settings->warmup, settings->final_rate);
     status = mt_watch_create_for_model(trainer->device, trainer->model, settings->tokens,
+                                       (int)mt_batches_sources(trainer->corpus.training),
                                        settings->task_only ? NULL : &settings->objective, &trainer->watch);
     if (status != MT_OK) return status;
     trainer->tensors = (struct mt_run_tensors){.params = params,
@@ -497,6 +500,7 @@ enum mt_status mt_trainer_open(struct mt_context *ctx, const struct mt_trainer_o
     made->resolved = *options->settings;
     made->settings = &made->resolved;
     made->numbers.best_loss = (double)NAN;
+    made->numbers.concentration = MT_CONCENTRATION_NONE;
     mt_arena_init(&made->arena, ctx, ARENA_BLOCK_BYTES);
     status = mt_trainer_open_ranks(made);
     if (made->comm == NULL) {

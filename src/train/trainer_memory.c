@@ -38,7 +38,9 @@ static enum mt_status count_on(struct mt_trainer *trainer, struct mt_device *dry
     if (status == MT_OK)
         status = mt_optimizer_create(mt_model_params(model), &(struct mt_optimizer_options){0}, &optimizer);
     if (status == MT_OK)
-        status = mt_watch_create_for_model(dry, model, sizes->tokens, options.objective, &watch);
+        status = mt_watch_create_for_model(dry, model, sizes->tokens,
+                                           (int)mt_batches_sources(trainer->corpus.training),
+                                           options.objective, &watch);
     if (status == MT_OK) *bytes = mt_device_dry_bytes(dry);
     if (status == MT_OK && mt_device_on_host(dry)) *bytes += host_bytes(trainer, model);
     if (status == MT_OK) trainer->memory.mapped = mt_model_bytes(model).mapped;

@@ -7,6 +7,8 @@
  *
  *     variance_expert   1/n Σ_j [ Σ_i s_ij² / N - (Σ_i s_ij / N)² ]                 s: weights, or scores P
  *     variance_token    1/N Σ_i [ Σ_j P_ij² - (Σ_j P_ij)² / n ] / (n-1)
+ *     effective_experts 1 / [ 1/N Σ_i Σ_j w_ij² ]    w_ij = s_ij / Σ_m s_im, before slots are dropped
+ *     effective_scores  1 / [ 1/N Σ_i Σ_j p_ij² ]    p_ij = P_ij / Σ_m P_im
  */
 #include "train/watch.h"
 
@@ -25,6 +27,9 @@ struct numbers {
     size_t full_sum;    // [n]
     size_t full_square; // [n]
     size_t row_squares; // [1]
+    size_t shares;      // [k] Σ_i w_ij² by slot, w a token's weights over their sum
+    size_t scores;      // [n] Σ_i p_ij², p a token's scores over their sum
+    size_t by_source;   // [sources,n] loads of each source
     size_t agreed;      // [2] given slots that the router chose itself, given slots
     size_t rows;        // [1] unmasked tokens
     size_t sent;        // [1] rows that went to another rank; made on the host
@@ -40,7 +45,8 @@ struct term_sums {
     bool measured;           // in every micro-batch
 };
 
-#define TERM_NUMBERS 5 // of a term_sums
+#define SOURCES_MOST 64 // more are not told apart
+#define TERM_NUMBERS 5  // of a term_sums
 
 struct mt_watch {
     struct mt_device *device; // borrowed
@@ -51,7 +57,11 @@ struct mt_watch {
     bool on[MT_TERM_COUNT]; // by their coefficients
     struct numbers at;
     struct mt_buffer device_numbers; // [layers,stride]
-    struct mt_tensor slot_sums;      // f64 [1,k], on the device: a by-product of counting tokens
+    int sources;                     // told apart; 0: none
+    struct mt_buffer token_sources;  // i32 [tokens], on the device; empty without sources
+    void *segment;                   // what the micro-batch says of its tokens: these, or NULL
+    bool *member;                    // [sources,n], to work with
+    double *by_product;              // [n], on the device: sums nobody asks for
     double *fetched;                 // [layers,stride]: of one micro-batch
     double *step;                    // [layers,stride]: of the step
     double *running;                 // [layers,n]: loads of all steps
@@ -69,20 +79,26 @@ struct mt_watch {
 
 // ------------------------------------------------------------------ creation
 
-static struct numbers place_numbers(int experts, size_t measured)
+static struct numbers place_numbers(int experts, int slots, int sources, size_t measured)
 {
     size_t n = (size_t)experts;
+    size_t k = (size_t)slots;
+    size_t first = 5 * n + 1; // behind row_squares
+    size_t agreed = first + k + n + (size_t)sources * n;
     return (struct numbers){.load = 0,
                             .topk_sum = n,
                             .topk_square = 2 * n,
                             .full_sum = 3 * n,
                             .full_square = 4 * n,
                             .row_squares = 5 * n,
-                            .agreed = 5 * n + 1,
-                            .rows = 5 * n + 3,
-                            .sent = 5 * n + 4,
-                            .measured = 5 * n + 5,
-                            .stride = 5 * n + 5 + measured};
+                            .shares = first,
+                            .scores = first + k,
+                            .by_source = first + k + n,
+                            .agreed = agreed,
+                            .rows = agreed + 2,
+                            .sent = agreed + 3,
+                            .measured = agreed + 4,
+                            .stride = agreed + 4 + measured};
 }
 
 static enum mt_status check_options(struct mt_context *ctx, const struct mt_watch_options *options)
@@ -107,7 +123,8 @@ static void *take(unsigned char *base, size_t *used, size_t count, size_t size)
 }
 
 /* Lays the watch out behind itself; returns the bytes it takes. */
-static size_t lay_out(struct mt_watch *watch, unsigned char *base, size_t layers, int experts, size_t stride)
+static size_t lay_out(struct mt_watch *watch, unsigned char *base, size_t layers, int experts, int sources,
+                      size_t stride)
 {
     struct mt_watch counted = {0};
     struct mt_watch *w = watch != NULL ? watch : &counted;
@@ -120,6 +137,7 @@ static size_t lay_out(struct mt_watch *watch, unsigned char *base, size_t layers
     w->shared = take(base, &used, layers * MT_TERM_COUNT * TERM_NUMBERS + 2, sizeof *w->shared);
     w->records = take(base, &used, layers, sizeof *w->records);
     w->views = take(base, &used, layers, sizeof(void *));
+    w->member = take(base, &used, (size_t)sources * (size_t)experts, sizeof *w->member);
     return used;
 }
 
@@ -146,9 +164,11 @@ static enum mt_status plan_scratch(struct mt_watch *watch)
         .weight = mt_tensor_2d(zeros, MT_F32, watch->tokens, watch->slots),
         .agreed = mt_tensor_2d(zeros, MT_F32, watch->tokens, 2),
     };
+    watch->segment = watch->sources > 0 ? zeros : NULL;
     mt_device_set_planning(watch->device, true);
     status = run_ops(watch, 0, &record, true, true);
     mt_device_set_planning(watch->device, false);
+    watch->segment = NULL;
     mt_release(watch->ctx, zeros, bytes);
     return status;
 }
@@ -162,8 +182,9 @@ enum mt_status mt_watch_create(struct mt_device *device, const struct mt_watch_o
     if (status != MT_OK) return status;
     size_t measured =
         options->objective != NULL ? mt_selection_measures(options->objective, options->experts) : 0;
-    struct numbers at = place_numbers(options->experts, measured);
-    size_t bytes = lay_out(NULL, NULL, options->layer_count, options->experts, at.stride);
+    int sources = options->sources > 1 && options->sources <= SOURCES_MOST ? options->sources : 0;
+    struct numbers at = place_numbers(options->experts, options->slots, sources, measured);
+    size_t bytes = lay_out(NULL, NULL, options->layer_count, options->experts, sources, at.stride);
     void *memory = NULL;
     status = mt_allocate_array(ctx, 1, bytes, &memory);
     if (status != MT_OK) return status;
@@ -174,19 +195,23 @@ enum mt_status mt_watch_create(struct mt_device *device, const struct mt_watch_o
                               .experts = options->experts,
                               .slots = options->slots,
                               .tokens = options->tokens,
+                              .sources = sources,
                               .at = at,
                               .bytes = bytes};
-    (void)lay_out(made, memory, made->layers, made->experts, at.stride);
+    (void)lay_out(made, memory, made->layers, made->experts, sources, at.stride);
     for (size_t l = 0; l < made->layers; l++) made->records[l].layer = options->layers[l];
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         made->on[term] = options->objective != NULL && mt_term_is_on(options->objective, (enum mt_term)term);
     }
     size_t numbers = made->layers * made->at.stride;
-    status = mt_device_buffer_create(device, (numbers + (size_t)made->slots) * sizeof(double),
+    status = mt_device_buffer_create(device, (numbers + (size_t)made->experts) * sizeof(double),
                                      &made->device_numbers);
+    if (status == MT_OK && sources > 0)
+        status =
+            mt_device_buffer_create(device, (size_t)made->tokens * sizeof(int32_t), &made->token_sources);
     if (status == MT_OK && made->layers > 0) {
         double *data = made->device_numbers.data;
-        made->slot_sums = mt_tensor_2d(data + numbers, MT_F64, 1, made->slots);
+        made->by_product = data + numbers;
         status = plan_scratch(made);
     }
     if (status != MT_OK) {
@@ -199,7 +224,8 @@ enum mt_status mt_watch_create(struct mt_device *device, const struct mt_watch_o
 }
 
 enum mt_status mt_watch_create_for_model(struct mt_device *device, struct mt_model *model, int64_t tokens,
-                                         const struct mt_objective_config *objective, struct mt_watch **watch)
+                                         int sources, const struct mt_objective_config *objective,
+                                         struct mt_watch **watch)
 {
     struct mt_context *ctx = mt_device_context(device);
     const struct mt_model_desc *desc = mt_model_description(model);
@@ -217,6 +243,7 @@ enum mt_status mt_watch_create_for_model(struct mt_device *device, struct mt_mod
                                                         .experts = any ? desc->experts : 1,
                                                         .slots = any ? desc->router.slots : 1,
                                                         .tokens = tokens,
+                                                        .sources = sources,
                                                         .objective = objective},
                              watch);
     mt_release(ctx, memory, bytes);
@@ -227,6 +254,7 @@ void mt_watch_destroy(struct mt_watch *watch)
 {
     if (watch == NULL) return;
     mt_buffer_release(&watch->device_numbers);
+    mt_buffer_release(&watch->token_sources);
     mt_release(watch->ctx, watch, watch->bytes);
 }
 
@@ -251,6 +279,33 @@ void mt_watch_begin(struct mt_watch *watch)
 static struct mt_tensor row_of(double *numbers, size_t place, int experts)
 {
     return mt_tensor_2d(numbers + place, MT_F64, 1, experts);
+}
+
+/* squares[columns] = Σ_i (x_ij / Σ_m x_im)²: how much of a token's whole each column has, squared. */
+static enum mt_status square_shares(struct mt_watch *watch, const struct mt_tensor *x,
+                                    const struct mt_tensor *mask, double *squares)
+{
+    int columns = (int)x->dim[1];
+    return mt_column_stats_forward(watch->device, &(struct mt_column_stats_forward_args){
+                                                      .x = *x,
+                                                      .mask = *mask,
+                                                      .sum = row_of(watch->by_product, 0, columns),
+                                                      .squares = row_of(squares, 0, columns),
+                                                      .normalise_rows = true,
+                                                  });
+}
+
+/* Loads of each source by itself. */
+static enum mt_status count_sources(struct mt_watch *watch, const struct mt_routing *record, double *numbers)
+{
+    return mt_slot_stats_forward(
+        watch->device,
+        &(struct mt_slot_stats_forward_args){
+            .expert = record->expert,
+            .mask = record->mask,
+            .segment = mt_tensor_1d(watch->segment, MT_I32, record->tokens),
+            .count = mt_tensor_2d(numbers + watch->at.by_source, MT_F64, watch->sources, watch->experts),
+        });
 }
 
 /* Sums of one layer, on the device. Counting tokens goes with the first layer: the mask is that of all. */
@@ -281,6 +336,12 @@ static enum mt_status run_ops(struct mt_watch *watch, size_t layer, const struct
                                .row_squares = mt_tensor_1d(numbers + at->row_squares, MT_F64, 1),
                            });
     }
+    if (status == MT_OK && variances)
+        status = square_shares(watch, &record->weight, &record->mask, numbers + at->shares);
+    if (status == MT_OK && variances)
+        status = square_shares(watch, &record->probs, &record->mask, numbers + at->scores);
+    if (status == MT_OK && variances && watch->segment != NULL)
+        status = count_sources(watch, record, numbers);
     if (status == MT_OK && variances && mt_tensor_present(&record->agreed)) {
         status = mt_column_stats_forward(
             watch->device, &(struct mt_column_stats_forward_args){.x = record->agreed,
@@ -292,7 +353,7 @@ static enum mt_status run_ops(struct mt_watch *watch, size_t layer, const struct
             mt_column_stats_forward(watch->device, &(struct mt_column_stats_forward_args){
                                                        .x = record->weight,
                                                        .mask = record->mask,
-                                                       .sum = watch->slot_sums,
+                                                       .sum = row_of(watch->by_product, 0, watch->slots),
                                                        .rows = mt_tensor_1d(numbers + at->rows, MT_F64, 1),
                                                    });
     }
@@ -325,7 +386,8 @@ static void add_numbers(struct mt_watch *watch, size_t layer, const double *load
     if (load == NULL) load = fetched + watch->at.load;
     for (int j = 0; j < watch->experts; j++) step[watch->at.load + (size_t)j] += load[j];
     if (!variances) return;
-    for (size_t i = watch->at.topk_sum; i <= watch->at.row_squares; i++) step[i] += fetched[i];
+    size_t end = watch->segment != NULL ? watch->at.agreed : watch->at.by_source;
+    for (size_t i = watch->at.topk_sum; i < end; i++) step[i] += fetched[i];
     for (size_t i = watch->at.agreed; given && i < watch->at.rows; i++) step[i] += fetched[i];
 }
 
@@ -353,6 +415,11 @@ enum mt_status mt_watch_records(struct mt_watch *watch, const struct mt_routing 
     if (watch->layers == 0) return MT_OK;
     bool loads = objective == NULL;
     enum mt_status status = MT_OK;
+    bool sourced = look->variances && look->source != NULL && watch->sources > 0;
+    watch->segment = sourced ? watch->token_sources.data : NULL;
+    if (sourced && records[0] != NULL && records[0]->tokens <= watch->tokens)
+        status = mt_device_upload(watch->device, watch->segment, look->source,
+                                  (size_t)records[0]->tokens * sizeof(int32_t));
     for (size_t l = 0; l < watch->layers && status == MT_OK; l++) {
         status = check_record(watch, l, records[l]);
         if (status == MT_OK) status = run_ops(watch, l, records[l], loads, look->variances);
@@ -482,6 +549,36 @@ static double variance_within_tokens(const double *squares, double row_squares, 
     return variance > 0.0 ? variance : 0.0;
 }
 
+/* From the sum over tokens of each one's Σ of squared shares: the inverse of its mean. */
+static double effective(const double *squares, int columns, double tokens)
+{
+    double total = 0.0;
+    for (int j = 0; j < columns; j++) total += squares[j];
+    return tokens / total;
+}
+
+static void fill_concentration(const struct mt_watch *watch, size_t layer, struct mt_layer_record *record)
+{
+    const struct numbers *at = &watch->at;
+    const double *step = watch->step + layer * at->stride;
+    double tokens = watch->unmasked;
+    record->effective_experts = NAN;
+    record->effective_scores = NAN;
+    record->experts_90 = NAN;
+    record->jaccard_90 = NAN;
+    record->together_90 = NAN;
+    if (watch->varied != watch->micro_batches || !(tokens > 0.0)) return;
+    record->effective_experts = effective(step + at->shares, watch->slots, tokens);
+    record->effective_scores = effective(step + at->scores, watch->experts, tokens);
+    int serving = mt_load_serving(step + at->load, watch->experts, MT_SERVING_SHARE, NULL);
+    record->experts_90 = (double)serving / watch->experts;
+    if (watch->sources == 0) return;
+    struct mt_serving sources =
+        mt_serving(step + at->by_source, watch->sources, watch->experts, watch->member);
+    record->jaccard_90 = sources.jaccard;
+    record->together_90 = sources.together;
+}
+
 static void fill_variances(const struct mt_watch *watch, size_t layer, struct mt_layer_record *record)
 {
     const struct numbers *at = &watch->at;
@@ -531,6 +628,7 @@ static void fill_layer(struct mt_watch *watch, size_t layer)
     record->max_violation_running = running.max_violation;
     record->rows_sent = watch->spread ? watch->step[layer * watch->at.stride + watch->at.sent] : NAN;
     fill_variances(watch, layer, record);
+    fill_concentration(watch, layer, record);
     fill_terms(watch, layer, record);
 }
 
@@ -541,6 +639,11 @@ void mt_watch_fill(struct mt_watch *watch, struct mt_step_record *record)
     record->max_violation = start;
     record->max_violation_running = start;
     record->load_entropy = start;
+    record->effective_experts = start;
+    record->effective_scores = start;
+    record->experts_90 = start;
+    record->jaccard_90 = start;
+    record->together_90 = start;
     record->agreement = start;
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         bool known = watch->on[term] && watch->layers > 0 && watch->shares > 0.0;
@@ -553,6 +656,11 @@ void mt_watch_fill(struct mt_watch *watch, struct mt_step_record *record)
         record->max_violation += layer->max_violation / layers;
         record->max_violation_running += layer->max_violation_running / layers;
         record->load_entropy += layer->load_entropy / layers;
+        record->effective_experts += layer->effective_experts / layers;
+        record->effective_scores += layer->effective_scores / layers;
+        record->experts_90 += layer->experts_90 / layers;
+        record->jaccard_90 += layer->jaccard_90 / layers;
+        record->together_90 += layer->together_90 / layers;
         record->agreement += layer->agreement / layers;
         for (int term = 0; term < MT_TERM_COUNT; term++) {
             record->term[term] += layer->loss[term] / layers;
@@ -562,4 +670,5 @@ void mt_watch_fill(struct mt_watch *watch, struct mt_step_record *record)
     record->layers = watch->layers > 0 ? watch->records : NULL;
     record->layer_count = watch->layers;
     record->experts = watch->experts;
+    record->slots = watch->slots;
 }

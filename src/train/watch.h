@@ -1,6 +1,7 @@
 /*
  * What the routers did in one optimizer step: loads, entropy, MaxVio (of the step, and running over all
- * steps), three routing variances, and the objective's terms, over all micro-batches and for every MoE layer.
+ * steps), three routing variances, concentration, and the objective's terms, over all micro-batches and for
+ * every MoE layer.
  *
  *     mt_watch_begin(watch)                        a step begins
  *     for each micro-batch, after its backward:
@@ -26,6 +27,7 @@ struct mt_watch_options {
     int experts;                                 // n
     int slots;                                   // k
     int64_t tokens;                              // N of a micro-batch at the most
+    int sources;                                 // of the data, told apart; 0 or 1: they are not
     const struct mt_objective_config *objective; // which terms are on; NULL: none; read once
 };
 
@@ -35,14 +37,15 @@ enum mt_status mt_watch_create(struct mt_device *device, const struct mt_watch_o
 
 /* Likewise for the MoE layers of a model; a model without any is watched in vain, but may be. */
 enum mt_status mt_watch_create_for_model(struct mt_device *device, struct mt_model *model, int64_t tokens,
-                                         const struct mt_objective_config *objective,
+                                         int sources, const struct mt_objective_config *objective,
                                          struct mt_watch **watch);
 void mt_watch_destroy(struct mt_watch *watch); // NULL is allowed
 
 struct mt_watch_look {
-    bool variances; // at steps that will be logged
-    double share;   // of this micro-batch in the step's mean of terms; 0: its unmasked tokens. Only the ratio
-                    // of the shares within a step counts
+    bool variances; // and concentration: at steps that will be logged, or judged (train/concentration.h)
+    const int32_t *source; // [N]: which of the sources each token is from; NULL: nobody tells
+    double share; // of this micro-batch in the step's mean of terms; 0: its unmasked tokens. Only the ratio
+                  // of the shares within a step counts
 };
 
 void mt_watch_begin(struct mt_watch *watch);
@@ -63,8 +66,9 @@ enum mt_status mt_watch_share(struct mt_watch *watch, const struct mt_objective_
 void mt_watch_end(struct mt_watch *watch);
 
 /*
- * term, weighted, max_violation, max_violation_running, load_entropy, agreement, layers, layer_count and
- * experts. What it points to is the watch's own, until the next mt_watch_begin.
+ * term, weighted, max_violation, max_violation_running, load_entropy, the three of concentration, agreement,
+ * layers, layer_count, experts and slots. What it points to is the watch's own, until the next
+ * mt_watch_begin.
  */
 void mt_watch_fill(struct mt_watch *watch, struct mt_step_record *record);
 

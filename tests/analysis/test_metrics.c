@@ -149,6 +149,9 @@ static void test_variance_by_hand(void **state)
     near(figures.expert, (0.0625 + 0.015625 + 0.0 + 1.0) / 4.0);
     // Mean shares: 0.25, 0.125, 0.125, 0.5.
     near(figures.appendix, (0.0 + 2.0 * 0.125 * 0.125 + 0.25 * 0.25) / 4.0);
+    // Shares of weights: 2/3, 1/3; 4/5, 1/5, whoever was dropped. Shares of scores: 1/2, 1/4, 1/4; 1.
+    near(figures.effective_experts, 2.0 / (5.0 / 9.0 + 17.0 / 25.0));
+    near(figures.effective_scores, 2.0 / (0.375 + 1.0));
     mt_variance_add(&part.sums, 4, scores[1], 2, experts[1], weights[1]);
     struct variance_numbers merged;
     variance_open(&merged);
@@ -158,6 +161,8 @@ static void test_variance_by_hand(void **state)
     near(again.token, figures.token);
     near(again.expert, figures.expert);
     near(again.appendix, figures.appendix);
+    near(again.effective_experts, figures.effective_experts);
+    near(again.effective_scores, figures.effective_scores);
 }
 
 static void test_variance_without_tokens(void **state)
@@ -167,6 +172,7 @@ static void test_variance_without_tokens(void **state)
     variance_open(&none);
     struct mt_variance_figures figures = mt_variance_finish(&none.sums, 4);
     assert_true(isnan(figures.token) && isnan(figures.expert) && isnan(figures.appendix));
+    assert_true(isnan(figures.effective_experts) && isnan(figures.effective_scores));
 }
 
 static void test_affinity(void **state)
@@ -185,6 +191,24 @@ static void test_affinity(void **state)
     const double empty[] = {1.0, 2.0, 1.0, 0.0, 0.0, 0.0}; // a domain without tokens does not count
     near(mt_affinity(empty, 2, 3, share, preference), 0.0);
     near(preference[1], 1.0);
+}
+
+/* 90 % of the slots: experts 0 and 1; 1 and 2; 0 to 2. */
+static void test_serving(void **state)
+{
+    (void)state;
+    bool member[12];
+    const double load[] = {5.0, 4.0, 1.0, 0.0, 0.0, 5.0, 5.0, 0.0, 3.0, 3.0, 3.0, 1.0};
+    struct mt_serving three = mt_serving(load, 3, 4, member);
+    near(three.jaccard, (1.0 / 3.0 + 2.0 / 3.0 + 2.0 / 3.0) / 3.0);
+    near(three.together, 0.75);
+    const double empty[] = {5.0, 4.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 5.0, 4.0, 0.0, 1.0};
+    struct mt_serving same = mt_serving(empty, 3, 4, member); // a domain without tokens does not count
+    near(same.jaccard, 1.0);
+    near(same.together, 0.5);
+    struct mt_serving one = mt_serving(load, 1, 4, member);
+    assert_true(isnan(one.jaccard) && one.together == 0.5);
+    assert_true(isnan(mt_serving((const double[4]){0}, 1, 4, member).together));
 }
 
 static void test_drift(void **state)
@@ -315,12 +339,19 @@ static void test_pca_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_load_by_hand),     cmocka_unit_test(test_load_degenerate),
-        cmocka_unit_test(test_paths_by_hand),    cmocka_unit_test(test_coupling_by_hand),
-        cmocka_unit_test(test_variance_by_hand), cmocka_unit_test(test_variance_without_tokens),
-        cmocka_unit_test(test_affinity),         cmocka_unit_test(test_drift),
-        cmocka_unit_test(test_curves),           cmocka_unit_test(test_eigen),
-        cmocka_unit_test(test_pca_of_a_plane),   cmocka_unit_test(test_pca_degenerate),
+        cmocka_unit_test(test_load_by_hand),
+        cmocka_unit_test(test_load_degenerate),
+        cmocka_unit_test(test_paths_by_hand),
+        cmocka_unit_test(test_coupling_by_hand),
+        cmocka_unit_test(test_variance_by_hand),
+        cmocka_unit_test(test_variance_without_tokens),
+        cmocka_unit_test(test_affinity),
+        cmocka_unit_test(test_serving),
+        cmocka_unit_test(test_drift),
+        cmocka_unit_test(test_curves),
+        cmocka_unit_test(test_eigen),
+        cmocka_unit_test(test_pca_of_a_plane),
+        cmocka_unit_test(test_pca_degenerate),
         cmocka_unit_test(test_pca_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,6 +118,7 @@ expect 2 "" "$fetch" generate "$name" --prompt x --context 64
 expect 2 "" "$fetch" chat "$name" --template chatml
 expect 2 "" "$fetch" analyze --model "$name" --data ../rows.jsonl --out analysis
 expect 2 "" "$fetch" merge "$name" --adapter x --out merged
+expect 2 "" "$fetch" prune "$name" --keep 2 --data ../rows.jsonl --out pruned
 expect 2 "" "$fetch" plan "$name"
 expect 2 "" "$fetch" tokenize "$name" --file ../rows.jsonl
 expect 2 "" "$fetch" eval gsm8k --data .. --model "$name"

@@ -175,7 +175,7 @@ result $? "a dry run left a folder"
     for i in $(seq 40); do
         echo "{\"question\": \"$i and $i make what?\", \"answer\": \"#### $((i + i))\"}"
     done >>"$place/data/gsm8k/train.jsonl"
-    expect 0 "gsm8k: 41 rows, 0 unusable, 1 that overlap with test questions removed; 30 drawn" compare "$place/compare.yaml" \
+    expect 0 "gsm8k: 41 rows, 0 unusable, 1 that overlap with test questions removed, 0 read by a model or held out; 30 drawn" compare "$place/compare.yaml" \
         out="$place/made" $js "methods=[aux]" "tasks=[{task: gsm8k, max_tokens: 2, shots: 0}]" \
         "domains=[{name: made, recipe: gsm8k}]" problems.train=30 training.data.max_length=300
     [ "$(cat "$place/made/data/"{train,test}-made.jsonl | sort -u | wc -l)" -eq 30 ] &&

@@ -70,6 +70,7 @@ shorter() {
     'metier forward '*) echo "${1//1,306,4658/1,30,46}" ;; # of a small vocabulary
     'metier train run.yaml out='*) echo "$1 steps=5" ;;
     'metier plan '*) echo "$1" | sed 's/--experts [0-9]*/--experts 2/' ;; # of few experts
+    *'--keep 16 '*) echo "${1/--keep 16/--keep 3}" ;; # of six
     *'--count 100000'*) echo "${1//100000/1000}" ;;
     *mmlu*) echo "$1 --skip-missing --limit 2" ;; # the samples have not all of its subjects
     *'eval '*--model*) echo "$1 --limit 2" ;;
@@ -78,7 +79,7 @@ shorter() {
 }
 
 # Verbs in the order in which one has what the next reads.
-verbs="help synth recipe init inspect plan tokenize objective devices train adapter merge forward generate chat analyze eval review judge
+verbs="help synth recipe init inspect plan tokenize objective devices train adapter merge forward generate chat analyze prune eval review judge
     compare report sandbox"
 for verb in $("$metier" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
     [[ " $(echo $verbs) " == *" $verb "* ]]

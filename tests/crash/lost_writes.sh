@@ -194,12 +194,13 @@ try_eval() {
     goes_on eval evaluate same_eval
 }
 
-# ---------------------------------------------------------------- merge, adapter, init; synth, recipe, tokenize, choices, forward
+# ---------------------------------------------------------------- merge, prune, adapter, init; synth, recipe, tokenize, choices, forward
 
 # Verbs that write one folder, which is not written again where it is, or one file.
 folders() {
     [ -d "$1/out/init" ] || "$metier" init --config "$place/config.json" --seed 3 --out "$1/out/init" || return 1
     [ -d "$1/out/merged" ] || "$metier" merge "$place/model" --adapter "$place/adapter" --out "$1/out/merged" || return 1
+    [ -d "$1/out/pruned" ] || "$metier" prune "$place/model" --keep 50% --data "$place/data.jsonl" --out "$1/out/pruned" --speed 0 || return 1
     [ -d "$1/vllm" ] || "$metier" adapter "$place/adapter" --model "$place/model" --layout vllm --out "$1/vllm" || return 1
     "$metier" synth --domain math --count 200 --out "$1/new/problems.jsonl" || return 1
     "$metier" recipe gsm8k --data "$here/../share/samples" --out "$1/new/rows.jsonl" --overlap-out "$1/new/removed.jsonl" || return 1

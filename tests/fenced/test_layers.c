@@ -226,6 +226,7 @@ static void test_every_method(void **state)
         if (!is_alone(&mt_method_listed(i)->config)) continue;
         static const char *const devices[] = {"cpu", "fenced"};
         if (mt_method_listed(i)->config.dense_router) continue; // needs the outputs of all experts
+        if (mt_method_listed(i)->config.pool) continue;         // refused, see below
         evaluate(&n, method, &wanted);
         for (size_t d = 0; d < sizeof devices / sizeof devices[0]; d++) {
             struct bench bench;
@@ -282,6 +283,27 @@ static double step_and_chain(struct bench *bench, const float *factor)
     return (double)found;
 }
 
+/* The framework's router has chosen already: no layer can be told to choose from a pool. */
+static void test_no_pools(void **state)
+{
+    (void)state;
+    struct bench bench = {0};
+    mt_context_init(&bench.ctx, NULL);
+    expect_ok(&bench, mt_device_create(&bench.ctx, "cpu", 1, &bench.device));
+    struct mt_layers_options options = {.method = "pool", .given = MT_GIVEN_CHOICE};
+    options.shape = (struct mt_objective_shape){.layers = 1,
+                                                .tokens = TOKENS,
+                                                .experts = EXPERTS,
+                                                .slots = SLOTS,
+                                                .segments = SEGMENTS,
+                                                .width = WIDTH};
+    options.shape.router.slots = SLOTS;
+    assert_int_equal(mt_layers_create(bench.device, &options, &bench.layers), MT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(bench.ctx.message, "from which experts a router may choose"));
+    mt_device_destroy(bench.device);
+    assert_int_equal(bench.ctx.live_bytes, 0);
+}
+
 static void test_all_at_once(void **state)
 {
     (void)state;
@@ -292,7 +314,8 @@ static void test_all_at_once(void **state)
     for (int i = 0; mt_method_listed(i) != NULL; i++) {
         const char *method = mt_method_listed(i)->name;
         static const char *const devices[] = {"cpu", "fenced"};
-        if (!is_alone(&mt_method_listed(i)->config) || mt_method_listed(i)->config.dense_router) continue;
+        const struct mt_objective_config *config = &mt_method_listed(i)->config;
+        if (!is_alone(config) || config->dense_router || config->pool) continue;
         evaluate(&n, method, &wanted);
         scale(&wanted, factor);
         for (size_t d = 0; d < sizeof devices / sizeof devices[0]; d++) {
@@ -368,9 +391,8 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_method),
-        cmocka_unit_test(test_all_at_once),
-        cmocka_unit_test(test_given_weights),
+        cmocka_unit_test(test_every_method), cmocka_unit_test(test_no_pools),
+        cmocka_unit_test(test_all_at_once),  cmocka_unit_test(test_given_weights),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

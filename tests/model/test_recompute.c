@@ -26,6 +26,7 @@ struct setting {
     int threads;
     int64_t tokens; // opened for; 0: the usual
     const char *device;
+    const char *method; // NULL: metier
 };
 
 /* LoRA with dropout on every linear layer, norms in full, the terms of a method, as in training. */
@@ -37,7 +38,8 @@ static struct outcome run_step(const struct workplace *place, const struct setti
     struct mt_context ctx;
     struct mt_objective_config method;
     mt_context_init(&ctx, NULL);
-    assert_int_equal(mt_objective_config_method(&ctx, "metier", &method), MT_OK);
+    const char *name = setting->method != NULL ? setting->method : "metier";
+    assert_int_equal(mt_objective_config_method(&ctx, name, &method), MT_OK);
     assert_int_equal(mt_objective_config_set(&ctx, &method, "zeta", "1e-3"), MT_OK);
     struct mt_model_options options = {
         .backward = true, .recompute = setting->recompute, .objective = &method, .tokens = setting->tokens};
@@ -158,6 +160,24 @@ static void test_devices_agree(void **state)
     free(ref.gradients);
 }
 
+/* What is drawn for sequences is drawn again when a layer is. */
+static void test_pool(void **state)
+{
+    const struct workplace *place = *state;
+    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_qwen3_moe), MT_HF_BFLOAT16, 11), 0);
+    struct outcome expected = run_step(place, &(struct setting){.threads = 1, .method = "pool"}, true);
+    for (int mode = MT_RECOMPUTE_MOE; mode <= MT_RECOMPUTE_FULL; mode++) {
+        const struct setting setting = {
+            .recompute = (enum mt_recompute)mode, .threads = mode, .tokens = 17, .method = "pool"};
+        struct outcome got = run_step(place, &setting, true);
+        expect_same(&expected, &got);
+    }
+    struct outcome plain = run_step(place, &(struct setting){.threads = 1, .method = "global-batch"}, true);
+    assert_true(plain.loss != expected.loss); // the pools were small enough to matter
+    free(plain.gradients);
+    free(expected.gradients);
+}
+
 /* After opening, a smaller batch, another one, forward and backward: nothing is allocated. */
 static void test_no_allocation(void **state)
 {
@@ -231,19 +251,13 @@ static void test_failing_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_WORKPLACE(test_deepseek),
-        IN_WORKPLACE(test_deepseek_v2),
-        IN_WORKPLACE(test_deepseek_v3),
-        IN_WORKPLACE(test_mixtral),
-        IN_WORKPLACE(test_phimoe),
-        IN_WORKPLACE(test_olmoe),
-        IN_WORKPLACE(test_qwen3),
-        IN_WORKPLACE(test_qwen2),
-        IN_WORKPLACE(test_glm4),
-        IN_WORKPLACE(test_devices_agree),
-        IN_WORKPLACE(test_no_allocation),
-        IN_WORKPLACE(test_memory),
-        IN_WORKPLACE(test_failing_allocations),
+        IN_WORKPLACE(test_deepseek),    IN_WORKPLACE(test_deepseek_v2),
+        IN_WORKPLACE(test_deepseek_v3), IN_WORKPLACE(test_mixtral),
+        IN_WORKPLACE(test_phimoe),      IN_WORKPLACE(test_olmoe),
+        IN_WORKPLACE(test_qwen3),       IN_WORKPLACE(test_qwen2),
+        IN_WORKPLACE(test_glm4),        IN_WORKPLACE(test_devices_agree),
+        IN_WORKPLACE(test_pool),        IN_WORKPLACE(test_no_allocation),
+        IN_WORKPLACE(test_memory),      IN_WORKPLACE(test_failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

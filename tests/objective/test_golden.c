@@ -15,6 +15,8 @@
 
 static const char *const names[] = {
     "aux.softmax",
+    "pool.softmax",
+    "pool.sigmoid-bias-norm",
     "aux.softmax-norm",
     "aux.softmax-groups",
     "aux.sigmoid",
@@ -269,7 +271,9 @@ static void compare_routing(struct golden *g, int number, const char *settings)
     (void)snprintf(name, sizeof name, "%d.experts", number);
     int32_t *expert = copy_of(g, name, MT_SAFETENSORS_I32);
     if (expert == NULL) expert = copy_of(g, "experts", MT_SAFETENSORS_I32);
-    float *weight = copy_of(g, "weights", MT_SAFETENSORS_F32);
+    (void)snprintf(name, sizeof name, "%d.weights", number);
+    float *weight = copy_of(g, name, MT_SAFETENSORS_F32);
+    if (weight == NULL) weight = copy_of(g, "weights", MT_SAFETENSORS_F32);
     assert_non_null(expert);
     assert_non_null(weight);
     for (int64_t i = 0; i < g->arrays.tokens * slots; i++) {

@@ -45,7 +45,7 @@ static void methods_are_sound(void **state)
         assert_true(strlen(row->source) > 5);
         if (mt_objective_config_check(&ctx, &config) != MT_OK) fail_msg("%s: %s", row->name, ctx.message);
     }
-    assert_int_equal(count, 20);
+    assert_int_equal(count, 21);
     assert_null(mt_method_listed(-1));
 }
 
@@ -59,6 +59,7 @@ static void methods_have_the_published_strengths(void **state)
         {"none", {0}},
         {"aux", {1e-3}},
         {"global-batch", {1e-3}},
+        {"pool", {0.1 / 16, 0, 0, 1e-3 / 16}},
         {"gshard", {1e-2}},
         {"st-moe", {1e-2, 0, 0, 1e-3}},
         {"loss-free", {0}},
@@ -101,6 +102,8 @@ static void methods_have_the_published_strengths(void **state)
     assert_int_equal(method("quantile").bias_rule, MT_BIAS_QUANTILE);
     assert_int_equal(method("global-batch").aux, MT_AUX_GLOBAL);
     assert_true(method("densemixer").dense_router);
+    assert_true(method("pool").pool);
+    assert_int_equal(method("pool").aux, MT_AUX_GLOBAL);
     config = method("st-moe");
     struct mt_router_policy policy = mt_objective_policy(&config, true, 9);
     assert_true(policy.training);
@@ -178,6 +181,7 @@ static void every_key_is_there(void **state)
         "seed",
         "allow_indirect",
         "dense_router",
+        "pool",
     };
     struct mt_objective_key key;
     int count = 0;

@@ -240,7 +240,30 @@ static void whole_methods(void **state)
     (void)state;
     for (int i = 0; mt_method_listed(i) != NULL; i++) {
         const struct mt_method *method = mt_method_listed(i);
-        if (is_alone(&method->config)) check_everywhere(method->name, ""); // others: test_term_needs
+        if (!is_alone(&method->config) || method->config.pool) continue; // test_term_needs, pools
+        check_everywhere(method->name, "");
+    }
+}
+
+/* Scores within a pool: of every size, of several sequences, with terms that see scores, weights and logits.
+ */
+static void pools(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {
+        "",
+        "aux=sequence zeta=1 seed=1",
+        "alpha=0 gamma=1 scale=none scores=full seed=2",
+        "alpha=0 gamma=1 scale=none axis=token seed=3",
+        "aux=literal capacity=0.8 seed=4",
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        for (size_t r = 0; r < ROUTER_COUNT; r++) {
+            const struct mt_router_config *router = &routers[r].router;
+            if (router->kind == MT_ROUTER_SPARSEMIXER || router->group_rule != MT_GROUP_NONE) continue;
+            check_case(&routers[r], "pool", settings[i], r % 2 == 0, true, 71 + r);
+            check_case(&routers[r], "pool", settings[i], r % 2 == 1, false, 91 + r);
+        }
     }
 }
 
@@ -284,7 +307,7 @@ int main(void)
         cmocka_unit_test(ortho_behind_a_gate),    cmocka_unit_test(ortho_of_expert_order),
         cmocka_unit_test(variance_on_every_axis), cmocka_unit_test(router_terms),
         cmocka_unit_test(whole_methods),          cmocka_unit_test(every_scale_and_brake),
-        cmocka_unit_test(dropped_slots),
+        cmocka_unit_test(dropped_slots),          cmocka_unit_test(pools),
     };
     return cmocka_run_group_tests(tests, NULL, report_worst);
 }

@@ -446,6 +446,14 @@ static void rules_of_methods(void **state)
     assert_int_equal(mt_selection_check(&ctx, &quantile, &mixer), MT_ERR_UNSUPPORTED);
     assert_int_equal(mt_selection_check(&ctx, &quantile, &grouped), MT_ERR_UNSUPPORTED);
     assert_non_null(strstr(ctx.message, "groups of experts"));
+    const struct mt_objective_config pooled = {.pool = true};
+    assert_true(mt_selection_is_on(&pooled) && mt_selection_pools(&pooled) && !mt_selection_drops(&pooled));
+    assert_false(mt_selection_pools(&none) || mt_selection_pools(&limited) || mt_selection_pools(NULL));
+    assert_int_equal(mt_selection_check(&ctx, &pooled, &softmax), MT_OK);
+    assert_int_equal(mt_selection_check(&ctx, &pooled, &mixer), MT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(ctx.message, "SparseMixer"));
+    assert_int_equal(mt_selection_check(&ctx, &pooled, &grouped), MT_ERR_UNSUPPORTED);
+    assert_non_null(strstr(ctx.message, "groups of experts"));
     float bias[2] = {0};
     mt_selection_after_step(&limited, (const double[]){3.0, 1.0}, 2, bias);
     assert_memory_equal(bias, ((const float[]){0.0f, 0.0f}), sizeof bias);
@@ -509,6 +517,155 @@ static void choices_are_given(void **state)
     close_routed(&r);
 }
 
+// ------------------------------------------------------------------ pools
+
+enum { SEQUENCES = 5 };
+
+struct pooled {
+    struct routed r;
+    int32_t segment[TOKENS];
+    int32_t pool[SEQUENCES * EXPERTS];
+    double sums[SEQUENCES * (EXPERTS + 1)];
+    double mean[SEQUENCES * EXPERTS]; // of what the router chooses by, found here
+};
+
+/* Eight tokens a sequence, some of them masked. */
+static void open_pooled(struct pooled *p, const char *device, bool biased)
+{
+    open_routed(&p->r, device, SLOTS);
+    struct mt_routing *record = &p->r.record;
+    for (int i = 0; i < TOKENS; i++) p->segment[i] = i / (TOKENS / SEQUENCES);
+    for (int j = 0; j < EXPERTS && biased; j++) p->r.bias[j] = 0.7f * mt_rng_normal(5, 2, (uint64_t)j);
+    record->segments = SEQUENCES;
+    record->mask = mt_tensor_1d(p->r.mask, MT_I32, TOKENS);
+    record->segment = mt_tensor_1d(p->segment, MT_I32, TOKENS);
+    record->pool = mt_tensor_2d(p->pool, MT_I32, SEQUENCES, EXPERTS);
+    record->pool_sums = mt_tensor_1d(p->sums, MT_F64, SEQUENCES * (EXPERTS + 1));
+    if (biased) record->bias = mt_tensor_1d(p->r.bias, MT_F32, EXPERTS);
+}
+
+static void find_means(struct pooled *p, enum mt_router_kind kind)
+{
+    memset(p->mean, 0, sizeof p->mean);
+    for (int i = 0; i < TOKENS; i++) {
+        const float *z = p->r.logits + (ptrdiff_t)i * EXPERTS;
+        double total = 0.0;
+        double counted = 0.0;
+        for (int j = 0; j < EXPERTS; j++) total += exp((double)z[j]);
+        for (int m = 0; m < TOKENS; m++) counted += p->segment[m] == p->segment[i] && p->r.mask[m] != 0;
+        for (int j = 0; j < EXPERTS && p->r.mask[i] != 0; j++) {
+            double score = kind == MT_ROUTER_SIGMOID ? 1.0 / (1.0 + exp(-(double)z[j])) : exp(z[j]) / total;
+            p->mean[p->segment[i] * EXPERTS + j] += score / counted;
+        }
+    }
+    for (int b = 0; b < SEQUENCES; b++) {
+        for (int j = 0; j < EXPERTS; j++) p->mean[b * EXPERTS + j] += (double)p->r.bias[j];
+    }
+}
+
+/* Every expert inside a pool has a mean above every one outside. Returns how many are inside. */
+static int check_pool(const struct pooled *p, int b)
+{
+    int inside = 0;
+    double least = INFINITY;
+    double most = -INFINITY;
+    for (int j = 0; j < EXPERTS; j++) {
+        double mean = p->mean[b * EXPERTS + j];
+        bool in = p->pool[b * EXPERTS + j] != 0;
+        inside += in;
+        if (in) least = fmin(least, mean);
+        if (!in) most = fmax(most, mean);
+    }
+    assert_true(least > most);
+    assert_in_range(inside, SLOTS, EXPERTS);
+    return inside;
+}
+
+/* The choice is the k best inside, scores outside are 0, and softmax scores inside add up to 1. */
+static void check_pooled_token(const struct pooled *p, enum mt_router_kind kind, int i)
+{
+    const int32_t *pool = p->pool + (ptrdiff_t)p->segment[i] * EXPERTS;
+    double total = 0.0;
+    for (int j = 0; j < EXPERTS; j++) {
+        double score = (double)p->r.probs[i * EXPERTS + j];
+        if (pool[j] == 0) assert_true(score == 0.0);
+        if (pool[j] != 0) assert_true(score > 0.0);
+        total += score;
+    }
+    if (kind == MT_ROUTER_SOFTMAX) assert_true(fabs(total - 1.0) < 1e-6);
+    double last = INFINITY;
+    for (int s = 0; s < SLOTS; s++) {
+        int32_t e = p->r.chosen[i * SLOTS + s];
+        assert_true(pool[e] != 0);
+        assert_true(p->r.weight[i * SLOTS + s] == p->r.probs[i * EXPERTS + e]);
+        double score = (double)(p->r.probs[i * EXPERTS + e] + p->r.bias[e]);
+        assert_true(score <= last);
+        last = score;
+    }
+    for (int j = 0; j < EXPERTS; j++) {
+        bool chosen = false;
+        for (int s = 0; s < SLOTS; s++) chosen = chosen || p->r.chosen[i * SLOTS + s] == j;
+        if (pool[j] != 0 && !chosen)
+            assert_true((double)(p->r.probs[i * EXPERTS + j] + p->r.bias[j]) <= last);
+    }
+}
+
+static void pools_of_sequences(void **state)
+{
+    (void)state;
+    static struct pooled p;
+    static const struct mt_objective_config method = {.pool = true, .seed = 3};
+    int met[EXPERTS + 1] = {0};
+    for (int c = 0; c < 400; c++) {
+        struct mt_router_config router = {.kind = c % 2 ? MT_ROUTER_SIGMOID : MT_ROUTER_SOFTMAX,
+                                          .slots = SLOTS};
+        open_pooled(&p, c % 3 == 0 ? "ref" : "cpu", c % 4 >= 2);
+        find_means(&p, router.kind);
+        struct mt_router_policy policy = mt_objective_policy(&method, true, 0);
+        policy.sequence_stream = (uint64_t)c;
+        route(&p.r, &router, &policy);
+        for (int b = 0; b < SEQUENCES; b++) met[check_pool(&p, b)]++;
+        for (int i = 0; i < TOKENS; i++) check_pooled_token(&p, router.kind, i);
+        close_routed(&p.r);
+    }
+    // 2000 draws of 6 sizes, 333 of each, give or take 5 standard deviations of 17.
+    for (int d = SLOTS; d <= EXPERTS; d++) assert_in_range(met[d], 250, 416);
+}
+
+/* Pools go by a sequence's number in the step, wherever it lies; without training there are none. */
+static void pools_do_not_depend_on_the_batch(void **state)
+{
+    (void)state;
+    static struct pooled p;
+    int32_t whole[SEQUENCES * EXPERTS];
+    static const struct mt_objective_config method = {.pool = true, .seed = 9};
+    const struct mt_router_config router = {.slots = SLOTS};
+    struct mt_router_policy policy = mt_objective_policy(&method, true, 0);
+    policy.sequence_stream = 77;
+    policy.first_sequence = 2;
+    open_pooled(&p, "cpu", false);
+    route(&p.r, &router, &policy);
+    memcpy(whole, p.pool, sizeof whole);
+    close_routed(&p.r);
+    for (int b = 0; b < SEQUENCES; b++) {
+        open_pooled(&p, "cpu", false);
+        for (int i = 0; i < TOKENS; i++) p.r.mask[i] = p.r.mask[i] != 0 && i / (TOKENS / SEQUENCES) == b;
+        for (int i = 0; i < TOKENS; i++) p.segment[i] = p.segment[i] == b ? 0 : 1;
+        policy.first_sequence = 2 + (uint64_t)b;
+        route(&p.r, &router, &policy);
+        assert_memory_equal(p.pool, whole + (ptrdiff_t)b * EXPERTS, EXPERTS * sizeof *whole);
+        close_routed(&p.r);
+    }
+    open_pooled(&p, "cpu", false);
+    policy.training = false;
+    route(&p.r, &router, &policy);
+    for (int i = 0; i < TOKENS * EXPERTS; i++) assert_true(p.r.probs[i] > 0.0f);
+    policy.training = true;
+    p.r.record.pool = (struct mt_tensor){0};
+    refused(&p.r.ctx, mt_routing_forward(p.r.device, &router, &policy, &p.r.record), "give the record pool");
+    close_routed(&p.r);
+}
+
 /* Loss-free balancing does what it is for: loads even out. */
 static void bias_balances(void **state)
 {
@@ -553,6 +710,8 @@ int main(void)
         cmocka_unit_test(rules_of_methods),
         cmocka_unit_test(choices_are_given),
         cmocka_unit_test(bias_balances),
+        cmocka_unit_test(pools_of_sequences),
+        cmocka_unit_test(pools_do_not_depend_on_the_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,6 +40,7 @@
     X(balance_quantile) \
     X(unchosen)        \
     X(given_experts)   \
+    X(expert_pool)     \
     X(router_orth)     \
     X(ortho)           \
     X(stat_values)     \

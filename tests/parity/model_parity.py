@@ -263,7 +263,7 @@ def unserved_choices(model, tensors, run, settings):
 
 
 def run_with_capacity(model, tensors, sequences, settings):
-    run = model.run(tensors, sequences)
+    run = model.run(tensors, sequences, pools=settings if settings["pool"] else None)
     if settings["capacity"] == 0.0:
         return run
     for _ in run.routers:  # each pass settles one layer more
@@ -282,6 +282,22 @@ def compare_served(table, case, model, tensors, got, run, settings):
             table.fail(case, f"layer {layer}: nothing is dropped")
         if not torch.equal(served, ~mark):
             table.fail(case, f"layer {layer}: other choices are served")
+
+
+def compare_pools(table, case, got, run, sequences):
+    """The same choices, all within the pools, and pools that leave something out."""
+    number = torch.cat([torch.full((len(ids),), i) for i, ids in enumerate(sequences)])
+    small = 0
+    for layer, captured in run.routers.items():
+        pools = torch.stack(run.pools[layer])
+        small += int((~pools).sum())
+        experts = got[f"experts.{layer}"].long().sort(dim=-1).values
+        if not torch.equal(experts, captured.experts.sort(dim=-1).values):
+            table.fail(case, f"layer {layer}: other choices")
+        if not bool(pools[number].gather(1, experts).all()):
+            table.fail(case, f"layer {layer}: a choice outside its pool")
+    if small == 0:
+        table.fail(case, "no pool leaves an expert out")
 
 
 def compare_terms(table, kind, case, got, loss, values, weights):
@@ -314,8 +330,9 @@ def check_method(table, case, program, model, tensors, sequences, method, keys, 
     settings = objective.settings_of(method, keys)
     if settings["capacity"] == 0.0 or "capacity" not in keys:
         settings["capacity"], settings["drop_threshold"] = 0.0, 0.0  # in evaluation nothing is dropped
+    settings["pool"] = settings["pool"] and "seed" in keys  # nor are there pools
     options = [*(lora_options("*") if lora else ("--grads", "--train", "full")), "--method", method]
-    training = settings["capacity"] != 0.0 or "erc_noise" in keys
+    training = settings["capacity"] != 0.0 or settings["pool"] or "erc_noise" in keys
     if training:
         options.append("--training")
     got = program.forward(model, sequences, *options, *(f"{key}={value}" for key, value in keys.items()))
@@ -324,10 +341,13 @@ def check_method(table, case, program, model, tensors, sequences, method, keys, 
     effective = adapted(tensors, pairs) if lora else leaves
     run = run_with_capacity(model, effective, sequences, settings)
     run.training = training
-    total, values, weights = model.objective(effective, run, sequences, settings)
+    # The logits are confined already.
+    total, values, weights = model.objective(effective, run, sequences, {**settings, "pool": False})
     loss = cross_entropy(run.logits, sequences) + total
     compare_terms(table, "loss", case, got, loss, values, weights)
     table.add("logits", case, "logits", relative_to_rms(got["logits"], run.logits))
+    if settings["pool"]:
+        compare_pools(table, case, got, run, sequences)
     if settings["capacity"] != 0.0:
         compare_served(table, case, model, effective, got, run, settings)
     learning = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
@@ -351,6 +371,10 @@ TRAINING_KEYS = [  # with slots that find no room; sampling and noise off, so th
     ("st-moe", {"drop_threshold": 0.0, "capacity": 0.6, "capacity_min": 1, "jitter": 0.0}),
     ("erc", {"lambda_erc": 10.0, "erc_noise": 1.0, "seed": 2**33 + 5}),
 ]
+POOL_KEYS = [  # sizes of pools can be drawn by the reference, too
+    ("pool", {"seed": 3, "alpha": 1.0, "zeta": 0.1}), ("pool", {"seed": 2**33 + 5}),
+    ("metier", {"pool": "true", "seed": 4, "c_o": 300.0, "c_v": 100.0}),
+]
 
 
 def check_methods(table, name, program, model, tensors, sequences):
@@ -370,6 +394,17 @@ def check_methods(table, name, program, model, tensors, sequences):
     for method, keys in TRAINING_KEYS:
         text = f"{name} training {method}"
         check_method(table, text, program, model, tensors, sequences[-1:], method, keys)
+
+
+def check_pools(table, name, program, model, tensors, sequences):
+    """Pools are for routers without groups, of which each architecture but phimoe has variants."""
+    router = model.router()
+    if router.groups > 0 or not objective.may_pool(router.kind):
+        return
+    for method, keys in POOL_KEYS:
+        for lora in (False, True):
+            text = f"{name} pools {'lora' if lora else 'full'} {method} seed={keys['seed']}"
+            check_method(table, text, program, model, tensors, sequences, method, keys, lora)
 
 
 # ---------------------------------------------------------------- everything
@@ -427,6 +462,7 @@ def main():
             for name in (name for name in configs.ARCHITECTURES if arguments.only in name):
                 for variant in range(configs.VARIANTS[name]):
                     made = check_model(table, program, place, name, variant, seed, torch.float32)
+                    check_pools(table, f"{name} variant {variant} seed {seed}", program, *made)
                     if (name, variant) in METHOD_MODELS:
                         check_methods(table, f"{name} variant {variant} seed {seed}", program, *made)
                 check_model(table, program, place, name, 1, seed, torch.bfloat16)

@@ -36,6 +36,7 @@ class Run:
     hidden: list = field(default_factory=list)  # of [T,d], leaving each layer
     routers: dict = field(default_factory=dict)  # layer -> Captured
     training: bool = False  # noise on the router's rows, for terms that have it
+    pools: dict = field(default_factory=dict)  # layer -> of [n], True for the experts of each sequence's pool
 
 
 class Model:
@@ -53,7 +54,7 @@ class Model:
         self.model.eval()
         self.tied = config["tie_word_embeddings"]
         self.shapes = {name: list(tensor.shape) for name, tensor in self.split(self.model.state_dict()).items()}
-        self.run_parts, self.unserved = None, {}
+        self.run_parts, self.unserved, self.pool_settings, self.sequence = None, {}, None, 0
         self.watch()
 
     def write_config(self, config):
@@ -164,6 +165,7 @@ class Model:
             router = getattr(layer.mlp, "gate", None) or getattr(layer.mlp, "router", None)
             if router is not None:
                 router.register_forward_hook(self.keep_router(number))
+                self.confine(number, router)
                 layer.mlp.experts.register_forward_pre_hook(self.drop_slots(number))
 
     def keep_hidden(self, number):
@@ -178,6 +180,37 @@ class Model:
             self.run_parts["routers"].setdefault(number, []).append((hidden, *output))
         return hook
 
+    def confine(self, number, router):
+        """EMO, on transformers' own router: logits outside the pool of the sequence that runs become -inf, and so does
+        the bias that selects, because a score of 0 with a bias could be chosen."""
+        plain, linear = router.forward, F.linear
+
+        def within_pool(x, weight, bias=None):
+            logits = linear(x, weight, bias)
+            kind, experts, settings = self.router(), logits.shape[-1], self.pool_settings
+            size = objective.pool_sizes(1, experts, kind.slots, settings["seed"], pool_stream(number), self.sequence)[0]
+            scores = objective.scores_of(logits.detach().reshape(-1, experts).double(), kind)
+            correction = getattr(router, "e_score_correction_bias", None)
+            pool = objective.pool_of(scores, correction, size)
+            self.run_parts["pools"].setdefault(number, []).append(pool)
+            if correction is not None:
+                router.e_score_correction_bias = correction.masked_fill(~pool, -torch.inf)
+            return logits.masked_fill(~pool, -torch.inf)
+
+        def forward(*inputs, **named):
+            if self.pool_settings is None:
+                return plain(*inputs, **named)
+            kept = getattr(router, "e_score_correction_bias", None)
+            F.linear = within_pool
+            try:
+                return plain(*inputs, **named)
+            finally:
+                F.linear = linear
+                if kept is not None:
+                    router.e_score_correction_bias = kept
+
+        router.forward = forward
+
     def drop_slots(self, number):
         def hook(_module, inputs):
             if number not in self.unserved:
@@ -187,11 +220,13 @@ class Model:
             return hidden, experts, weights.masked_fill(dropped, 0.0)
         return hook
 
-    def run(self, tensors, sequences, unserved=None):
-        """Sequences one at a time; unserved: layer -> [T,n], True where a choice is not to be served."""
-        self.run_parts, self.unserved = {"hidden": {}, "routers": {}, "logits": []}, unserved or {}
+    def run(self, tensors, sequences, unserved=None, pools=None):
+        """Sequences one at a time; unserved: layer -> [T,n], True where a choice is not to be served; pools: the settings
+        of a method whose sequences choose from pools."""
+        self.run_parts, self.unserved = {"hidden": {}, "routers": {}, "logits": [], "pools": {}}, unserved or {}
+        self.pool_settings = pools
         memory = self.join(tensors)
-        for sequence in sequences:
+        for self.sequence, sequence in enumerate(sequences):
             ids = torch.tensor(sequence)
             if self.kind == "deepseek":
                 logits = torch.func.functional_call(self.model, memory, (ids,))
@@ -199,7 +234,7 @@ class Model:
                 kwargs = {"input_ids": ids[None], "use_cache": False}
                 logits = torch.func.functional_call(self.model, memory, (), kwargs).logits[0]
             self.run_parts["logits"].append(logits)
-        parts, run = self.run_parts, Run()
+        parts, run = self.run_parts, Run(pools=self.run_parts["pools"])
         run.logits = torch.cat(parts["logits"])
         run.hidden = [torch.cat(parts["hidden"][number]) for number in sorted(parts["hidden"])]
         for number in sorted(parts["routers"]):
@@ -323,11 +358,20 @@ def scramble(value):
     return value ^ value >> 31
 
 
+def layer_stream(purpose, layer, step):
+    golden, full = 0x9E3779B97F4A7C15, 2**64 - 1
+    own = scramble((purpose << 40) + layer + golden & full)
+    return scramble(own + scramble(step + golden & full) & full)
+
+
 def proxy_stream(layer, step=0):
     """The stream of random numbers for the router's rows of a layer."""
-    golden, full, proxies = 0x9E3779B97F4A7C15, 2**64 - 1, 4
-    own = scramble((proxies << 40) + layer + golden & full)
-    return scramble(own + scramble(step + golden & full) & full)
+    return layer_stream(4, layer, step)
+
+
+def pool_stream(layer, step=0):
+    """The stream of random numbers for the sizes of sequences' pools in a layer."""
+    return layer_stream(5, layer, step)
 
 
 def cross_entropy(logits, sequences):

@@ -62,7 +62,11 @@ OPTIONS = [
     *[("drops", f"drop_threshold={threshold} {label}", ("paper", {"drop_threshold": threshold, "seed": seed, **keys}))
       for threshold, seed, label, keys in ((0.3, 0, "seed=0", {}), (1.0, 2**40 + 5, "seed=2^40+5", {}),
                                            (0.3, 7, "capacity=1", {"capacity": 1.0}))],
-    *[("method", method, (method, {})) for method in reference.METHODS],
+    *[("method", method, (method, {})) for method in reference.METHODS if method != "pool"],
+    *[("pool", " ".join([method, *(f"{key}={value}" for key, value in keys.items())]), (method, {**keys, "pool": True}))
+      for method, keys in (("pool", {}), ("pool", {"seed": 2**33 + 5, "zeta": 0.3, "aux": "sequence"}),
+                           ("paper", {"seed": 7}), ("paper", {"seed": 8, "axis": "token", "scores": "full"}),
+                           ("paper-code", {"seed": 9}), ("paper", {"seed": 10, "capacity": 1.0, "form": "cosine"}))],
 ]
 
 
@@ -133,9 +137,17 @@ def order_unclear(values, margin=2e-6):
 def unclear(inputs, router, settings):
     """True when a choice of this case hangs on rounding, so that single and double precision may differ."""
     logits = inputs.logits.double()
-    probs = torch.sigmoid(logits) if router.kind == "sigmoid" else torch.softmax(logits, dim=-1)
+    probs = reference.scores_of(logits, router)
     if order_unclear(probs):
         return True
+    mask = torch.ones(logits.shape[0], dtype=torch.bool) if inputs.mask is None else inputs.mask != 0
+    if settings["pool"]:
+        sequence = torch.zeros(logits.shape[0], dtype=torch.int64) if inputs.sequence is None else inputs.sequence
+        means = torch.stack([probs[(sequence == number) & mask].mean(dim=0) for number in sequence.unique()]).nan_to_num()
+        if order_unclear(means if inputs.router_bias is None else means + inputs.router_bias.double()):
+            return True
+        logits = reference.confine(logits, inputs.router_bias, mask, sequence, router, settings)
+        probs = reference.scores_of(logits, router)
     if inputs.router_bias is not None:
         probs = probs + inputs.router_bias.double()
         if order_unclear(probs):
@@ -146,7 +158,6 @@ def unclear(inputs, router, settings):
             return True
     if router.kind == "sparsemixer" and sparsemixer_unclear(logits, router, settings):
         return True
-    mask = torch.ones(logits.shape[0], dtype=torch.bool) if inputs.mask is None else inputs.mask != 0
     routing = reference.route(logits, inputs.router_bias, mask, router, settings)
     gate = torch.tensor(settings["tau_gate"], dtype=torch.float64)
     if bool(close(routing.weight, gate, 1e-5).any()):

@@ -3,7 +3,8 @@
 
 A file per group of options and router, GROUP.ROUTER.safetensors. Metadata: `router`, and a line of key=value settings
 for each case 0, 1, ... Tensors: the inputs; `experts` and `weights`; for each case `I.values` (the losses of all terms,
-their weights, the total), the gradients that are not zero everywhere, and `I.experts` where slots are dropped.
+their weights, the total), the gradients that are not zero everywhere, `I.experts` where slots are dropped, and with
+pools `I.experts` and `I.weights`.
 tests/objective/test_golden.c compares. Needs PyTorch and safetensors.
 """
 import os
@@ -26,7 +27,7 @@ ROUTERS = ("softmax", "softmax norm", "softmax groups", "sigmoid", "sigmoid bias
 # L_o sees of the router only who was chosen and how strongly; its gradients are the largest part of the files.
 ROUTERS_OF_GROUP = {"L_o": ("softmax", "sparsemixer"), "L_z": ("softmax",), "rows": ("softmax",),
                     "scale": ("softmax norm", "sigmoid bias norm"), "drops": ("softmax norm", "sigmoid groups"),
-                    "method": ("softmax", "softmax groups", "sigmoid bias norm", "sparsemixer")}
+                    "pool": ("softmax", "sigmoid bias norm"), "method": ("softmax", "softmax groups", "sigmoid bias norm", "sparsemixer")}
 FILE_OF_GROUP = {"L_aux": "aux", "L_o": "ortho", "L_v": "variance", "L_z": "zloss", "rows": "router_rows"}
 
 
@@ -71,11 +72,13 @@ def single_case(number, inputs, router, method, keys, tensors):
         if bool((gradient != 0).any()):
             assert float(gradient.pow(2).mean().sqrt()) > 0.03 * results.summed[name], "a gradient that cancels"
             tensors[f"{number}.grad.{name}"] = gradient.to(torch.float32)
-    if reference.drops_slots(settings):
+    if settings["pool"]:
+        tensors[f"{number}.weights"] = results.weights.to(torch.float32)
+    if settings["pool"] or reference.drops_slots(settings):
         tensors[f"{number}.experts"] = results.experts.to(torch.int32)
     elif "experts" not in tensors:
         tensors["experts"] = results.experts.to(torch.int32)
-    if "weights" not in tensors:
+    if "weights" not in tensors and not settings["pool"]:
         tensors["weights"] = results.weights.to(torch.float32)
     return " ".join([f"method={method}", *Program.key_values(keys)])
 

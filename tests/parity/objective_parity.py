@@ -184,6 +184,8 @@ def compare_all(program, options):
             continue
         settings = reference.settings_of(method, keys)
         for router_name in cases.ROUTERS:
+            if settings["pool"] and not reference.may_pool(router_name):
+                continue
             for turn in range(options.cases):
                 seed = options.seed * 100000 + index * 1000 + turn * 30 + turn
                 inputs, router = cases.draw_clear(seed, router_name, settings)

@@ -27,6 +27,7 @@ OFF = {
     "tau_gate": 0.0, "gradient": "exact", "axis": "expert", "scores": "topk", "brake": "none", "scale": "once",
     "orth_groups": 1, "capacity": 0.0, "capacity_min": 0, "drop_threshold": 0.0,
     "seed": 0, "lambda_erc": 0.0, "lambda_sp": 0.0, "lambda_cp": 0.0, "erc_alpha": 1.0, "erc_noise": 1.0, "sp": "cosine",
+    "pool": False,
 }
 
 
@@ -39,6 +40,7 @@ METHODS = {
     "none": OFF,
     "aux": row(alpha=1e-3),
     "global-batch": row(alpha=1e-3, aux="global"),  # one batch is the step
+    "pool": row(alpha=0.1 / 16, aux="global", zeta=1e-3 / 16, pool=True),
     "gshard": row(alpha=1e-2, aux="switch", drop_threshold=0.2, capacity=1.0),
     "st-moe": row(alpha=1e-2, aux="switch", zeta=1e-3, drop_threshold=0.2, capacity=1.25, capacity_min=4),
     "loss-free": OFF,
@@ -63,9 +65,13 @@ MODEL_METHODS = {
 }
 
 
+def may_pool(router_name):
+    return "group" not in router_name and router_name != "sparsemixer"
+
+
 def refused(method, router_name):
     """Whether a method cannot work with such a router, or asks for more than layers by themselves give."""
-    if method == "quantile" and "group" in router_name:
+    if method == "quantile" and "group" in router_name or method == "pool" and not may_pool(router_name):
         return True
     return method == "densemixer" or (method in ("loss-free", "smebu", "quantile") and router_name == "sparsemixer")
 
@@ -120,8 +126,38 @@ def stable_topk(values, k):
     return torch.sort(values, dim=-1, descending=True, stable=True).indices[:, :k]
 
 
-def choose(probs, bias, router):
+def pool_sizes(sequences, experts, slots, seed, stream=0, first=0):
+    """How many experts each of the sequences, numbered from `first` on, may choose from: slots .. experts."""
+    return [slots + (philox_word(seed, first + b, stream) * (experts - slots + 1) >> 32) for b in range(sequences)]
+
+
+def pool_of(probs, bias, size):
+    """True for the `size` experts with the highest mean over these tokens, [n]; means and sums in single precision."""
+    mean = (probs.sum(dim=0) / max(len(probs), 1)).float()
+    mean = mean if bias is None else (mean.double() + bias.double()).float()
+    return torch.zeros(len(mean), dtype=torch.bool).scatter(0, stable_topk(mean[None], size)[0], True)
+
+
+def scores_of(logits, router):
+    return torch.sigmoid(logits) if router.kind == "sigmoid" else torch.softmax(logits, dim=-1)
+
+
+def confine(logits, bias, mask, sequence, router, settings):
+    """EMO: logits outside each sequence's pool become -inf. The pool is a constant; sequences go by rising ids."""
+    if not settings["pool"]:
+        return logits
+    probs, outside = scores_of(logits.detach(), router), torch.zeros_like(logits, dtype=torch.bool)
+    ids = sorted(set(sequence.tolist()))
+    for number, size in zip(ids, pool_sizes(len(ids), logits.shape[1], router.slots, settings["seed"])):
+        own = sequence == number
+        outside[own] = ~pool_of(probs[own & mask], bias, size)
+    return logits.masked_fill(outside, -math.inf)
+
+
+def choose(probs, bias, router, outside=None):
     scores = probs if bias is None else probs + bias
+    if outside is not None:
+        scores = scores.masked_fill(outside, -math.inf)
     if router.groups > 0:
         tokens, experts = scores.shape
         grouped = scores.view(tokens, router.groups, experts // router.groups)
@@ -226,13 +262,13 @@ def drop_slots(expert, weight, mask, experts, settings):
 
 
 def route(logits, bias, mask, router, settings):
-    probs = torch.sigmoid(logits) if router.kind == "sigmoid" else torch.softmax(logits, dim=-1)
+    probs = scores_of(logits, router)
     greedy = stable_topk(probs.detach(), router.slots)
     if router.kind == "sparsemixer":
         # What drops slots is training.
         chosen, weight = sparsemixer(logits, router.jitter, settings["seed"] if drops_slots(settings) else None)
     else:
-        chosen = choose(probs.detach(), bias, router)
+        chosen = choose(probs.detach(), bias, router, torch.isneginf(logits))
         weight = probs.gather(1, chosen)
         if router.normalise:
             weight = weight / weight.sum(dim=-1, keepdim=True)
@@ -526,6 +562,7 @@ def losses_of(inputs, leaves, router, settings):
     sequence = torch.zeros(tokens, dtype=torch.int64) if inputs.sequence is None else inputs.sequence
     logits = leaves["logits"]
     bias = None if inputs.router_bias is None else inputs.router_bias.to(logits.dtype)
+    logits = confine(logits, bias, mask, sequence, router, settings)
     routing = route(logits, bias, mask, router, settings)
     losses = {}
     if settings["alpha"] != 0.0:

@@ -78,7 +78,7 @@ def compare_objective(failures, device="cpu", cases_each=1, seed_base=1, only=""
             continue
         settings = reference.settings_of(method, keys)
         for router_name in cases.ROUTERS:
-            if reference.refused(method, router_name):
+            if reference.refused(method, router_name) or settings["pool"]:  # layers do not choose
                 continue
             for turn in range(cases_each):
                 seed = seed_base * 100000 + index * 1000 + turn * 31

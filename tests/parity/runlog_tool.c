@@ -31,6 +31,9 @@ static void fill(struct mt_step_record *record, struct mt_layer_record *layers, 
                                       .max_violation = 0.8 + 1.0 / t,
                                       .max_violation_running = 0.7 + 1.0 / t,
                                       .load_entropy = 1.3,
+                                      .effective_experts = 1.5 + 1.0 / t,
+                                      .effective_scores = 2.5 + 1.0 / t,
+                                      .experts_90 = 0.75,
                                       .agreement = 0.9,
                                       .tokens = 4096,
                                       .answer_tokens = 2048,
@@ -40,7 +43,8 @@ static void fill(struct mt_step_record *record, struct mt_layer_record *layers, 
                                       .tokens_per_second = 16384.0,
                                       .layers = layers,
                                       .layer_count = LAYERS,
-                                      .experts = EXPERTS};
+                                      .experts = EXPERTS,
+                                      .slots = 2};
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         bool on = term <= MT_TERM_V;
         record->term[term] = on ? (term == MT_TERM_V ? -0.0021 : 1.0 + 0.1 * term + 0.3 / t) : NAN;
@@ -54,6 +58,9 @@ static void fill(struct mt_step_record *record, struct mt_layer_record *layers, 
                                              .variance_expert_topk = 0.01 * t,
                                              .variance_expert_full = 0.02 * t,
                                              .variance_token = 0.03 * t,
+                                             .effective_experts = 1.5 + 0.1 * l,
+                                             .effective_scores = 2.5 + 0.1 * l,
+                                             .experts_90 = 0.5,
                                              .load = loads[l]};
         for (int j = 0; j < EXPERTS; j++) loads[l][j] = 100.0 * l + j + t;
         for (int term = 0; term < MT_TERM_COUNT; term++) {

@@ -20,6 +20,8 @@ from tensorboard.compat.proto import event_pb2
 TAGS = {"loss": "loss/total", "task": "loss/task", "learning_rate": "run/learning_rate", "epoch": "run/epoch",
         "gradient_norm": "gradient/norm", "max_violation": "router/max_violation",
         "max_violation_running": "router/max_violation_running", "load_entropy": "router/load_entropy",
+        "effective_experts": "router/effective_experts", "effective_scores": "router/effective_scores",
+        "experts_90": "router/experts_90", "jaccard_90": "router/jaccard_90", "together_90": "router/together_90",
         "agreement": "router/agreement", "seconds": "run/seconds", "tokens_per_second": "run/tokens_per_second", "tokens_total": "run/tokens_total"}
 
 

@@ -253,7 +253,9 @@ static void test_little_is_not_a_number(void **state)
 {
 #define STEP(n, task)        "{\"kind\":\"step\",\"step\":" n ",\"task\":" task ",\"max_violation\":0.5}\n"
 #define HELD_OUT(step, loss) "{\"kind\":\"evaluation\",\"step\":" step ",\"loss\":" loss "}\n"
-#define EVENT(kind)          "{\"kind\":\"event\",\"step\":1,\"event\":\"" kind "\",\"text\":\"t\"}\n"
+#define USES(n, experts, k)                                                                                  \
+    "{\"kind\":\"step\",\"step\":" n ",\"task\":1,\"effective_experts\":" experts ",\"slots\":" k "}\n"
+#define EVENT(kind) "{\"kind\":\"event\",\"step\":1,\"event\":\"" kind "\",\"text\":\"t\"}\n"
     static const struct {
         const char *log, *headline, *missing;
     } cases[] = {
@@ -272,6 +274,14 @@ static void test_little_is_not_a_number(void **state)
         {STEP("1", "2") EVENT("data"), "Long rows were cut.", "The log has warnings."},
         {STEP("1", "2") EVENT("method") EVENT("stopped") EVENT("choices") EVENT("ranks") EVENT("interrupted"),
          "Routing is balanced.", "The log has warnings."},
+        {USES("1", "3.2", "4") USES("50", "2", "4") USES("100", "1.1", "4"),
+         "One expert works where 4 are paid for.", NULL},
+        {USES("1", "3.2", "4") USES("50", "1.1", "4") USES("100", "1.9", "4"),
+         "Too few steps to tell whether the loss fell.", "One expert works where 4 are paid for."},
+        {USES("1", "1", "1") USES("100", "1", "1"), "Too few steps to tell whether the loss fell.",
+         "One expert works where 1 are paid for."},
+        {USES("1", "null", "8") USES("100", "null", "8"), "Too few steps to tell whether the loss fell.",
+         "One expert works where 8 are paid for."},
         {STEP("1", "2") EVENT("failed"), "The log has warnings.", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

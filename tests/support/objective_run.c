@@ -44,7 +44,7 @@ struct mt_objective_shape objective_run_shape(const struct objective_run *run)
         .tokens = RUN_TOKENS,
         .experts = RUN_EXPERTS,
         .slots = RUN_SLOTS,
-        .segments = 4,
+        .segments = RUN_SEGMENTS,
         .width = RUN_WIDTH,
         .router = run->router,
     };
@@ -57,7 +57,7 @@ struct mt_routing objective_run_record(struct objective_run *run, int layer)
         .tokens = RUN_TOKENS,
         .experts = RUN_EXPERTS,
         .slots = RUN_SLOTS,
-        .segments = 4,
+        .segments = RUN_SEGMENTS,
         .mask = mt_tensor_1d(run->mask, MT_I32, RUN_TOKENS),
         .ortho_mask = mt_tensor_1d(run->ortho_mask, MT_I32, RUN_TOKENS),
         .segment = mt_tensor_1d(run->segment, MT_I32, RUN_TOKENS),
@@ -75,6 +75,8 @@ struct mt_routing objective_run_record(struct objective_run *run, int layer)
         .router_weight = mt_tensor_2d(l->router_weight, MT_F32, RUN_EXPERTS, RUN_WIDTH),
         .inner_gram = mt_tensor_3d(l->inner_gram, MT_F32, RUN_TOKENS, RUN_SLOTS, RUN_SLOTS),
         .proxy_squares = mt_tensor_2d(l->proxy_squares, MT_F32, RUN_EXPERTS, RUN_EXPERTS),
+        .pool = mt_tensor_2d(l->pool, MT_I32, RUN_SEGMENTS, RUN_EXPERTS),
+        .pool_sums = mt_tensor_1d(l->pool_sums, MT_F64, RUN_SEGMENTS * (RUN_EXPERTS + 1)),
     };
 }
 

@@ -8,12 +8,13 @@
 
 #include "metier/objective.h"
 
-#define RUN_LAYERS  3
-#define RUN_TOKENS  37
-#define RUN_EXPERTS 8
-#define RUN_SLOTS   3
-#define RUN_WIDTH   12
-#define RUN_ROWS    (RUN_TOKENS * RUN_SLOTS)
+#define RUN_LAYERS   3
+#define RUN_TOKENS   37
+#define RUN_EXPERTS  8
+#define RUN_SEGMENTS 4
+#define RUN_SLOTS    3
+#define RUN_WIDTH    12
+#define RUN_ROWS     (RUN_TOKENS * RUN_SLOTS)
 
 struct run_layer {
     float logits[RUN_TOKENS * RUN_EXPERTS];
@@ -28,6 +29,8 @@ struct run_layer {
     float inner[RUN_ROWS * RUN_WIDTH]; // activations, as wide as the outputs
     float inner_gram[RUN_ROWS * RUN_SLOTS];
     float proxy_squares[RUN_EXPERTS * RUN_EXPERTS];
+    int32_t pool[RUN_SEGMENTS * RUN_EXPERTS];
+    double pool_sums[RUN_SEGMENTS * (RUN_EXPERTS + 1)];
     // Results of backward.
     float coupling[RUN_ROWS * RUN_SLOTS];
     float drows[RUN_ROWS * RUN_WIDTH];

@@ -158,6 +158,7 @@ bool training_bench_takes(const struct mt_arch *model, const struct mt_method *m
     enum mt_bias_rule rule = method->config.bias_rule;
     bool groups =
         model == &mt_arch_deepseek_v2 || model == &mt_arch_deepseek_v3 || model == &mt_arch_glm4_moe_lite;
-    if (model == &mt_arch_phimoe) return rule == MT_BIAS_NONE && !method->config.dense_router;
-    return !groups || rule != MT_BIAS_QUANTILE;
+    if (model == &mt_arch_phimoe)
+        return rule == MT_BIAS_NONE && !method->config.dense_router && !method->config.pool;
+    return !groups || (rule != MT_BIAS_QUANTILE && !method->config.pool);
 }

@@ -149,20 +149,22 @@ static void compare_method(struct bench *bench, size_t at, const struct mt_metho
     if (sharing > 1 && (mt_objective_needs(&method->config) & needs) != 0) return;
     // Two examples of at most 24 tokens fit a micro-batch: a step is one round.
     (void)snprintf(what, sizeof what, "%s, %s, global, experts over %d", name, method->name, sharing);
-    (void)snprintf(alone, sizeof alone, COMMON " method=%s noise=false batch.examples=%d batch.tokens=%d",
-                   method->name, 2 * ranks, 48 * ranks);
+    // Pools are drawn by a sequence's number in the step, and nothing else is without dropout.
+    const char *noise = method->config.pool ? "lora.dropout=0" : "noise=false";
+    (void)snprintf(alone, sizeof alone, COMMON " method=%s %s batch.examples=%d batch.tokens=%d",
+                   method->name, noise, 2 * ranks, 48 * ranks);
     (void)snprintf(together, sizeof together,
-                   COMMON " method=%s noise=false batch.examples=%d batch.tokens=48 parallel.experts=%d "
+                   COMMON " method=%s %s batch.examples=%d batch.tokens=48 parallel.experts=%d "
                           "recompute=%s",
-                   method->name, 2 * ranks, sharing, at % 2 == 0 ? "full" : "moe");
+                   method->name, noise, 2 * ranks, sharing, at % 2 == 0 ? "full" : "moe");
     // Groups in expert order are made of the tokens at hand.
     bool groups =
         method->config.coefficient[MT_TERM_O] > 0.0 && method->config.grouping == MT_GROUPING_EXPERT_CONCAT;
     // Quantiles are of a micro-batch, and a step's the mean of them.
     bool quantiles = method->config.bias_rule == MT_BIAS_QUANTILE;
     if (!groups && !quantiles) compare(bench, what, alone, together, 1e-5);
-    static const char *const with_noise[] = {"metier",       "loss-free", "smebu", "quantile",
-                                             "global-batch", "gshard",    "simbal"};
+    static const char *const with_noise[] = {"metier",       "loss-free", "smebu",  "quantile",
+                                             "global-batch", "gshard",    "simbal", "pool"};
     bool local = every;
     for (size_t i = 0; i < sizeof with_noise / sizeof with_noise[0]; i++)
         local = local || strcmp(method->name, with_noise[i]) == 0;
@@ -217,7 +219,8 @@ static void same(struct bench *bench, bool every, int sharing)
         make(bench, model);
         for (int i = 0; mt_method_listed(i) != NULL; i++) {
             const struct mt_method *method = mt_method_listed(i);
-            if (every || model == &mt_arch_deepseek_v3 || strcmp(method->name, "metier") == 0)
+            bool pool = method->config.pool && model == &mt_arch_olmoe; // deepseek_v3 has groups
+            if (every || model == &mt_arch_deepseek_v3 || pool || strcmp(method->name, "metier") == 0)
                 compare_method(bench, at, method, sharing, every);
         }
         packed(bench, sharing);

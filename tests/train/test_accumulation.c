@@ -18,6 +18,7 @@ static const char *const everything[] = {"*", NULL};
 static void open_with(struct model_run *run, const struct workplace *place,
                       struct mt_objective_config *method, const char *name, const char *scale)
 {
+    const struct mt_arch *model = &mt_arch_deepseek_v2;
     struct mt_model_options options = {.backward = true, .selection = {.full = everything}};
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);
@@ -25,8 +26,9 @@ static void open_with(struct model_run *run, const struct workplace *place,
         assert_int_equal(mt_objective_config_method(&ctx, name, method), MT_OK);
         assert_int_equal(mt_objective_config_set(&ctx, method, "scale", scale), MT_OK);
         options.objective = method;
+        if (method->pool) model = &mt_arch_qwen3_moe; // without groups of experts
     }
-    assert_int_equal(small_model_make(place, small_model_config(&mt_arch_deepseek_v2), MT_HF_FLOAT32, 11), 0);
+    assert_int_equal(small_model_make(place, small_model_config(model), MT_HF_FLOAT32, 11), 0);
     assert_int_equal(model_run_open(run, place, "cpu", 1, &options), 0);
 }
 
@@ -177,6 +179,55 @@ static void loads_of_the_whole_step(void **state)
     model_run_close(&run);
 }
 
+/* Every sequence of a step in its own micro-batch. Counting first, as the trainer does. */
+static void add_parts(struct model_run *run, const struct mt_batch *whole, uint64_t apart)
+{
+    struct mt_objective *objective = mt_model_objective(run->model);
+    struct mt_model_loss loss;
+    assert_int_equal(mt_params_zero_gradients(mt_model_params(run->model)), MT_OK);
+    mt_objective_count_begin(objective);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int part = 0; part < PARTS; part++) {
+            int32_t offsets[2];
+            struct mt_batch batch = part_of(whole, part, offsets);
+            batch.step = whole->step + (uint64_t)part;
+            batch.first_sequence = (uint64_t)part + apart;
+            batch.step_labels = LABELS;
+            batch.step_tokens = TOKENS;
+            assert_int_equal(mt_model_forward(run->model, &batch, &loss), MT_OK);
+            if (pass == 1) assert_int_equal(mt_model_backward(run->model), MT_OK);
+        }
+        if (pass == 0) mt_objective_count_end(objective);
+        if (pass == 0) assert_int_equal(mt_params_zero_gradients(mt_model_params(run->model)), MT_OK);
+    }
+}
+
+/* Pools are drawn by a sequence's number in the step: its micro-batches have the gradients of the whole. */
+static void pools_of_the_whole_step(void **state)
+{
+    struct model_run run;
+    struct model_batch batch;
+    struct mt_objective_config method;
+    double loss = 0.0;
+    model_batch_fill(&batch, lengths, 53, 3);
+    open_with(&run, *state, &method, "pool", "none");
+    batch.batch.step = 700;
+    assert_int_equal(model_run_step(&run, &batch.batch, &loss), 0);
+    float *plain = copy_gradients(&run);
+    batch.batch.training = true;
+    batch.batch.whole_step = 7;
+    assert_int_equal(model_run_step(&run, &batch.batch, &loss), 0);
+    assert_true(difference(&run, plain) > 1e-2);
+    float *once = copy_gradients(&run);
+    add_parts(&run, &batch.batch, 0);
+    assert_true(difference(&run, once) < 2e-6);
+    add_parts(&run, &batch.batch, 1); // other numbers, other pools
+    assert_true(difference(&run, once) > 1e-2);
+    free(plain);
+    free(once);
+    model_run_close(&run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +235,7 @@ int main(void)
                                         workplace_close),
         cmocka_unit_test_setup_teardown(terms_are_means_weighted_by_tokens, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(loads_of_the_whole_step, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(pools_of_the_whole_step, workplace_open, workplace_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,6 +119,7 @@ static uint64_t look(struct bench *b, struct mt_batches *batches, const struct m
         assert_true(batch.tokens > 0 && batch.tokens <= b->options.tokens);
         assert_int_equal(batch.offsets[0], 0);
         assert_int_equal(batch.offsets[batch.sequences], batch.tokens);
+        assert_int_equal(batch.first_sequence, examples); // of the step
         for (int64_t s = 0; s < batch.sequences; s++) {
             assert_true(batch.offsets[s + 1] > batch.offsets[s]);
             assert_int_equal(batch.labels[batch.offsets[s + 1] - 1], MT_NO_LABEL); // never the neighbour's

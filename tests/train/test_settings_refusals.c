@@ -238,6 +238,9 @@ static void impossible_combinations(void **state)
          "t:4: memory.limit is 120%, expected auto, an amount as 22GiB or 24GB, or a share as 90%"},
         {"batch.examples: 0\n", "t:4: batch.examples is 0, which only data.layout: packed can do"},
         {"data.window: 5\n", "t:4: data.window means nothing with data.layout: in-order"},
+        {"data.choices: c\nmethod: pool\n", "t:4: data.choices decides which experts a token gets, and these "
+                                            "need not be in its sequence's pool; "
+                                            "set objective.pool: false, or take another method"},
         {"data.choices: c\nmethod: loss-free\n",
          "t:4: data.choices decides which experts a token gets: a bias that moves would choose none; set "
          "objective.bias_rule: none, or take another method"},

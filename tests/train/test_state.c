@@ -184,6 +184,7 @@ static struct mt_run_numbers numbers_at(uint64_t step)
     numbers.steps = 14;
     numbers.epoch_draws = 15;
     numbers.data_bytes = 16;
+    numbers.concentration = (struct mt_concentration){0.1 + 0.7, 1.0 / 3.0, 17, 18};
     numbers.finished = step == 300;
     return numbers;
 }
@@ -213,6 +214,7 @@ static uint64_t resume(struct bench *b, const struct mt_log *log)
     assert_true(got.tokens == want.tokens && got.seconds == want.seconds && got.best_step == want.best_step);
     assert_true(got.evaluations == 11 && got.fruitless == 12 && got.metrics_bytes == 13);
     assert_true(got.steps == 14 && got.epoch_draws == 15 && got.data_bytes == 16);
+    assert_memory_equal(&got.concentration, &want.concentration, sizeof got.concentration);
     assert_true(got.finished == want.finished);
     assert_string_equal(mt_state_settings(reader), settings);
     draw(b, 999);
@@ -474,6 +476,49 @@ static void flip_manifest(struct bench *b, const char *name)
     free(data);
 }
 
+/* Cuts out the lines that have a text; the rest is moved up. */
+static size_t cut_lines(char *text, const char *part)
+{
+    for (char *found = strstr(text, part); found != NULL; found = strstr(text, part)) {
+        char *line = found;
+        const char *end = strchr(found, '\n');
+        assert_non_null(end);
+        while (line > text && line[-1] != '\n') line--;
+        memmove(line, end + 1, strlen(end + 1) + 1);
+    }
+    return strlen(text);
+}
+
+/* A manifest of a version that knew nothing of concentration: the run begins to look now. */
+static void older_manifests(void **state)
+{
+    struct bench b;
+    size_t bytes = 0;
+    struct mt_arena arena;
+    struct mt_state_manifest manifest;
+    open_bench(&b, state, &mt_arch_olmoe, true);
+    save(&b, 100);
+    unsigned char *data = read_file(&b, "step-00000100/" MT_STATE_MANIFEST, &bytes);
+    char *text = calloc(bytes + 1, 1);
+    assert_non_null(text);
+    memcpy(text, data, bytes);
+    size_t left = cut_lines(text, "\"concentration_");
+    assert_true(left < bytes);
+    size_t tail = MT_DIGEST_DIGITS + strlen("\"\n}\n");
+    struct mt_digest_text sum = mt_digest_of(text, left - tail);
+    memcpy(text + left - tail, sum.digits, MT_DIGEST_DIGITS);
+    mt_arena_init(&arena, &b.run.ctx, 4096);
+    if (mt_state_manifest_parse(&arena, "old", text, left, &manifest) != MT_OK)
+        fail_msg("%s", b.run.ctx.message);
+    assert_int_equal(manifest.numbers.data_bytes, 16);
+    assert_true(isnan(manifest.numbers.concentration.start) && isnan(manifest.numbers.concentration.last));
+    assert_true(manifest.numbers.concentration.low == 0 && manifest.numbers.concentration.reported == 0);
+    mt_arena_free(&arena);
+    free(text);
+    free(data);
+    close_bench(&b);
+}
+
 static void damage(void **state)
 {
     struct bench b;
@@ -653,6 +698,7 @@ int main(void)
         AT_A_PLACE(every_bit_comes_back),
         AT_A_PLACE(other_runs_are_refused),
         AT_A_PLACE(other_devices),
+        AT_A_PLACE(older_manifests),
         AT_A_PLACE(damage),
         AT_A_PLACE(pruning),
         AT_A_PLACE(later_ones_are_set_aside),

@@ -25,9 +25,16 @@ static struct mt_step_record make_step(uint64_t step)
                                     .max_violation = 0.8125,
                                     .max_violation_running = 0.5,
                                     .load_entropy = 1.25,
+                                    .effective_experts = NAN, // looked at in every second step
+                                    .experts_90 = NAN,
+                                    .slots = 4,
                                     .tokens_total = 1000 * step,
                                     .seconds = 2.0 * (double)step,
                                     .tokens_per_second = 12300.0};
+    if (step % 2 == 0) {
+        record.effective_experts = 3.0 - 0.03125 * (double)step;
+        record.experts_90 = 0.75;
+    }
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         bool on = term == MT_TERM_AUX || term == MT_TERM_V;
         record.term[term] = on ? (term == MT_TERM_V ? -0.00125 : 1.0625) : NAN;
@@ -66,14 +73,15 @@ static void a_table_in_a_pipe(void **state)
                                                     .seconds = 61.0};
     mt_terminal_view_evaluation(&view, &evaluation);
     mt_terminal_view_event(&view, 50, "stopped", "by a signal");
-    mt_terminal_view_finish(&view, "RUN/metrics.jsonl", "RUN/tensorboard");
+    mt_terminal_view_finish(&view, "RUN/metrics.jsonl", "RUN/tensorboard",
+                            "one expert works where 4 are paid for");
     assert_int_equal(fclose(stream), 0);
     static const char header[] =
         "    step   epoch        lr         L       L_h          aux            v  gradient "
-        "  MaxVio     tok/s      left\n";
+        "  MaxVio  experts     tok/s      left\n";
     static const char row[] =
         "       2    0.10  1.00e-04    2.4800    2.2500        1.062     -0.00125      0.75 "
-        "   0.812     12.3k      1:56\n";
+        "   0.812     2.94     12.3k      1:56\n";
     assert_int_equal(strncmp(text, "training x\n", 11), 0);
     assert_int_equal(strncmp(text + 11, header, sizeof header - 1), 0);
     if (strncmp(text + 11 + sizeof header - 1, row, sizeof row - 1) != 0) fail_msg("%s", text);
@@ -89,6 +97,9 @@ static void a_table_in_a_pipe(void **state)
         "  v             -0.001250 -> -0.001250\n"
         "  MaxVio           0.8125 -> 0.8125\n"
         "  load entropy      1.250 -> 1.250\n"
+        "  experts of 4      2.938 -> 1.438\n"
+        "  serving 90 %     0.7500 -> 0.7500\n"
+        "  one expert works where 4 are paid for\n"
         "  metrics      RUN/metrics.jsonl\n"
         "  tensorboard  RUN/tensorboard\n";
     assert_true(bytes > sizeof end);
@@ -105,14 +116,14 @@ static void quiet_and_empty_runs(void **state)
     mt_terminal_view_step(&view, &record);
     mt_terminal_view_row(&view, &record);
     mt_terminal_view_event(&view, 1, "warning", "y");
-    mt_terminal_view_finish(&view, "m", NULL);
+    mt_terminal_view_finish(&view, "m", NULL, NULL);
     assert_int_equal(view.seen, 1);
     // Without a step there is nothing to sum up.
     char *text = NULL;
     size_t bytes = 0;
     FILE *stream = open_memstream(&text, &bytes);
     mt_terminal_view_start(&view, stream, NULL, 60, &nothing);
-    mt_terminal_view_finish(&view, "m", NULL);
+    mt_terminal_view_finish(&view, "m", NULL, NULL);
     assert_int_equal(fclose(stream), 0);
     assert_int_equal(bytes, 0);
     free(text);
@@ -142,7 +153,7 @@ static void run_on_terminal(int columns, char *output, size_t room)
     mt_terminal_view_step(&view, &record);
     mt_terminal_view_row(&view, &record); // of no effect here
     mt_terminal_view_event(&view, 30, "checkpoint", "step-30");
-    mt_terminal_view_finish(&view, "m", NULL);
+    mt_terminal_view_finish(&view, "m", NULL, NULL);
     size_t bytes = 0;
     ssize_t count = 1;
     while (count > 0) {
@@ -161,7 +172,8 @@ static void a_live_line_on_a_terminal(void **state)
     assert_int_equal(setenv("TERM", "xterm", 1), 0);
     run_on_terminal(120, output, sizeof output);
     assert_non_null(strstr(output, "30/60  12.3k tok/s"));
-    assert_non_null(strstr(output, "  L 2.20  MaxVio 0.812  aux 1.06  v -0.00125  L_h 2.25\033[K"));
+    assert_non_null(
+        strstr(output, "  L 2.20  MaxVio 0.812  aux 1.06  v -0.00125  experts 2.06/4  L_h 2.25\033[K"));
     // What stays wipes the live line, which comes again below it.
     assert_non_null(strstr(output, "\r\033[Kstep 30: checkpoint: step-30\n\r 50%"));
     assert_null(strstr(output, "epoch")); // no table

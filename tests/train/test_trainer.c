@@ -80,13 +80,14 @@ static void going_on_changes_no_bit(void **state)
 {
     const struct workplace *place = *state;
     static const struct mt_arch *const models[] = {&mt_arch_deepseek_v3, &mt_arch_phimoe, &mt_arch_mixtral,
-                                                   &mt_arch_qwen3_moe};
+                                                   &mt_arch_qwen3_moe, &mt_arch_olmoe};
     static const char *const words[] = {
         "method=loss-free evaluation.split=0.2 evaluation.every=2 lora.dropout=0.1 batch.tokens=32",
         ("method=metier evaluation.split=0.2 evaluation.every=3 lora.dropout=0.2 data.layout=packed "
          "objective.scale=running"),
         "method=smebu evaluation.split=0.2 evaluation.every=2 objective.bias_rate=0.01",
         "method=quantile evaluation.split=0.2 evaluation.every=2 batch.tokens=32",
+        "method=pool evaluation.split=0.2 evaluation.every=2 batch.tokens=32",
     };
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
         struct training_run run = {0};
@@ -108,7 +109,7 @@ static void going_on_changes_no_bit(void **state)
             assert_int_equal(training_bench_compare(place, "whole/adapter-best/adapter_model.safetensors",
                                                     "parts/adapter-best/adapter_model.safetensors"),
                              0);
-            if (models[m] != &mt_arch_phimoe) {
+            if (models[m] != &mt_arch_phimoe && models[m] != &mt_arch_olmoe) {
                 assert_int_equal(training_bench_compare(place, "whole/adapter/router_bias.safetensors",
                                                         "parts/adapter/router_bias.safetensors"),
                                  0);
@@ -476,8 +477,8 @@ static void plan_of_memory(void **state)
 static void experts_are_chosen_by_file(void **state)
 {
     const struct workplace *place = *state;
-    static const char chosen[] = "{\"1\": [0, 3], \"2\": [5]}";
-    static const char wrong[] = "{\"0\": [0]}";
+    static const char chosen[] = "{\"experts\": 8, \"layers\": 2, \"keep\": {\"1\": [0, 3], \"2\": [5]}}";
+    static const char wrong[] = "{\"experts\": 8, \"layers\": 2, \"keep\": {\"0\": [0]}}";
     struct training_run run = {.options = {.plan_only = true}};
     struct mt_run_outline outline;
     char words[256];

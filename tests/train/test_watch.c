@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "objective/loads.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/model_runs.h"
@@ -134,6 +135,28 @@ static double within_tokens(const struct plain *plain)
     return total / plain->tokens;
 }
 
+/* 1 / mean over tokens of Σ (x / Σ x)²: of the weights, dropped slots among them, or of the scores. */
+static double effective(const struct micro_batch *micro, size_t count, int layer, bool scores)
+{
+    double sum = 0.0;
+    int tokens = 0;
+    int columns = scores ? EXPERTS : SLOTS;
+    for (size_t m = 0; m < count; m++) {
+        const struct layer_arrays *arrays = &micro[m].layer[layer];
+        const float *rows = scores ? arrays->probs : arrays->weight;
+        for (int64_t i = 0; i < micro[m].tokens; i++) {
+            double whole = 0.0;
+            double squares = 0.0;
+            if (micro[m].masked && micro[m].mask[i] == 0) continue;
+            for (int j = 0; j < columns; j++) whole += (double)rows[i * columns + j];
+            for (int j = 0; j < columns; j++) squares += pow((double)rows[i * columns + j] / whole, 2.0);
+            sum += squares;
+            tokens++;
+        }
+    }
+    return tokens / sum;
+}
+
 static double violation(const double *load)
 {
     double mean = 0.0;
@@ -152,6 +175,27 @@ static double entropy(const double *load)
         if (load[j] > 0.0) sum -= load[j] / total * log(load[j] / total);
     }
     return sum;
+}
+
+/* Experts, the busiest first, until nine tenths of the load are theirs. */
+static double serving(const double *load)
+{
+    double left[EXPERTS];
+    double total = 0.0;
+    double served = 0.0;
+    double count = 0.0;
+    for (int j = 0; j < EXPERTS; j++) {
+        left[j] = load[j];
+        total += load[j];
+    }
+    while (10.0 * served < 9.0 * total) {
+        int best = 0;
+        for (int j = 1; j < EXPERTS; j++) best = left[j] > left[best] ? j : best;
+        served += left[best];
+        left[best] = -1.0;
+        count += 1.0;
+    }
+    return count;
 }
 
 static void near(double value, double expected)
@@ -203,7 +247,7 @@ static void compare(struct bench *b, const struct micro_batch *micro, size_t cou
 {
     static struct plain plain;
     struct mt_step_record record = {.step = 1};
-    double mean[3] = {0.0, 0.0, 0.0};
+    double mean[6] = {0.0};
     mt_watch_fill(b->watch, &record);
     assert_int_equal(record.layer_count, LAYERS);
     assert_int_equal(record.experts, EXPERTS);
@@ -218,6 +262,13 @@ static void compare(struct bench *b, const struct micro_batch *micro, size_t cou
         near(layer->variance_expert_topk, over_tokens(&plain, false));
         near(layer->variance_expert_full, over_tokens(&plain, true));
         near(layer->variance_token, within_tokens(&plain));
+        near(layer->effective_experts, effective(micro, count, l, false));
+        near(layer->effective_scores, effective(micro, count, l, true));
+        near(layer->experts_90, serving(plain.load) / EXPERTS);
+        assert_true(layer->effective_experts >= 1.0 && layer->effective_experts <= SLOTS);
+        mean[3] += layer->effective_experts / LAYERS;
+        mean[4] += layer->effective_scores / LAYERS;
+        mean[5] += layer->experts_90 / LAYERS;
         mean[0] += layer->max_violation / LAYERS;
         mean[1] += layer->max_violation_running / LAYERS;
         mean[2] += layer->load_entropy / LAYERS;
@@ -230,6 +281,11 @@ static void compare(struct bench *b, const struct micro_batch *micro, size_t cou
     near(record.max_violation, mean[0]);
     near(record.max_violation_running, mean[1]);
     near(record.load_entropy, mean[2]);
+    near(record.effective_experts, mean[3]);
+    near(record.effective_scores, mean[4]);
+    near(record.experts_90, mean[5]);
+    assert_int_equal(record.slots, SLOTS);
+    assert_true(isnan(record.jaccard_90) && isnan(record.together_90));        // one source
     assert_true(isnan(record.agreement) && isnan(record.layers[0].agreement)); // no choices were given
 }
 
@@ -282,6 +338,8 @@ static void one_expert_takes_everything(void **state)
     // Not looked at: not known.
     assert_true(isnan(record.layers[0].variance_expert_topk));
     assert_true(isnan(record.layers[0].variance_token));
+    assert_true(isnan(record.effective_experts) && isnan(record.effective_scores) &&
+                isnan(record.experts_90));
     tear_down(&b);
 }
 
@@ -333,6 +391,52 @@ static void agreement_of_given_choices(void **state)
     mt_watch_fill(b.watch, &record);
     for (int l = 0; l < LAYERS; l++) near(record.layers[l].agreement, sums[l][0] / sums[l][1]);
     near(record.agreement, (sums[0][0] / sums[0][1] + sums[1][0] / sums[1][1]) / LAYERS);
+    tear_down(&b);
+}
+
+/* Loads of sources, told apart over micro-batches; tokens of an idle pass are from nowhere. */
+static void sources_are_told_apart(void **state)
+{
+    (void)state;
+    enum { SOURCES = 3 };
+    static struct micro_batch micro[3];
+    static int32_t source[2][MOST];
+    struct bench b;
+    struct mt_watch_options options = plain_options;
+    struct mt_step_record record = {.step = 1};
+    double load[LAYERS][SOURCES * EXPERTS] = {{0.0}};
+    double jaccard = 0.0;
+    double together = 0.0;
+    bool member[SOURCES * EXPERTS];
+    set_up(&b, "cpu");
+    mt_watch_destroy(b.watch);
+    options.sources = SOURCES;
+    assert_int_equal(mt_watch_create(b.device, &options, &b.watch), MT_OK);
+    mt_watch_begin(b.watch);
+    for (size_t m = 0; m < 3; m++) {
+        draw(&micro[m], sizes[m], m, m < 2 ? DRAWN : ALL_MASKED, m != 1);
+        for (int64_t i = 0; m < 2 && i < micro[m].tokens; i++) {
+            source[m][i] = (int32_t)((i / 3 + (int64_t)m) % SOURCES);
+            for (int s = 0; s < LAYERS * SLOTS; s++) {
+                int32_t expert = micro[m].layer[s / SLOTS].expert[i * SLOTS + s % SLOTS];
+                bool counts = expert >= 0 && (!micro[m].masked || micro[m].mask[i] != 0);
+                if (counts) load[s / SLOTS][source[m][i] * EXPERTS + expert] += 1.0;
+            }
+        }
+        const struct mt_watch_look look = {.variances = true, .source = m < 2 ? source[m] : NULL};
+        assert_int_equal(mt_watch_records(b.watch, micro[m].records, NULL, &look), MT_OK);
+    }
+    mt_watch_end(b.watch);
+    mt_watch_fill(b.watch, &record);
+    for (int l = 0; l < LAYERS; l++) {
+        struct mt_serving wanted = mt_serving(load[l], SOURCES, EXPERTS, member);
+        near(record.layers[l].jaccard_90, wanted.jaccard);
+        near(record.layers[l].together_90, wanted.together);
+        jaccard += wanted.jaccard / LAYERS;
+        together += wanted.together / LAYERS;
+    }
+    near(record.jaccard_90, jaccard);
+    near(record.together_90, together);
     tear_down(&b);
 }
 
@@ -547,7 +651,7 @@ static void watch_model(const struct workplace *place, const struct mt_objective
     const struct mt_watch_look look = {.variances = true};
     assert_int_equal(model_run_open(&run, place, "cpu", 2, &options), 0);
     const struct mt_model_desc *desc = mt_model_description(run.model);
-    assert_int_equal(mt_watch_create_for_model(run.device, run.model, MODEL_RUN_TOKENS, config, &watch),
+    assert_int_equal(mt_watch_create_for_model(run.device, run.model, MODEL_RUN_TOKENS, 1, config, &watch),
                      MT_OK);
     mt_watch_begin(watch);
     for (uint64_t m = 0; m < 2; m++) {
@@ -622,6 +726,7 @@ int main(void)
         cmocka_unit_test(one_expert_takes_everything),
         cmocka_unit_test(nothing_to_count),
         cmocka_unit_test(agreement_of_given_choices),
+        cmocka_unit_test(sources_are_told_apart),
         cmocka_unit_test(running_loads_survive),
         cmocka_unit_test(refuses_other_records),
         cmocka_unit_test(terms_by_tokens_and_by_shares),

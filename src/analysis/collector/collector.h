@@ -110,17 +110,20 @@ struct mt_layer_figures {
     double max_violation_batch;      // mean over batches
     double max_violation_batch_code; // mean over batches, the authors' form
     int64_t batches;
-    double entropy;         // of the load, in nats; ln n when balanced
-    double gini;            // 0 when balanced, 1 - 1/n when one expert has everything
-    double load_min;        // the smallest load over the mean
-    double load_max;        // the largest
-    double rv_token;        // mean over tokens of the variance over experts (divisor n-1) of the scores P
-    double rv_expert;       // mean over experts of the variance over tokens of the weights s after top-k
-    double rv_appendix;     // 1/n Σ_j (mean over tokens of P_ij/Σ_m P_im - 1/n)²
-    double abs_cos;         // mean |cos| between two expert outputs of a token
-    double abs_cos_error;   // its standard error; 0 when all tokens were looked at
-    int64_t abs_cos_tokens; // looked at
-    double output_norm;     // mean length of an expert output, of the same tokens as the kept outputs
+    double entropy;           // of the load, in nats; ln n when balanced
+    double gini;              // 0 when balanced, 1 - 1/n when one expert has everything
+    double load_min;          // the smallest load over the mean
+    double load_max;          // the largest
+    double effective_experts; // 1 / mean over tokens of Σ w², w the weights over their sum: 1 ... k
+    double effective_scores;  // the same of the scores P: 1 ... n
+    double experts_90;        // share of the experts that serve 90 % of the slots
+    double rv_token;          // mean over tokens of the variance over experts (divisor n-1) of the scores P
+    double rv_expert;         // mean over experts of the variance over tokens of the weights s after top-k
+    double rv_appendix;       // 1/n Σ_j (mean over tokens of P_ij/Σ_m P_im - 1/n)²
+    double abs_cos;           // mean |cos| between two expert outputs of a token
+    double abs_cos_error;     // its standard error; 0 when all tokens were looked at
+    int64_t abs_cos_tokens;   // looked at
+    double output_norm;       // mean length of an expert output, of the same tokens as the kept outputs
     struct mt_geometry_figures input;       // inputs, labelled by the first choice
     struct mt_geometry_figures output;      // expert outputs, labelled by expert; Euclidean
     struct mt_geometry_figures output_unit; // the same by angle

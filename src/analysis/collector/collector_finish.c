@@ -40,6 +40,10 @@ static void fill_loads(const struct mt_layer_sums *sums, const struct mt_batch_s
     figures->gini = any ? mt_load_gini(sums->load, experts) : NAN;
     figures->load_min = any ? load.min : NAN;
     figures->load_max = any ? load.max_violation + 1.0 : NAN;
+    figures->effective_experts = variance.effective_experts;
+    figures->effective_scores = variance.effective_scores;
+    figures->experts_90 =
+        any ? (double)mt_load_serving(sums->load, experts, MT_SERVING_SHARE, NULL) / experts : NAN;
     figures->rv_token = variance.token;
     figures->rv_expert = variance.expert;
     figures->rv_appendix = variance.appendix;

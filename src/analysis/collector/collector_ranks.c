@@ -4,7 +4,7 @@
 /* What is no array. */
 struct layer_numbers {
     int64_t tokens, variance_tokens, cosine_tokens, choice_count, inputs, outputs;
-    struct mt_any_order row_variance, cosine, cosine_squares;
+    struct mt_any_order row_variance, weight_shares, score_shares, cosine, cosine_squares;
     struct mt_output_sums earlier;
     int64_t scored[MT_EXPERT_SCORES];
 };
@@ -73,6 +73,8 @@ static void describe_layers(struct gathering *g)
                                                .inputs = layer->inputs.count,
                                                .outputs = layer->outputs.count,
                                                .row_variance = layer->variance.row_variance,
+                                               .weight_shares = layer->variance.weight_shares,
+                                               .score_shares = layer->variance.score_shares,
                                                .cosine = layer->cosine.sum,
                                                .cosine_squares = layer->cosine.squares,
                                                .earlier = layer->earlier};
@@ -90,6 +92,8 @@ static void add_layers(struct gathering *g)
         layer->cosine.tokens += numbers->cosine_tokens;
         if (layer->choice_count < numbers->choice_count) layer->choice_count = numbers->choice_count;
         mt_any_order_merge(&layer->variance.row_variance, &numbers->row_variance);
+        mt_any_order_merge(&layer->variance.weight_shares, &numbers->weight_shares);
+        mt_any_order_merge(&layer->variance.score_shares, &numbers->score_shares);
         mt_any_order_merge(&layer->cosine.sum, &numbers->cosine);
         mt_any_order_merge(&layer->cosine.squares, &numbers->cosine_squares);
         mt_output_sums_merge(&layer->earlier, &numbers->earlier);

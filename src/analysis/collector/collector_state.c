@@ -15,7 +15,7 @@
 struct plain_sums {
     int64_t tokens, variance_tokens, batch_tokens, batches;
     double violation, violation_code;
-    struct mt_any_order row_variance;
+    struct mt_any_order row_variance, weight_shares, score_shares;
     struct mt_cosine_sums cosine;
     int64_t scored[MT_EXPERT_SCORES];
 };
@@ -69,6 +69,8 @@ enum mt_status mt_collector_pack_sums(const struct mt_collector *collector, stru
                                    .violation = layer->batch.violation,
                                    .violation_code = layer->batch.violation_code,
                                    .row_variance = layer->variance.row_variance,
+                                   .weight_shares = layer->variance.weight_shares,
+                                   .score_shares = layer->variance.score_shares,
                                    .cosine = layer->cosine};
         for (int s = 0; s < MT_EXPERT_SCORES; s++) plain.scored[s] = layer->scored[s];
         status = mt_byte_list_append(out, &plain, sizeof plain);
@@ -103,6 +105,8 @@ static void add_plain(const struct plain_sums *plain, struct mt_layer_sums *laye
     layer->batch.violation += plain->violation;
     layer->batch.violation_code += plain->violation_code;
     mt_any_order_merge(&layer->variance.row_variance, &plain->row_variance);
+    mt_any_order_merge(&layer->variance.weight_shares, &plain->weight_shares);
+    mt_any_order_merge(&layer->variance.score_shares, &plain->score_shares);
     layer->cosine.tokens += plain->cosine.tokens;
     mt_any_order_merge(&layer->cosine.sum, &plain->cosine.sum);
     mt_any_order_merge(&layer->cosine.squares, &plain->cosine.squares);

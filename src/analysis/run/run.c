@@ -378,7 +378,7 @@ static enum mt_status run_side(struct mt_analysis *run, const char *directory, c
     enum mt_status status = open_model(run, side, directory, adapter, &model);
     if (status == MT_OK) status = learn_shape(run, model, directory);
     if (status == MT_OK && run->with_base) status = read_routers(run, model, side);
-    if (status == MT_OK && vectors) status = look_at_weights(run, model, side);
+    if (status == MT_OK && vectors && !run->settings->only_scores) status = look_at_weights(run, model, side);
     for (int i = 0; status == MT_OK && i < run->domains; i++)
         status = make_collector(run, i, vectors, &side->collector[i]);
     status = mt_comm_agree(run->comm, run->ctx, status);
@@ -395,6 +395,7 @@ static enum mt_status run_side(struct mt_analysis *run, const char *directory, c
 static enum mt_status finish_side(struct mt_analysis *run, bool vectors, struct mt_analysis_side *side)
 {
     const struct mt_analysis_settings *settings = run->settings;
+    vectors = vectors && !settings->only_scores;
     const struct mt_geometry_options geometry = {.neighbours = (int)settings->neighbours,
                                                  .queries = settings->queries,
                                                  .seed = (uint64_t)settings->seed,
@@ -448,7 +449,8 @@ enum mt_status mt_analysis_run(struct mt_analysis *run, struct mt_device *device
     const char *base_adapter = settings->against != NULL ? settings->adapter : NULL;
     run->device = device;
     run->comm = comm;
-    run->with_base = settings->base != NULL || settings->adapter != NULL || settings->against != NULL;
+    run->with_base = !settings->only_scores &&
+                     (settings->base != NULL || settings->adapter != NULL || settings->against != NULL);
     enum mt_status status = parse_formats(run);
     if (status != MT_OK) return status;
     run->passes_left = (int64_t)run->domains * (run->with_base ? 2 : 1);
@@ -494,4 +496,30 @@ void mt_analysis_mean_drift(const struct mt_analysis *run, int domain, struct mt
         mean->slots_changed += drift.slots_changed / run->layers;
         mean->router_change += drift.router_change / run->layers;
     }
+}
+
+void mt_analysis_domain_loads(const struct mt_analysis *run, int layer, double *load)
+{
+    size_t n = (size_t)run->experts;
+    for (size_t d = 0; d < (size_t)run->domains; d++)
+        memcpy(load + d * n, run->model.figures[d].layer[layer].load, n * sizeof *load);
+}
+
+enum mt_status mt_analysis_mean_serving(const struct mt_analysis *run, struct mt_serving *mean)
+{
+    size_t cells = (size_t)run->domains * (size_t)run->experts;
+    void *load = NULL;
+    void *member = NULL;
+    enum mt_status status = mt_allocate_array(run->ctx, cells, sizeof(double), &load);
+    if (status == MT_OK) status = mt_allocate_array(run->ctx, cells, sizeof(bool), &member);
+    *mean = (struct mt_serving){0.0, 0.0};
+    for (int i = 0; i < run->layers && status == MT_OK; i++) {
+        mt_analysis_domain_loads(run, i, load);
+        struct mt_serving one = mt_serving(load, run->domains, run->experts, member);
+        mean->jaccard += one.jaccard / run->layers;
+        mean->together += one.together / run->layers;
+    }
+    mt_release(run->ctx, load, cells * sizeof(double));
+    mt_release(run->ctx, member, cells * sizeof(bool));
+    return status;
 }

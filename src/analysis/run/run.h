@@ -19,6 +19,7 @@
 #include "base/arena.h"
 #include "base/progress.h"
 #include "formats/text/json_text.h"
+#include "objective/loads.h"
 #include "train/settings/settings.h"
 
 #define MT_ANALYSIS_FILES  16 // at the most, and so many domains
@@ -42,6 +43,7 @@ struct mt_analysis_settings {
     int64_t queries;       // of overlap and silhouette; 0: all
     int64_t neighbours;    // of the overlap
     int64_t seed;
+    bool only_scores;  // nothing but loads and scores is wanted: no base, no look at weights or vectors
     unsigned scores;   // of experts, a set of MT_SCORE_BIT: what the collectors of the model add up
     const char *keep;  // experts of a layer that rule `best` keeps, as mt_experts_keep_parse reads it; NULL:
                        // nobody asks
@@ -125,6 +127,12 @@ void mt_analysis_mean_cache(const struct mt_analysis *analysis, int domain, int 
 enum mt_status mt_analysis_read_caches(struct mt_analysis *analysis);
 enum mt_status mt_analysis_replay_caches(struct mt_analysis *analysis);
 void mt_analysis_put_caches(const struct mt_analysis *analysis, struct mt_json_text *text);
+
+/* The loads of every domain in a layer, into load[domains][n]. */
+void mt_analysis_domain_loads(const struct mt_analysis *analysis, int layer, double *load);
+
+/* How far domains differ in whom they employ (analysis/affinity.h), mean over layers. */
+enum mt_status mt_analysis_mean_serving(const struct mt_analysis *analysis, struct mt_serving *mean);
 
 /* analysis.json, as docs/analysis.md describes it. */
 enum mt_status mt_analysis_put_json(const struct mt_analysis *analysis, struct mt_json_text *text);

@@ -87,21 +87,23 @@ static void put_matrix(struct mt_json_text *text, const char *name, const double
     mt_json_text_format(text, "]");
 }
 
-/* numbers: [3][domains][n] to work with. */
-static void put_layer_affinity(const struct mt_analysis *run, int layer, double *numbers,
+/* numbers: [3][domains][n] to work with; so is member, [domains][n]. */
+static void put_layer_affinity(const struct mt_analysis *run, int layer, double *numbers, bool *member,
                                struct mt_json_text *text)
 {
     size_t n = (size_t)run->experts;
     double *share = numbers + (size_t)run->domains * n;
     double *preference = share + (size_t)run->domains * n;
-    for (size_t d = 0; d < (size_t)run->domains; d++) {
-        const double *load = run->model.figures[d].layer[layer].load;
-        for (size_t j = 0; j < n; j++) numbers[d * n + j] = load[j];
-    }
+    mt_analysis_domain_loads(run, layer, numbers);
+    struct mt_serving serving = mt_serving(numbers, run->domains, run->experts, member);
     double information = mt_affinity(numbers, run->domains, run->experts, share, preference);
     mt_json_text_format(text, "%s\n  {\"layer\": %" PRId64 ", \"information\": ", layer > 0 ? "," : "",
                         run->number[layer]);
     mt_json_text_number(text, information);
+    mt_json_text_format(text, ", \"jaccard_90\": ");
+    mt_json_text_number(text, serving.jaccard);
+    mt_json_text_format(text, ", \"together_90\": ");
+    mt_json_text_number(text, serving.together);
     put_matrix(text, "share", share, run->domains, run->experts);
     put_matrix(text, "preference", preference, run->domains, run->experts);
     mt_json_text_format(text, "}");
@@ -110,13 +112,16 @@ static void put_layer_affinity(const struct mt_analysis *run, int layer, double 
 static void put_affinity(const struct mt_analysis *run, struct mt_json_text *text)
 {
     void *memory = NULL;
-    size_t count = 3 * (size_t)run->domains * (size_t)run->experts;
-    if (text->status == MT_OK) text->status = mt_allocate_array(run->ctx, count, sizeof(double), &memory);
-    if (text->status != MT_OK) return;
+    void *member = NULL;
+    size_t cells = (size_t)run->domains * (size_t)run->experts;
+    if (text->status == MT_OK) text->status = mt_allocate_array(run->ctx, 3 * cells, sizeof(double), &memory);
+    if (text->status == MT_OK) text->status = mt_allocate_array(run->ctx, cells, sizeof(bool), &member);
     mt_json_text_format(text, ",\n \"affinity\": [");
-    for (int i = 0; i < run->layers; i++) put_layer_affinity(run, i, memory, text);
+    for (int i = 0; text->status == MT_OK && i < run->layers; i++)
+        put_layer_affinity(run, i, memory, member, text);
     mt_json_text_format(text, "]");
-    mt_release(run->ctx, memory, count * sizeof(double));
+    mt_release(run->ctx, memory, 3 * cells * sizeof(double));
+    mt_release(run->ctx, member, cells * sizeof(bool));
 }
 
 // ------------------------------------------------------------------ drift

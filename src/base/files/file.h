@@ -86,6 +86,12 @@ enum mt_status mt_file_map(struct mt_context *ctx, const char *path, struct mt_f
 /* Tells the system how the mapping will be read. Advice: without effect where not supported. */
 void mt_file_advise(const struct mt_file_mapping *mapping, enum mt_file_access access);
 
+/*
+ * Memory of a part of the mapping that was read and is not needed for now goes back to the system; reading it
+ * again is allowed. What does not lie in the mapping is left alone. Advice, likewise.
+ */
+void mt_file_forget(const struct mt_file_mapping *mapping, const void *data, size_t bytes);
+
 /* Unmaps and clears the struct; a zeroed mapping is allowed. */
 void mt_file_unmap(struct mt_file_mapping *mapping);
 

@@ -21,7 +21,7 @@ static bool is_dot(const char *name)
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-static enum mt_status check_target(struct mt_context *ctx, const char *path)
+enum mt_status mt_folder_check_free(struct mt_context *ctx, const char *path)
 {
     struct stat info;
     if (lstat(path, &info) != 0) return MT_OK; // nothing there; what else is wrong shows when making it
@@ -67,7 +67,7 @@ static enum mt_status open_folder(struct mt_context *ctx, const char *target, bo
     size_t length = strlen(target);
     while (length > 1 && target[length - 1] == '/') length--;
     if (length == 0) return mt_fail(ctx, MT_ERR_USAGE, "'' does not name a folder to write");
-    enum mt_status status = replace ? MT_OK : check_target(ctx, target);
+    enum mt_status status = replace ? MT_OK : mt_folder_check_free(ctx, target);
     if (status != MT_OK) return status;
     void *name = NULL;
     void *temporary = NULL;

@@ -25,8 +25,11 @@ struct mt_folder {
  */
 enum mt_status mt_folder_open(struct mt_context *ctx, const char *target, struct mt_folder *folder);
 
-/* The same for a target that may be there and hold files: committing removes it, in the same step if the file
- * system can. */
+/* The same refusal alone, for who computes for long before the folder is opened. */
+enum mt_status mt_folder_check_free(struct mt_context *ctx, const char *target);
+
+/* The same as opening, for a target that may be there and hold files: committing removes it, in the same step
+ * if the file system can. */
 enum mt_status mt_folder_open_replacing(struct mt_context *ctx, const char *target, struct mt_folder *folder);
 
 /*

@@ -306,7 +306,7 @@ static enum mt_status parse(struct cli_call *call, struct forward_settings *sett
          "draw LoRA's B with this deviation instead of 0"},
         {"--seed", CLI_INTEGER, &settings->seed, "S", "of LoRA, dropout and sampling (0)"},
         {"--training", CLI_FLAG, &settings->training, NULL,
-         "as in training: jitter, sampling, dropped slots"},
+         "as in training: jitter, sampling, dropped slots, pools of experts"},
         {"--recompute", CLI_TEXT, &settings->recompute, "WHAT",
          "none, moe or full: memory against time (none)"},
         {"--activations", CLI_TEXT, &settings->activations, "TYPE",

@@ -194,11 +194,9 @@ enum mt_status cli_objective_print_json(struct mt_context *ctx, const struct obj
 // ------------------------------------------------------------------ --methods and --keys
 
 // What a method does to the router.
-static const struct mt_term_word router_words[MT_TERM_WORDS] = {{"bias_rule", "none"},
-                                                                {"capacity", "0"},
-                                                                {"drop_threshold", "0"},
-                                                                {"jitter", "0"},
-                                                                {"dense_router", "false"}};
+static const struct mt_term_word router_words[MT_TERM_WORDS] = {{"bias_rule", "none"},     {"capacity", "0"},
+                                                                {"drop_threshold", "0"},   {"jitter", "0"},
+                                                                {"dense_router", "false"}, {"pool", "false"}};
 
 /* The value of a key, which exists, as text. */
 static void key_text(const struct mt_objective_config *config, const char *key, char *text, size_t bytes)

@@ -159,10 +159,16 @@ const char *mt_view_score_name(char name[MT_COMPARE_TITLE_BYTES], const struct m
 static const struct alias {
     const char *name, *formula;
 } aliases[] = {
-    {"maxvio", "maxvio"},      {"entropy", "entropy"},
-    {"overlap", "overlap_in"}, {"silhouette", "silhouette_in"},
-    {"rv_token", "rv_token"},  {"rv_expert", "rv_expert"},
-    {"abs_cos", "abs_cos"},    {"information", "information"},
+    {"maxvio", "maxvio"},
+    {"entropy", "entropy"},
+    {"overlap", "overlap_in"},
+    {"silhouette", "silhouette_in"},
+    {"rv_token", "rv_token"},
+    {"rv_expert", "rv_expert"},
+    {"effective_experts", "effective_experts"},
+    {"experts_90", "experts_90"},
+    {"abs_cos", "abs_cos"},
+    {"information", "information"},
 };
 
 const char *mt_view_formula(const struct mt_compare_figure_row *row)

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -153,10 +154,50 @@ static enum mt_status drop(const char *text, size_t bytes, const char *key, stru
     return status == MT_OK ? append(out, text + end, bytes - end) : status;
 }
 
+#define QUANTISATION_KEY "quantization_config"
+
+/* Refuses to renumber experts that quantization_config names: another would be meant by the name. */
+static enum mt_status check_renumbered(struct mt_context *ctx, const char *text, size_t bytes,
+                                       const char *experts)
+{
+    struct member member;
+    size_t length = experts != NULL ? strlen(experts) : 0;
+    if (experts == NULL || !find_member(text, bytes, QUANTISATION_KEY, &member)) return MT_OK;
+    for (size_t i = member.value; i + length + 1 < member.end; i++) {
+        bool named = memcmp(text + i, experts, length) == 0 && text[i + length] == '.';
+        if (!named || text[i + length + 1] < '0' || text[i + length + 1] > '9') continue;
+        return mt_fail(ctx, MT_ERR_UNSUPPORTED,
+                       CONFIG_NAME ": " QUANTISATION_KEY
+                                   " names single experts (%s.%c...), whose numbers would "
+                                   "change",
+                       experts, text[i + length + 1]);
+    }
+    return MT_OK;
+}
+
+/* The text with other numbers: one replacement after the other. */
+static enum mt_status replace_numbers(const struct mt_config_change *change, struct mt_json_text *text)
+{
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < change->number_count && status == MT_OK; i++) {
+        const struct mt_config_number *number = &change->number[i];
+        struct mt_json_text next;
+        struct member member;
+        char value[32];
+        if (!number->new_key && !find_member(text->bytes, text->length, number->key, &member)) continue;
+        (void)snprintf(value, sizeof value, "%lld", (long long)number->value);
+        mt_json_text_init(&next, text->ctx);
+        status = replace(text->bytes, text->length, number->key, value, &next);
+        mt_json_text_free(text);
+        *text = next;
+    }
+    return status;
+}
+
 enum mt_status mt_config_changed(struct mt_context *ctx, const char *text, size_t bytes,
                                  const struct mt_config_change *change, struct mt_json_text *out)
 {
-    static const char key[] = "quantization_config";
+    static const char key[] = QUANTISATION_KEY;
     struct mt_json_text typed;
     struct member member;
     mt_json_text_init(&typed, ctx);
@@ -166,6 +207,9 @@ enum mt_status mt_config_changed(struct mt_context *ctx, const char *text, size_
     enum mt_status status = change->dtype == MT_HF_FLOAT_UNKNOWN
                                 ? append(&typed, text, bytes)
                                 : replace(text, bytes, dtype_key, dtype_word(change->dtype), &typed);
+    if (status == MT_OK && change->quantisation == NULL)
+        status = check_renumbered(ctx, text, bytes, change->renumbered);
+    if (status == MT_OK) status = replace_numbers(change, &typed);
     if (status == MT_OK && change->quantisation == NULL) {
         status = append(out, typed.bytes, typed.length);
     } else if (status == MT_OK && change->quantisation[0] == '\0') {
@@ -202,7 +246,8 @@ static enum mt_status copy_file(struct mt_context *ctx, const char *source, cons
     if (!S_ISREG(info.st_mode) || (uint64_t)info.st_size > most) return MT_OK;
     enum mt_status status = mt_file_read_all(ctx, source, most, &text, &bytes);
     if (status != MT_OK) return status;
-    bool changes = change->dtype != MT_HF_FLOAT_UNKNOWN || change->quantisation != NULL;
+    bool changes =
+        change->dtype != MT_HF_FLOAT_UNKNOWN || change->quantisation != NULL || change->number_count > 0;
     status = changes && mt_ends_with(source, "/" CONFIG_NAME) ? write_config(ctx, target, text, bytes, change)
                                                               : mt_file_write_all(ctx, target, text, bytes);
     mt_release(ctx, text, bytes);

@@ -9,10 +9,21 @@
 #define MT_CHAT_TEMPLATE_FILE    "chat_template.jinja"
 #define MT_MORE_TEMPLATES_FOLDER "additional_chat_templates"
 
+/* A number at the top of config.json. */
+struct mt_config_number {
+    const char *key;
+    int64_t value;
+    bool new_key; // also where the file does not have the key
+};
+
 /* What becomes another in config.json. */
 struct mt_config_change {
-    enum mt_hf_float dtype;   // the type of the weights; unknown: as it is
-    const char *quantisation; // quantization_config, as JSON; NULL: as it is, "": there is none
+    enum mt_hf_float dtype;                // the type of the weights; unknown: as it is
+    const char *quantisation;              // quantization_config, as JSON; NULL: as it is, "": there is none
+    const struct mt_config_number *number; // borrowed
+    size_t number_count;
+    const char *renumbered; // what modules of experts are called, "mlp.experts", where their numbers change:
+                            // a quantization_config that names one of them is refused. NULL: they do not
 };
 
 /* The text of a config.json with these changes, appended. */

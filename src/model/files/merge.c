@@ -1,4 +1,5 @@
-/* Merging: which tensors have a pair, and what it makes of them; the rest is rewrite.c's. */
+/* Merging: which tensors have a pair, and what it makes of them; rewrite.c writes, shrink.c takes experts
+ * away. */
 #include "model/files/merge.h"
 
 #include <math.h>
@@ -12,7 +13,10 @@
 #include "model/files/carried_files.h"
 #include "model/files/merge_format.h"
 #include "model/files/rewrite.h"
+#include "model/files/shrink.h"
 #include "model/params/loading.h"
+
+#define ARENA_BLOCK_BYTES 65536
 
 struct merger {
     struct mt_context *ctx;
@@ -20,6 +24,11 @@ struct merger {
     struct mt_hf_config config;
     struct mt_model_desc desc;
     struct mt_checkpoint checkpoint;
+    const struct mt_checkpoint *read; // it, or the view of fewer experts
+    struct mt_arena arena;            // what follows, and what it points to
+    struct mt_checkpoint shrunk;
+    struct mt_shrunk_config written;
+    size_t further;
     struct mt_adapter adapter;
     struct mt_safetensors biases; // the model's own, beside its weights
     int threads;
@@ -37,14 +46,31 @@ static enum mt_status open_model(struct merger *merger)
     if (status == MT_OK) status = mt_model_describe(merger->ctx, &merger->config, &merger->desc);
     if (status == MT_OK) status = mt_checkpoint_open(merger->ctx, directory, &merger->checkpoint);
     if (status == MT_OK) status = mt_params_check(merger->ctx, &merger->desc, &merger->checkpoint);
-    if (status == MT_OK) {
+    if (status == MT_OK && merger->options->adapter != NULL)
         status = mt_adapter_open(merger->ctx, merger->options->adapter, &merger->desc, &merger->adapter);
-    }
     if (status == MT_OK && !merger->desc.correction_bias) {
         status = mt_router_bias_open(merger->ctx, directory, MT_ROUTER_BIAS_OF_MODEL, &merger->desc,
                                      &merger->biases);
     }
     return status;
+}
+
+/* The model, its biases and its adapter with fewer experts. */
+static enum mt_status shrink(struct merger *merger)
+{
+    const struct mt_kept *kept = merger->options->kept;
+    struct mt_arena *arena = &merger->arena;
+    merger->read = &merger->checkpoint;
+    if (kept == NULL) return MT_OK;
+    enum mt_status status = mt_shrink_checkpoint(&merger->checkpoint, &merger->config, kept, arena,
+                                                 &merger->shrunk, &merger->further);
+    if (status == MT_OK) status = mt_shrink_adapter(&merger->adapter, &merger->config, kept, arena);
+    if (status == MT_OK) status = mt_shrink_biases(&merger->biases, kept, arena);
+    if (status != MT_OK) return status;
+    mt_shrink_config(&merger->config, kept->keep, &merger->written);
+    merger->read = &merger->shrunk;
+    status = mt_model_describe(merger->ctx, &merger->config, &merger->desc);
+    return status == MT_OK ? mt_params_check(merger->ctx, &merger->desc, merger->read) : status;
 }
 
 /* The head that some adapters carry along must be the model's own. */
@@ -94,6 +120,7 @@ static enum mt_status check_pairs(const struct merger *merger)
 {
     void *memory = NULL;
     size_t count = merger->adapter.module_count;
+    if (count == 0) return MT_OK;
     enum mt_status status = mt_allocate_array(merger->ctx, count, sizeof(bool), &memory);
     if (status != MT_OK) return status;
     bool *fits = memory;
@@ -201,10 +228,22 @@ static enum mt_status write_biases(const struct merger *merger, const char *dire
     return status;
 }
 
+static enum mt_status write_kept(const struct merger *merger, const char *directory)
+{
+    char *path = NULL;
+    enum mt_status status = mt_path_join(merger->ctx, directory, MT_KEPT_FILE, &path);
+    if (status == MT_OK) status = mt_kept_write(merger->ctx, &merger->desc, merger->options->kept, path);
+    mt_path_release(merger->ctx, path);
+    return status;
+}
+
 static enum mt_status add_files(void *self, const char *directory)
 {
     const struct merger *merger = self;
-    enum mt_status status = mt_model_carry_trained(merger->ctx, merger->options->adapter, directory);
+    enum mt_status status = MT_OK;
+    if (merger->options->adapter != NULL)
+        status = mt_model_carry_trained(merger->ctx, merger->options->adapter, directory);
+    if (status == MT_OK && merger->options->kept != NULL) status = write_kept(merger, directory);
     return status == MT_OK && has_biases_beside(merger) ? write_biases(merger, directory) : status;
 }
 
@@ -215,6 +254,7 @@ static enum mt_status make_room(struct merger *merger)
     size_t rank = (size_t)merger->adapter.rank;
     void *a = NULL;
     void *b = NULL;
+    if (merger->adapter.module_count == 0) return MT_OK;
     for (size_t i = 0; i < merger->adapter.module_count; i++) {
         const struct mt_adapter_pair *pair = &merger->adapter.pairs[i];
         if ((size_t)pair->in * rank > merger->a_count) merger->a_count = (size_t)pair->in * rank;
@@ -247,6 +287,12 @@ static const char *format_of(const struct merger *merger)
     return merger->adapter.quantise.on ? mt_quantised_name(merger->adapter.quantise.format) : NULL;
 }
 
+/* Whether weights in codes stay so. */
+static bool keeps_codes(const struct merger *merger)
+{
+    return merger->options->requantise || merger->options->adapter == NULL;
+}
+
 /* Refuses a result in codes where there are none, or some of one format and some of another. */
 static enum mt_status check_format(const struct merger *merger)
 {
@@ -277,7 +323,7 @@ static enum mt_status describe_format(const struct merger *merger, struct mt_jso
                                       const char **quantisation)
 {
     bool published = merger->config.quant.method != MT_HF_QUANT_NONE;
-    *quantisation = published && !merger->options->requantise ? "" : NULL;
+    *quantisation = published && !keeps_codes(merger) ? "" : NULL;
     if (!merger->options->requantise || published) return MT_OK;
     enum mt_status status = mt_merge_describe_format(&merger->config, &merger->adapter.quantise, text);
     *quantisation = text->bytes;
@@ -293,9 +339,13 @@ static enum mt_status write_folder(struct merger *merger, struct mt_merge_result
         .out = merger->options->out,
         .dtype = merger->options->dtype,
         .shard_bytes = merger->options->shard_bytes,
-        .requantise = merger->options->requantise,
+        .number = merger->written.number,
+        .number_count = merger->written.count,
+        .renumbered = merger->options->kept != NULL ? merger->desc.names.experts : NULL,
+        .requantise = keeps_codes(merger),
+        .verbatim = merger->options->adapter == NULL,
         .progress = merger->options->progress,
-        .label = "merging",
+        .label = merger->options->kept != NULL ? "pruning" : "merging",
     };
     struct mt_rewrite_result written = {0};
     struct mt_json_text text;
@@ -303,7 +353,7 @@ static enum mt_status write_folder(struct merger *merger, struct mt_merge_result
     enum mt_status status = check_format(merger);
     if (status == MT_OK) status = describe_format(merger, &text, &options.quantisation);
     if (status == MT_OK)
-        status = mt_rewrite(merger->ctx, &merger->config, &merger->checkpoint, &source, &options, &written);
+        status = mt_rewrite(merger->ctx, &merger->config, merger->read, &source, &options, &written);
     mt_json_text_free(&text);
     if (status != MT_OK || result == NULL) return status;
     *result = (struct mt_merge_result){
@@ -312,6 +362,8 @@ static enum mt_status write_folder(struct merger *merger, struct mt_merge_result
         .biases = written.replaced,
         .biases_beside = has_biases_beside(merger),
         .bytes = written.bytes,
+        .bytes_before = merger->checkpoint.data_bytes,
+        .further = merger->further,
         .files = written.files,
         .carried = written.carried,
         .narrow = written.narrow,
@@ -330,6 +382,7 @@ static void release(struct merger *merger)
     mt_adapter_close(&merger->adapter);
     mt_safetensors_close(&merger->biases);
     mt_checkpoint_close(&merger->checkpoint);
+    mt_arena_free(&merger->arena);
     mt_hf_config_free(&merger->config);
 }
 
@@ -341,8 +394,10 @@ enum mt_status mt_merge(struct mt_context *ctx, const struct mt_merge_options *o
         .options = options,
         .threads = options->threads > 0 ? options->threads : omp_get_num_procs(),
     };
+    mt_arena_init(&merger.arena, ctx, ARENA_BLOCK_BYTES);
     enum mt_status status = open_model(&merger);
     if (status == MT_OK) status = check_pairs(&merger);
+    if (status == MT_OK) status = shrink(&merger);
     if (status == MT_OK) status = make_room(&merger);
     if (status == MT_OK) status = write_folder(&merger, result);
     release(&merger);

@@ -7,19 +7,30 @@
 #include "base/files/folder.h"
 #include "base/order.h"
 #include "base/rng.h"
-#include "model/adapters/adapter.h"
+#include "model/files/adapted.h"
 #include "model/files/merge.h"
 #include "model/model.h"
+#include "model/prune.h"
 
-#define SEQUENCES    2
-#define LENGTH       128
-#define TOKENS       (SEQUENCES * LENGTH)
-#define SEED         20250
-#define PATH_BYTES   4096
-#define WIDE_LIMIT   1e-4
-#define NARROW_LIMIT 2e-2
+#define SEQUENCES         2
+#define LENGTH            128
+#define TOKENS            (SEQUENCES * LENGTH)
+#define SEED              20250
+#define PATH_BYTES        4096
+#define ARENA_BLOCK_BYTES 4096
+#define EXACT_LIMIT       1e-6 // of the same weights
+#define WIDE_LIMIT        1e-4
+#define NARROW_LIMIT      2e-2
 
-/* Logits [TOKENS, vocabulary] of a folder, with an adapter unless it is NULL. The caller releases. */
+/* A folder as it is run. */
+struct folder {
+    const char *directory;
+    const char *adapter;        // NULL: none
+    const struct mt_kept *kept; // the other experts are taken away; NULL: none are
+    bool without_biases;
+};
+
+/* Logits [TOKENS, vocabulary] of a folder. The caller releases. */
 struct run {
     void *logits;
     size_t bytes;
@@ -53,24 +64,36 @@ static enum mt_status forward(struct mt_context *ctx, struct mt_model *model, st
     return status;
 }
 
-static enum mt_status run_folder(struct mt_device *device, const char *directory, const char *adapter_path,
-                                 bool without_biases, struct run *run)
+/* The same with some experts masked. */
+static enum mt_status forward_masked(struct mt_context *ctx, struct mt_model *model,
+                                     const struct mt_kept *kept, struct run *run)
+{
+    struct mt_arena arena;
+    struct mt_pruning pruning = {0};
+    const bool *const *others = NULL;
+    mt_arena_init(&arena, ctx, ARENA_BLOCK_BYTES);
+    enum mt_status status = mt_kept_others(kept, mt_model_description(model), &arena, &others);
+    if (status == MT_OK) status = mt_pruning_begin(model, others, &pruning);
+    if (status == MT_OK) status = forward(ctx, model, run);
+    enum mt_status ended = mt_pruning_end(&pruning);
+    mt_arena_free(&arena);
+    return status == MT_OK ? ended : status;
+}
+
+static enum mt_status run_folder(struct mt_device *device, const struct folder *folder, struct run *run)
 {
     struct mt_context *ctx = mt_device_context(device);
-    struct mt_model_options options = {
-        .tokens = TOKENS, .sequences = SEQUENCES, .positions = LENGTH, .without_biases = without_biases};
-    struct mt_adapter adapter = {0};
+    struct mt_model_options options = {.tokens = TOKENS,
+                                       .sequences = SEQUENCES,
+                                       .positions = LENGTH,
+                                       .without_biases = folder->without_biases};
     struct mt_model *model = NULL;
-    enum mt_status status = MT_OK;
-    if (adapter_path != NULL) {
-        status = mt_adapter_open_for(ctx, adapter_path, directory, &adapter);
-        if (status == MT_OK) mt_adapter_select(&adapter, &options.selection);
+    enum mt_status status = mt_adapted_open(device, folder->directory, folder->adapter, &options, &model);
+    if (status == MT_OK) {
+        status =
+            folder->kept != NULL ? forward_masked(ctx, model, folder->kept, run) : forward(ctx, model, run);
     }
-    if (status == MT_OK) status = mt_model_open(device, directory, &options, &model);
-    if (status == MT_OK && adapter_path != NULL) status = mt_adapter_apply(&adapter, mt_model_params(model));
-    if (status == MT_OK) status = forward(ctx, model, run);
     mt_model_close(model);
-    mt_adapter_close(&adapter);
     return status;
 }
 
@@ -140,13 +163,37 @@ static void compare(const struct run *want, const struct run *got, struct mt_mer
     difference->median = sqrt(tokens[TOKENS / 2] / count) / size;
 }
 
+/* The largest distance of a logit, over all tokens and in the median token, as a share of the largest logit.
+ */
+static void compare_peaks(const struct run *want, const struct run *got,
+                          struct mt_merge_difference *difference)
+{
+    double tokens[TOKENS];
+    double peak = 0.0;
+    for (int64_t t = 0; t < TOKENS; t++) {
+        const float *a = (const float *)want->logits + t * want->vocabulary;
+        const float *b = (const float *)got->logits + t * want->vocabulary;
+        tokens[t] = 0.0;
+        for (int64_t i = 0; i < want->vocabulary; i++) {
+            double distance = fabs((double)a[i] - (double)b[i]);
+            tokens[t] = distance > tokens[t] || isnan(distance) ? distance : tokens[t];
+            peak = fmax(peak, fabs((double)a[i]));
+        }
+    }
+    qsort(tokens, TOKENS, sizeof *tokens, mt_by_number);
+    difference->peak_largest = peak > 0.0 ? tokens[TOKENS - 1] / peak : tokens[TOKENS - 1];
+    difference->peak_median = peak > 0.0 ? tokens[TOKENS / 2] / peak : tokens[TOKENS / 2];
+    if (isnan(difference->rms)) difference->peak_median = difference->rms;
+}
+
 /* How far the merged model is from the other when its file of biases is left alone. */
 static enum mt_status run_without_biases(struct mt_device *device, const char *directory,
                                          const struct run *unmerged, double *rms)
 {
     struct run run = {0};
     struct mt_merge_difference difference = {0};
-    enum mt_status status = run_folder(device, directory, NULL, true, &run);
+    enum mt_status status =
+        run_folder(device, &(struct folder){.directory = directory, .without_biases = true}, &run);
     if (status == MT_OK) compare(unmerged, &run, &difference);
     *rms = difference.rms;
     mt_release(mt_device_context(device), run.logits, run.bytes);
@@ -156,6 +203,13 @@ static enum mt_status run_without_biases(struct mt_device *device, const char *d
 static bool rounds(const struct mt_device *device, bool narrow)
 {
     return narrow || mt_device_activations(device) == MT_BF16;
+}
+
+const char *mt_merge_measure(const struct mt_merge_difference *difference)
+{
+    return difference->by_median ? "median of tokens"
+           : difference->by_peak ? "largest logit in the median token"
+                                 : "root mean square";
 }
 
 static struct mt_merge_difference nothing_yet(bool by_median)
@@ -169,12 +223,15 @@ static enum mt_status judge(struct mt_context *ctx, const char *directory, const
                             const struct run *merged, struct mt_merge_difference *difference)
 {
     compare(unmerged, merged, difference);
-    double judged = difference->by_median ? difference->median : difference->rms;
+    compare_peaks(unmerged, merged, difference);
+    double judged = difference->by_median ? difference->median
+                    : difference->by_peak ? difference->peak_median
+                                          : difference->rms;
     if (judged <= difference->tolerance) return MT_OK;
     return mt_fail(ctx, MT_ERR_NUMERIC,
-                   "%s: its logits are %.2e (root mean square, relative) from the unmerged model's, "
-                   "more than %.0e",
-                   directory, difference->rms, difference->tolerance);
+                   "%s: its logits are %.2e (%s, relative) from those of the model it was made of, more than "
+                   "%.0e",
+                   directory, judged, mt_merge_measure(difference), difference->tolerance);
 }
 
 enum mt_status mt_merge_verify(struct mt_device *device, const struct mt_merge_options *options,
@@ -183,9 +240,15 @@ enum mt_status mt_merge_verify(struct mt_device *device, const struct mt_merge_o
     struct mt_context *ctx = mt_device_context(device);
     struct run unmerged = {0};
     struct run merged = {0};
+    const struct folder before = {
+        .directory = options->directory, .adapter = options->adapter, .kept = options->kept};
     *difference = nothing_yet(rounds(device, result->narrow));
-    enum mt_status status = run_folder(device, options->directory, options->adapter, false, &unmerged);
-    if (status == MT_OK) status = run_folder(device, options->out, NULL, false, &merged);
+    if (options->adapter == NULL && !difference->by_median) {
+        difference->by_peak = true;
+        difference->tolerance = EXACT_LIMIT;
+    }
+    enum mt_status status = run_folder(device, &before, &unmerged);
+    if (status == MT_OK) status = run_folder(device, &(struct folder){.directory = options->out}, &merged);
     if (status == MT_OK && result->biases_beside)
         status = run_without_biases(device, options->out, &unmerged, &difference->without_biases);
     if (status == MT_OK) status = judge(ctx, options->out, &unmerged, &merged, difference);
@@ -206,7 +269,7 @@ static enum mt_status run_in_floats(struct mt_device *device, const struct mt_me
     enum mt_status status = mt_merge(ctx, &floats, &result);
     if (status != MT_OK) return status;
     *narrow = result.narrow;
-    status = run_folder(device, path, NULL, false, run);
+    status = run_folder(device, &(struct folder){.directory = path}, run);
     enum mt_status removed = mt_folder_remove(ctx, path);
     return status == MT_OK ? removed : status;
 }
@@ -224,9 +287,10 @@ enum mt_status mt_merge_verify_requantised(struct mt_device *device, const struc
     int length = snprintf(path, sizeof path, "%s" MT_FOLDER_TEMPORARY "floats", options->out);
     if (length < 0 || (size_t)length >= sizeof path)
         return mt_fail(ctx, MT_ERR_USAGE, "%s: the path is too long", options->out);
-    enum mt_status status = run_folder(device, options->directory, options->adapter, false, &unmerged);
+    const struct folder before = {.directory = options->directory, .adapter = options->adapter};
+    enum mt_status status = run_folder(device, &before, &unmerged);
     if (status == MT_OK) status = run_in_floats(device, options, path, &narrow, &merged);
-    if (status == MT_OK) status = run_folder(device, options->out, NULL, false, &again);
+    if (status == MT_OK) status = run_folder(device, &(struct folder){.directory = options->out}, &again);
     *floats = nothing_yet(rounds(device, narrow));
     *codes = *floats;
     if (status == MT_OK) {

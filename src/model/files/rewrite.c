@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/files/file.h"
 #include "base/files/folder.h"
 #include "base/progress.h"
 #include "model/files/carried_files.h"
@@ -107,6 +108,20 @@ static enum mt_status write_tensor(struct mt_rewriter *rewriter, const struct mt
     return status;
 }
 
+/* What has been read of a mapped file need not stay in memory. */
+static void forget_part(const struct mt_checkpoint *checkpoint, const struct mt_safetensors_tensor *part)
+{
+    for (size_t i = 0; part != NULL && i < checkpoint->shard_count; i++)
+        mt_file_forget(&checkpoint->shards[i].mapping, part->data, (size_t)part->bytes);
+}
+
+static void forget(const struct mt_rewriter *rewriter, const struct mt_rewrite_tensor *tensor)
+{
+    forget_part(rewriter->checkpoint, tensor->stored);
+    for (int i = 0; tensor->published != NULL && i < MT_PUBLISHED_PARTS; i++)
+        forget_part(rewriter->checkpoint, tensor->published->part[i]);
+}
+
 // ------------------------------------------------------------------ the folder
 
 static enum mt_status write_weights(struct mt_rewriter *rewriter, const char *directory)
@@ -125,6 +140,7 @@ static enum mt_status write_weights(struct mt_rewriter *rewriter, const char *di
                                                                .total = rewriter->elements});
     for (size_t i = 0; i < rewriter->count && status == MT_OK; i++) {
         status = write_tensor(rewriter, &rewriter->tensors[i], &writer, &progress, &done);
+        forget(rewriter, &rewriter->tensors[i]);
     }
     mt_progress_finish(&progress);
     rewriter->result.bytes = writer.total_bytes;
@@ -140,7 +156,11 @@ static enum mt_status write_folder(struct mt_rewriter *rewriter)
     struct mt_folder folder;
     enum mt_status status = mt_folder_open(rewriter->ctx, options->out, &folder);
     if (status != MT_OK) return status;
-    const struct mt_config_change change = {.dtype = options->dtype, .quantisation = options->quantisation};
+    const struct mt_config_change change = {.dtype = options->dtype,
+                                            .quantisation = options->quantisation,
+                                            .number = options->number,
+                                            .number_count = options->number_count,
+                                            .renumbered = options->renumbered};
     status = mt_model_carry_files(rewriter->ctx, options->directory, folder.path, &change,
                                   &rewriter->result.carried);
     if (status == MT_OK) status = write_weights(rewriter, folder.path);

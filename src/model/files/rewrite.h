@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "arch/published/published.h"
+#include "model/files/carried_files.h"
 
 /* One tensor of the result, or one matrix of it that is written in codes. */
 struct mt_rewrite_tensor {
@@ -55,14 +56,18 @@ struct mt_rewrite_source {
 };
 
 struct mt_rewrite_options {
-    const char *directory;    // the model's folder
-    const char *out;          // must not exist, or be empty
-    enum mt_hf_float dtype;   // of the weights; unknown: each tensor as it was stored
-    uint64_t shard_bytes;     // of one file at the most; 0: 5 GB
-    const char *quantisation; // of config.json, see carried_files.h; NULL: as it is
-    bool requantise;          // what is read from codes is written in codes again, else in floats
-    FILE *progress;           // borrowed; NULL: none is shown
-    const char *label;        // of the progress
+    const char *directory;                 // the model's folder
+    const char *out;                       // must not exist, or be empty
+    enum mt_hf_float dtype;                // of the weights; unknown: each tensor as it was stored
+    uint64_t shard_bytes;                  // of one file at the most; 0: 5 GB
+    const char *quantisation;              // of config.json, see carried_files.h; NULL: as it is
+    const struct mt_config_number *number; // likewise
+    size_t number_count;
+    const char *renumbered; // likewise
+    bool requantise;        // what is read from codes is written in codes again, else in floats
+    bool verbatim;     // nothing changes: every tensor is written as it lies, codes are not even looked at
+    FILE *progress;    // borrowed; NULL: none is shown
+    const char *label; // of the progress
 };
 
 /* What writing matrices in codes again has cost, over the matrices of a part that changed. */

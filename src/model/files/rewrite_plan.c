@@ -56,6 +56,7 @@ static struct mt_rewrite_tensor stored_tensor(const struct mt_rewriter *rewriter
     // Choices of experts hang on the bias's last digits: it stays as it is.
     bool as_stored = dtype == MT_HF_FLOAT_UNKNOWN || is_correction(stored->name);
     tensor.to = as_stored ? tensor.from : type_of(dtype);
+    if (rewriter->options->verbatim) return tensor;
     rewriter->source->choose(rewriter->source->self, &tensor);
     if (tensor.quantised) tensor.row = tensor.dim[1];
     return tensor;
@@ -169,7 +170,7 @@ static enum mt_status list_tensors(struct mt_rewriter *rewriter, struct listing 
     if (status != MT_OK) return status;
     *listing = (struct listing){.tensors = tensors, .parts = parts};
     for (size_t i = 0; i < stored; i++) listing->parts[i] = NO_PART;
-    status = list_model(rewriter, listing);
+    if (!rewriter->options->verbatim) status = list_model(rewriter, listing);
     if (status == MT_OK) list_stored(rewriter, listing);
     return status;
 }

@@ -61,6 +61,10 @@ static void plan_record(struct mt_routing *record, const struct mt_pass *pass,
         record->given = mt_tensor_at(&pass->given, number);
         record->agreed = mt_plan_2d(planners->routing, pass->exact, tokens, 2);
     }
+    if (pass->method != NULL && mt_selection_pools(pass->method)) {
+        record->pool = mt_plan_2d(planners->index, MT_I32, pass->sequences, desc->experts);
+        record->pool_sums = mt_plan_1d(planners->routing, MT_F64, pass->sequences * (desc->experts + 1));
+    }
     record->offsets = mt_plan_1d(planners->index, MT_I32, desc->experts + 1);
     record->row_of_slot = mt_plan_2d(planners->index, MT_I32, tokens, slots);
     record->slot_of_row = mt_plan_1d(planners->index, MT_I32, tokens * slots);

@@ -82,6 +82,8 @@ enum mt_status mt_moe_router_forward(const struct mt_pass *pass, const struct mt
     uint64_t stream = mt_pass_layer_stream(pass, MT_STREAM_SAMPLING, moe->layer);
     struct mt_router_policy policy = {.training = pass->training, .seed = pass->seed, .stream = stream};
     if (pass->method != NULL) policy = mt_objective_policy(pass->method, pass->training, stream);
+    policy.sequence_stream = mt_pass_sequence_stream(pass, MT_STREAM_POOL, moe->layer);
+    policy.first_sequence = pass->first_sequence;
     return mt_routing_forward(pass->device, &pass->desc->router, &policy, &moe->record);
 }
 

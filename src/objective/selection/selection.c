@@ -35,6 +35,20 @@ bool mt_selection_has_bias(const struct mt_objective_config *config)
     return false;
 }
 
+/* The rule of the method that has a pool; NULL: none does. */
+static const struct mt_selection_rule *confining(const struct mt_objective_config *config)
+{
+    for (size_t i = 0; i < RULES; i++) {
+        if (rules[i]->confine != NULL && is_on(rules[i], config)) return rules[i];
+    }
+    return NULL;
+}
+
+bool mt_selection_pools(const struct mt_objective_config *config)
+{
+    return confining(config) != NULL;
+}
+
 /* The rule of the method that drops slots; NULL: none does. */
 static const struct mt_selection_rule *dropping(const struct mt_objective_config *config)
 {
@@ -60,6 +74,17 @@ enum mt_status mt_selection_check(struct mt_context *ctx, const struct mt_object
         if (status != MT_OK) return status;
     }
     return MT_OK;
+}
+
+enum mt_status mt_selection_confine(struct mt_device *device, const struct mt_router_policy *policy,
+                                    const struct mt_routing *record)
+{
+    struct mt_context *ctx = mt_device_context(device);
+    enum mt_status given = mt_given(ctx, "mt_selection_confine", "policy", policy);
+    if (given == MT_OK) given = mt_given(ctx, "mt_selection_confine", "record", record);
+    if (given != MT_OK) return given;
+    const struct mt_selection_rule *rule = policy->training ? confining(policy->method) : NULL;
+    return rule != NULL ? rule->confine(device, policy, record) : MT_OK;
 }
 
 enum mt_status mt_selection_serve(struct mt_device *device, const struct mt_router_policy *policy,

@@ -54,6 +54,7 @@ struct mt_batches {
     struct mt_id_list ids;
     struct mt_id_list labels;
     struct mt_id_list offsets;
+    struct mt_id_list token_sources; // of each token
     struct micro *micros;
     size_t micro_count;
     size_t micro_capacity;
@@ -146,6 +147,7 @@ enum mt_status mt_batches_create(struct mt_context *ctx, const struct mt_batch_o
     made->window = (struct mt_window){.ctx = ctx, .ids = {.ctx = ctx}, .labels = {.ctx = ctx}};
     made->ids.ctx = ctx;
     made->labels.ctx = ctx;
+    made->token_sources.ctx = ctx;
     made->offsets.ctx = ctx;
     status = set_up(made);
     if (status != MT_OK) {
@@ -167,6 +169,7 @@ void mt_batches_free(struct mt_batches *b)
     mt_window_free(&b->window);
     mt_id_list_free(&b->ids);
     mt_id_list_free(&b->labels);
+    mt_id_list_free(&b->token_sources);
     mt_id_list_free(&b->offsets);
     mt_release(ctx, b->micros, b->micro_capacity * sizeof *b->micros);
     mt_release(ctx, b, sizeof *b);
@@ -238,7 +241,7 @@ static enum mt_status take_draw(struct mt_batches *b, uint64_t index)
     b->barren = 0;
     b->counts.tokens += example->ids.count;
     b->counts.answer_tokens += (uint64_t)example->answer_tokens;
-    return mt_window_add(&b->window, example);
+    return mt_window_add(&b->window, example, (uint32_t)(source - b->sources));
 }
 
 // ------------------------------------------------------------------ windows and steps
@@ -379,12 +382,15 @@ static enum mt_status add_example(struct mt_batches *b, const struct mt_window_e
     if (b->micro_count == 0 || held + example->tokens > limit) status = add_micro(b);
     if (status == MT_OK) status = mt_id_list_reserve(&b->ids, example->tokens);
     if (status == MT_OK) status = mt_id_list_reserve(&b->labels, example->tokens);
+    if (status == MT_OK) status = mt_id_list_reserve(&b->token_sources, example->tokens);
     if (status != MT_OK) return status;
     size_t bytes = example->tokens * sizeof *b->ids.data;
     memcpy(b->ids.data + b->ids.count, b->window.ids.data + example->start, bytes);
     memcpy(b->labels.data + b->labels.count, b->window.labels.data + example->start, bytes);
     b->ids.count += example->tokens;
     b->labels.count += example->tokens;
+    for (size_t i = 0; i < example->tokens; i++)
+        b->token_sources.data[b->token_sources.count++] = (int32_t)example->source;
     struct micro *micro = &b->micros[b->micro_count - 1];
     micro->tokens += example->tokens;
     micro->sequences++;
@@ -396,6 +402,7 @@ enum mt_status mt_batches_next(struct mt_batches *b, struct mt_step *step)
     b->ids.count = 0;
     b->labels.count = 0;
     b->offsets.count = 0;
+    b->token_sources.count = 0;
     b->micro_count = 0;
     enum mt_status status = find_step(b);
     if (status != MT_OK) return status;
@@ -426,6 +433,18 @@ void mt_batches_micro(const struct mt_batches *b, size_t index, struct mt_batch 
     batch->labels = b->labels.data + micro->first_token;
     batch->offsets = b->offsets.data + micro->first_offset;
     batch->mask = NULL;
+    batch->first_sequence = micro->first_offset - index; // each before it has one offset more than sequences
+}
+
+size_t mt_batches_sources(const struct mt_batches *b)
+{
+    return b->options.source_count;
+}
+
+const int32_t *mt_batches_micro_sources(const struct mt_batches *b, size_t index)
+{
+    assert(index < b->micro_count);
+    return b->token_sources.data + b->micros[index].first_token;
 }
 
 // ------------------------------------------------------------------ position and counts

@@ -101,8 +101,13 @@ uint64_t mt_batches_draws(const struct mt_batches *batches);
 /* Prepares the next step; epochs follow one another without end. An epoch without an example is an error. */
 enum mt_status mt_batches_next(struct mt_batches *batches, struct mt_step *step);
 
-/* Sets sequences, tokens, ids, offsets and labels of a micro-batch of the step; borrowed until the next. */
+/* Sets sequences, their number in the step, tokens, ids, offsets and labels of a micro-batch of the step;
+ * borrowed until the next. */
 void mt_batches_micro(const struct mt_batches *batches, size_t index, struct mt_batch *batch);
+
+/* How many sources there are, and which of them each token of a micro-batch of the step is from: [tokens]. */
+size_t mt_batches_sources(const struct mt_batches *batches);
+const int32_t *mt_batches_micro_sources(const struct mt_batches *batches, size_t index);
 
 /* Where the next step begins; a position put back leads to the same steps. The counts of then may come along.
  */

@@ -32,7 +32,7 @@ static enum mt_status append_ids(struct mt_id_list *list, const struct mt_id_lis
     return MT_OK;
 }
 
-enum mt_status mt_window_add(struct mt_window *window, const struct mt_example *example)
+enum mt_status mt_window_add(struct mt_window *window, const struct mt_example *example, uint32_t source)
 {
     enum mt_status status = MT_OK;
     window->examples = mt_list_reserve(window->ctx, window->examples, &window->example_capacity,
@@ -45,7 +45,8 @@ enum mt_status mt_window_add(struct mt_window *window, const struct mt_example *
         (struct mt_window_example){.start = start,
                                    .tokens = example->ids.count,
                                    .answer_tokens = (size_t)example->answer_tokens,
-                                   .order = (uint32_t)window->example_count};
+                                   .order = (uint32_t)window->example_count,
+                                   .source = source};
     window->example_count++;
     return MT_OK;
 }

@@ -11,6 +11,7 @@ struct mt_window_example {
     size_t answer_tokens;
     uint32_t order; // as drawn
     uint32_t step;
+    uint32_t source; // among those of the batches
 };
 
 struct mt_window_step {
@@ -31,7 +32,7 @@ struct mt_window {
     size_t step_capacity;
 };
 
-enum mt_status mt_window_add(struct mt_window *window, const struct mt_example *example);
+enum mt_status mt_window_add(struct mt_window *window, const struct mt_example *example, uint32_t source);
 
 /* Arranges examples into steps; `stream` is the window's own, for shuffling steps. */
 enum mt_status mt_window_arrange(struct mt_window *window, const struct mt_batch_options *options,

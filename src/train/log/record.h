@@ -21,10 +21,17 @@ struct mt_layer_record {
     double variance_expert_topk; // of an expert's weight over tokens, 0 where it was not chosen: the paper
     double variance_expert_full; // of an expert's score over tokens, before top-k
     double variance_token;       // of the scores within a token, divisor n-1: the authors' code
-    double agreement;            // share of given slots that the router chose itself; NaN: none were given
-    double rows_sent;            // to experts of other ranks, by all ranks; NaN: no experts are spread
-    const double *load;          // [n] slots served at this step
-    const double *measured;      // [mt_selection_measures] of this step
+    // Concentration (docs/objective.md); NaN unless looked at in this step.
+    double effective_experts; // 1/Σ w² of a token's weights: between 1 and k
+    double effective_scores;  // 1/Σ p² of a token's scores: between 1 and n
+    double experts_90;        // share of the experts that serve 90 % of this step's slots
+    // Of the data's sources, where there are several; NaN unless looked at in this step.
+    double jaccard_90;      // of the experts that serve 90 % of each one's slots, mean over pairs
+    double together_90;     // share of the experts that are among these of any source
+    double agreement;       // share of given slots that the router chose itself; NaN: none were given
+    double rows_sent;       // to experts of other ranks, by all ranks; NaN: no experts are spread
+    const double *load;     // [n] slots served at this step
+    const double *measured; // [mt_selection_measures] of this step
 };
 
 struct mt_step_record {
@@ -40,6 +47,10 @@ struct mt_step_record {
     double max_violation;                    // mean over layers
     double max_violation_running;            // mean over layers
     double load_entropy;                     // mean over layers
+    double effective_experts;                // mean over layers; NaN unless looked at, as the next two
+    double effective_scores;                 // mean over layers
+    double experts_90;                       // mean over layers
+    double jaccard_90, together_90;          // mean over layers; NaN: one source, or not looked at
     double agreement;                        // mean over layers; NaN: no choices were given
     int64_t tokens, answer_tokens, examples; // of this step
     uint64_t tokens_total;                   // of all steps so far
@@ -48,6 +59,7 @@ struct mt_step_record {
     const struct mt_layer_record *layers; // [layer_count], borrowed; NULL: none
     size_t layer_count;
     int experts; // n
+    int slots;   // k
 };
 
 /* What a run had done at some time. */

@@ -231,14 +231,14 @@ enum mt_status mt_run_log_sync(struct mt_run_log *log, uint64_t *metrics_bytes)
     return mt_log_file_sync(&log->board.file);
 }
 
-void mt_run_log_summary(struct mt_run_log *log)
+void mt_run_log_summary(struct mt_run_log *log, const char *verdict)
 {
-    if (log != NULL) mt_terminal_view_finish(&log->view, log->metrics.path, log->board_directory);
+    if (log != NULL) mt_terminal_view_finish(&log->view, log->metrics.path, log->board_directory, verdict);
 }
 
 void mt_run_log_close(struct mt_run_log *log)
 {
     if (log == NULL) return;
-    mt_run_log_summary(log);
+    mt_run_log_summary(log, NULL);
     free_log(log);
 }

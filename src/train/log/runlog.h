@@ -57,8 +57,11 @@ enum mt_status mt_run_log_event(struct mt_run_log *log, uint64_t step, const cha
 /* Brings the files to disk; how long metrics.jsonl is now, for the checkpoint. */
 enum mt_status mt_run_log_sync(struct mt_run_log *log, uint64_t *metrics_bytes);
 
-/* Ends what the terminal shows with a summary of what ran, once; later events are lines. NULL is allowed. */
-void mt_run_log_summary(struct mt_run_log *log);
+/*
+ * Ends what the terminal shows with a summary of what ran, once; later events are lines. verdict: what is
+ * wrong with the run, a sentence; NULL: nothing. A log that is NULL is allowed.
+ */
+void mt_run_log_summary(struct mt_run_log *log, const char *verdict);
 
 /* Prints the summary if that was not done yet, closes and frees; NULL is allowed. */
 void mt_run_log_close(struct mt_run_log *log);

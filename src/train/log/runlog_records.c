@@ -25,6 +25,11 @@ static const struct step_number {
     {"max_violation_running", "router/max_violation_running",
      offsetof(struct mt_step_record, max_violation_running)},
     {"load_entropy", "router/load_entropy", offsetof(struct mt_step_record, load_entropy)},
+    {"effective_experts", "router/effective_experts", offsetof(struct mt_step_record, effective_experts)},
+    {"effective_scores", "router/effective_scores", offsetof(struct mt_step_record, effective_scores)},
+    {"experts_90", "router/experts_90", offsetof(struct mt_step_record, experts_90)},
+    {"jaccard_90", "router/jaccard_90", offsetof(struct mt_step_record, jaccard_90)},
+    {"together_90", "router/together_90", offsetof(struct mt_step_record, together_90)},
     {"agreement", "router/agreement", offsetof(struct mt_step_record, agreement)},
     {"seconds", "run/seconds", offsetof(struct mt_step_record, seconds)},
     {"tokens_per_second", "run/tokens_per_second", offsetof(struct mt_step_record, tokens_per_second)},
@@ -40,6 +45,11 @@ static const struct layer_number {
     {"variance_expert_topk", offsetof(struct mt_layer_record, variance_expert_topk)},
     {"variance_expert_full", offsetof(struct mt_layer_record, variance_expert_full)},
     {"variance_token", offsetof(struct mt_layer_record, variance_token)},
+    {"effective_experts", offsetof(struct mt_layer_record, effective_experts)},
+    {"effective_scores", offsetof(struct mt_layer_record, effective_scores)},
+    {"experts_90", offsetof(struct mt_layer_record, experts_90)},
+    {"jaccard_90", offsetof(struct mt_layer_record, jaccard_90)},
+    {"together_90", offsetof(struct mt_layer_record, together_90)},
     {"agreement", offsetof(struct mt_layer_record, agreement)},
     {"rows_sent", offsetof(struct mt_layer_record, rows_sent)},
 };
@@ -155,6 +165,7 @@ void mt_records_step_line(struct mt_json_line *text, const struct mt_step_record
     mt_json_put_number(text, "answer_tokens", (double)record->answer_tokens);
     mt_json_put_number(text, "examples", (double)record->examples);
     mt_json_put_count(text, "tokens_total", record->tokens_total);
+    mt_json_put_count(text, "slots", (uint64_t)record->slots);
     if (record->layers != NULL) layers_object(text, record);
     mt_json_put_close(text, '}');
     mt_json_put_newline(text);

@@ -71,10 +71,20 @@ void mt_terminal_view_start(struct mt_terminal_view *view, FILE *stream, const c
                                                                      .done = (int64_t)done->steps});
 }
 
+static void keep_concentration(struct mt_step_record *record, const struct mt_step_record *known)
+{
+    record->effective_experts = known->effective_experts;
+    record->effective_scores = known->effective_scores;
+    record->experts_90 = known->experts_90;
+}
+
 void mt_terminal_view_step(struct mt_terminal_view *view, const struct mt_step_record *record)
 {
+    const struct mt_step_record before = view->last;
     view->last = *record;
     view->last.layers = NULL;
+    if (view->seen > 0 && isnan(record->effective_experts)) keep_concentration(&view->last, &before);
+    if (view->seen > 0 && isnan(view->first.effective_experts)) keep_concentration(&view->first, record);
     if (view->seen == 0) {
         view->first = view->last;
         for (int term = 0; term < MT_TERM_COUNT; term++) view->on[term] = !isnan(record->term[term]);
@@ -87,6 +97,10 @@ void mt_terminal_view_step(struct mt_terminal_view *view, const struct mt_step_r
     if (!isnan(record->max_violation)) add_part(&note, "MaxVio", record->max_violation);
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         if (view->on[term]) add_part(&note, mt_term_name((enum mt_term)term), record->term[term]);
+    }
+    if (!isnan(view->last.effective_experts)) {
+        add_part(&note, "experts", view->last.effective_experts);
+        add(&note, "/%d", record->slots);
     }
     add_part(&note, "L_h", record->task);
     mt_progress_note(&view->progress, "%s", note.text);
@@ -111,7 +125,7 @@ static void print_header(const struct mt_terminal_view *view)
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         if (view->on[term]) add(&line, "  %11s", mt_term_name((enum mt_term)term));
     }
-    add(&line, "  %8s  %7s  %8s  %8s", "gradient", "MaxVio", "tok/s", "left");
+    add(&line, "  %8s  %7s  %7s  %8s  %8s", "gradient", "MaxVio", "experts", "tok/s", "left");
     print(view, &line);
 }
 
@@ -146,7 +160,8 @@ void mt_terminal_view_row(struct mt_terminal_view *view, const struct mt_step_re
     for (int term = 0; term < MT_TERM_COUNT; term++) {
         if (view->on[term]) add(&line, "  %11.4g", record->term[term]);
     }
-    add(&line, "  %8.3g  %7.3f  %8s  %8s", record->gradient_norm, record->max_violation, rate, left);
+    add(&line, "  %8.3g  %7.3f  %7.2f  %8s  %8s", record->gradient_norm, record->max_violation,
+        record->effective_experts, rate, left);
     print(view, &line);
 }
 
@@ -196,12 +211,14 @@ static void print_work(const struct mt_terminal_view *view, uint64_t tokens, dou
                   rate[0] != '\0' ? ", " : "", rate);
 }
 
-static void print_summary(const struct mt_terminal_view *view, const char *metrics, const char *board)
+static void print_summary(const struct mt_terminal_view *view, const char *metrics, const char *board,
+                          const char *verdict)
 {
     const struct mt_step_record *first = &view->first;
     const struct mt_step_record *last = &view->last;
     const struct mt_run_work *before = &view->done;
     bool resumed = before->steps > 0;
+    char experts[32];
     (void)fprintf(view->stream, "\n%ssteps %" PRIu64 " to %" PRIu64 " of %" PRIu64,
                   resumed ? "this part: " : "", first->step, last->step, last->steps);
     print_work(view, last->tokens_total - before->tokens, last->seconds - before->seconds);
@@ -217,15 +234,20 @@ static void print_summary(const struct mt_terminal_view *view, const char *metri
     }
     print_change(view, "MaxVio", first->max_violation, last->max_violation);
     print_change(view, "load entropy", first->load_entropy, last->load_entropy);
+    (void)snprintf(experts, sizeof experts, "experts of %d", last->slots);
+    print_change(view, experts, first->effective_experts, last->effective_experts);
+    print_change(view, "serving 90 %", first->experts_90, last->experts_90);
+    if (verdict != NULL) (void)fprintf(view->stream, "  %s\n", verdict);
     (void)fprintf(view->stream, "  %-12s %s\n", "metrics", metrics);
     if (board != NULL) (void)fprintf(view->stream, "  %-12s %s\n", "tensorboard", board);
     (void)fflush(view->stream);
 }
 
-void mt_terminal_view_finish(struct mt_terminal_view *view, const char *metrics, const char *board)
+void mt_terminal_view_finish(struct mt_terminal_view *view, const char *metrics, const char *board,
+                             const char *verdict)
 {
     if (view->stream == NULL) return;
     if (view->progress.terminal) mt_progress_finish(&view->progress);
-    if (view->seen > 0) print_summary(view, metrics, board);
+    if (view->seen > 0) print_summary(view, metrics, board, verdict);
     view->stream = NULL;
 }

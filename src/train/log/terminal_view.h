@@ -14,7 +14,8 @@ struct mt_terminal_view {
     FILE *stream;                      // borrowed; NULL: quiet
     struct mt_run_work done;           // before the start
     uint64_t seen;                     // steps seen since the start
-    struct mt_step_record first, last; // of them; without layers
+    struct mt_step_record first, last; // of them; without layers. Of concentration, which is not looked at in
+                                       // every step, what was known first and last
     bool on[MT_TERM_COUNT];            // terms with a column: decided by the first step seen
     uint64_t rows;                     // of the table, so far
 };
@@ -32,7 +33,11 @@ void mt_terminal_view_row(struct mt_terminal_view *view, const struct mt_step_re
 void mt_terminal_view_evaluation(struct mt_terminal_view *view, const struct mt_evaluation_record *record);
 void mt_terminal_view_event(struct mt_terminal_view *view, uint64_t step, const char *kind, const char *text);
 
-/* The last state and the summary, once; board NULL: there is none. Nothing when no step was seen. */
-void mt_terminal_view_finish(struct mt_terminal_view *view, const char *metrics, const char *board);
+/*
+ * The last state and the summary, once; board NULL: there is none; verdict NULL: nothing is wrong. Nothing
+ * when no step was seen.
+ */
+void mt_terminal_view_finish(struct mt_terminal_view *view, const char *metrics, const char *board,
+                             const char *verdict);
 
 #endif

@@ -124,6 +124,9 @@ static enum mt_status check_sentences(const struct mt_keys_reader *reader)
          "objective.bias_rule: none, or take another method"},
         {s->record_rows && s->train != MT_TRAIN_FULL, "data.record_rows",
          "data.record_rows means nothing with train: lora: an adapter has no record of the rows it has read"},
+        {s->choices != NULL && mt_selection_pools(&s->objective), "data.choices",
+         "data.choices decides which experts a token gets, and these need not be in its sequence's pool; set "
+         "objective.pool: false, or take another method"},
         {s->epochs == 0.0 && s->steps == 0, "epochs|steps",
          "epochs and steps are both 0: nothing would be trained"},
         {s->schedule == MT_SCHEDULE_CONSTANT && s->final_rate != 0.0, "optimizer.final",

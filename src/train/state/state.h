@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "model/model.h"
+#include "objective/concentration.h"
 #include "train/data/batches.h"
 
 /* What a run knows besides tensors. Plain numbers, saved field by field, doubles to the last bit. */
@@ -32,7 +33,8 @@ struct mt_run_numbers {
     uint64_t steps;         // of the whole run
     uint64_t epoch_draws;   // rows an epoch draws
     uint64_t data_bytes;    // of the files trained on, unpacked
-    bool finished;          // the run ended here
+    struct mt_concentration concentration;
+    bool finished; // the run ended here
 };
 
 /* The tensors of a run: all borrowed. */

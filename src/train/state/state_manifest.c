@@ -20,39 +20,44 @@ static const char ending[] = "\"\n}\n"; // behind the checksum
 
 struct field {
     const char *name;
-    size_t offset; // in struct mt_run_numbers
+    size_t offset;      // in struct mt_run_numbers
+    const char *absent; // what it is in manifests of older versions, which lack it; NULL: none does
 };
 
 #define FIELD(member) offsetof(struct mt_run_numbers, member)
 
 static const struct field whole_numbers[] = {
-    {"step", FIELD(step)},
-    {"position_epoch", FIELD(position.epoch)},
-    {"position_index", FIELD(position.index)},
-    {"position_step", FIELD(position.step)},
-    {"draws", FIELD(counts.draws)},
-    {"examples", FIELD(counts.examples)},
-    {"bad_rows", FIELD(counts.bad_rows)},
-    {"without_answer", FIELD(counts.without_answer)},
-    {"truncated", FIELD(counts.truncated)},
-    {"drawn_tokens", FIELD(counts.tokens)},
-    {"answer_tokens", FIELD(counts.answer_tokens)},
-    {"lost_tokens", FIELD(counts.lost_tokens)},
-    {"lost_answer", FIELD(counts.lost_answer)},
-    {"drawn_steps", FIELD(counts.steps)},
-    {"tokens", FIELD(tokens)},
-    {"best_step", FIELD(best_step)},
-    {"evaluations", FIELD(evaluations)},
-    {"fruitless", FIELD(fruitless)},
-    {"metrics_bytes", FIELD(metrics_bytes)},
-    {"steps", FIELD(steps)},
-    {"epoch_draws", FIELD(epoch_draws)},
-    {"data_bytes", FIELD(data_bytes)},
+    {"step", FIELD(step), NULL},
+    {"position_epoch", FIELD(position.epoch), NULL},
+    {"position_index", FIELD(position.index), NULL},
+    {"position_step", FIELD(position.step), NULL},
+    {"draws", FIELD(counts.draws), NULL},
+    {"examples", FIELD(counts.examples), NULL},
+    {"bad_rows", FIELD(counts.bad_rows), NULL},
+    {"without_answer", FIELD(counts.without_answer), NULL},
+    {"truncated", FIELD(counts.truncated), NULL},
+    {"drawn_tokens", FIELD(counts.tokens), NULL},
+    {"answer_tokens", FIELD(counts.answer_tokens), NULL},
+    {"lost_tokens", FIELD(counts.lost_tokens), NULL},
+    {"lost_answer", FIELD(counts.lost_answer), NULL},
+    {"drawn_steps", FIELD(counts.steps), NULL},
+    {"tokens", FIELD(tokens), NULL},
+    {"best_step", FIELD(best_step), NULL},
+    {"evaluations", FIELD(evaluations), NULL},
+    {"fruitless", FIELD(fruitless), NULL},
+    {"metrics_bytes", FIELD(metrics_bytes), NULL},
+    {"steps", FIELD(steps), NULL},
+    {"epoch_draws", FIELD(epoch_draws), NULL},
+    {"data_bytes", FIELD(data_bytes), NULL},
+    {"concentration_low", FIELD(concentration.low), "0"},
+    {"concentration_reported", FIELD(concentration.reported), "0"},
 };
 
 static const struct field real_numbers[] = {
-    {"seconds", FIELD(seconds)},
-    {"best_loss", FIELD(best_loss)},
+    {"seconds", FIELD(seconds), NULL},
+    {"best_loss", FIELD(best_loss), NULL},
+    {"concentration_start", FIELD(concentration.start), "nan"},
+    {"concentration_last", FIELD(concentration.last), "nan"},
 };
 
 #define WHOLE_NUMBERS (sizeof whole_numbers / sizeof whole_numbers[0])
@@ -135,11 +140,18 @@ static enum mt_status check_sum(struct mt_context *ctx, const char *file, const 
     return mt_fail(ctx, MT_ERR_FORMAT, "%s: is damaged: its checksum does not fit its content", file);
 }
 
-/* Digits only, without leading zeros: what is written here, and nothing else. */
-static enum mt_status get_whole(const struct mt_json_node *object, const char *key, uint64_t *value)
+/* A string that may be missing where *text says what it is then. */
+static enum mt_status get_text(const struct mt_json_node *object, const char *key, const char **text)
 {
-    const char *text = NULL;
-    enum mt_status status = mt_json_get_string(object, key, &text);
+    return *text != NULL ? mt_json_optional_string(object, key, text) : mt_json_get_string(object, key, text);
+}
+
+/* Digits only, without leading zeros: what is written here, and nothing else. */
+static enum mt_status get_whole(const struct mt_json_node *object, const char *key, const char *absent,
+                                uint64_t *value)
+{
+    const char *text = absent;
+    enum mt_status status = get_text(object, key, &text);
     if (status != MT_OK) return status;
     uint64_t sum = 0;
     bool fine = text[0] != '\0' && (text[0] != '0' || text[1] == '\0');
@@ -153,11 +165,12 @@ static enum mt_status get_whole(const struct mt_json_node *object, const char *k
                         mt_printable(text).text);
 }
 
-static enum mt_status get_real(const struct mt_json_node *object, const char *key, double *value)
+static enum mt_status get_real(const struct mt_json_node *object, const char *key, const char *absent,
+                               double *value)
 {
-    const char *text = NULL;
+    const char *text = absent;
     char *end = NULL;
-    enum mt_status status = mt_json_get_string(object, key, &text);
+    enum mt_status status = get_text(object, key, &text);
     if (status != MT_OK) return status;
     *value = strtod(text, &end);
     if (end != text && *end == '\0') return MT_OK;
@@ -171,12 +184,12 @@ static enum mt_status read_numbers(const struct mt_json_node *root, struct mt_ru
     enum mt_status status = mt_json_get_object(root, "numbers", &object);
     for (size_t i = 0; i < WHOLE_NUMBERS && status == MT_OK; i++) {
         uint64_t value = 0;
-        status = get_whole(&object, whole_numbers[i].name, &value);
+        status = get_whole(&object, whole_numbers[i].name, whole_numbers[i].absent, &value);
         memcpy(base + whole_numbers[i].offset, &value, sizeof value);
     }
     for (size_t i = 0; i < REAL_NUMBERS && status == MT_OK; i++) {
         double value = 0.0;
-        status = get_real(&object, real_numbers[i].name, &value);
+        status = get_real(&object, real_numbers[i].name, real_numbers[i].absent, &value);
         memcpy(base + real_numbers[i].offset, &value, sizeof value);
     }
     if (status == MT_OK) status = mt_json_get_bool(&object, "finished", &numbers->finished);
@@ -190,7 +203,7 @@ static enum mt_status read_files(const struct mt_json_node *root, struct mt_stat
     const char *sum = NULL;
     enum mt_status status = mt_json_get_object(root, "files", &files);
     if (status == MT_OK) status = mt_json_get_object(&files, MT_STATE_TENSORS, &file);
-    if (status == MT_OK) status = get_whole(&file, "bytes", &manifest->tensors_bytes);
+    if (status == MT_OK) status = get_whole(&file, "bytes", NULL, &manifest->tensors_bytes);
     if (status == MT_OK) status = mt_json_get_string(&file, SUM_KEY, &sum);
     if (status != MT_OK) return status;
     if (strlen(sum) != MT_DIGEST_DIGITS || strspn(sum, "0123456789abcdef") != MT_DIGEST_DIGITS)

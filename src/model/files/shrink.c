@@ -1,0 +1,328 @@
+/* Views of fewer experts: which tensors stay, under which names, with which rows. */
+#include "model/files/shrink.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "arch/arch.h"
+#include "formats/text/printable.h"
+#include "model/adapters/adapter_parts.h"
+
+// ------------------------------------------------------------------ names
+
+/* What a name says. */
+struct place {
+    int64_t layer;
+    int64_t expert;   // -1: of no single expert
+    const char *rest; // after "experts.E.", "experts." or "gate."
+};
+
+enum kind {
+    KIND_OTHER,   // stays as it is
+    KIND_EXPERT,  // of one routed expert
+    KIND_STACK,   // of all experts of a layer
+    KIND_ROUTER,  // of a router
+    KIND_FURTHER, // of a layer that predicts further tokens
+};
+
+/* What follows PREFIX and a dot in a text; NULL: it does not begin so. */
+static const char *after(const char *text, const char *prefix)
+{
+    size_t length = strlen(prefix);
+    return strncmp(text, prefix, length) == 0 && text[length] == '.' ? text + length + 1 : NULL;
+}
+
+static enum kind kind_of(const struct mt_hf_config *config, const char *name, struct place *place)
+{
+    const struct mt_model_names *names = &config->arch->names;
+    *place = (struct place){.expert = -1};
+    const char *in_layer = mt_adapter_in_layer(name, &place->layer);
+    if (in_layer == NULL) return KIND_OTHER;
+    if (place->layer >= config->layers)
+        return place->layer < config->layers + config->nextn_predict_layers ? KIND_FURTHER : KIND_OTHER;
+    if (!mt_hf_config_layer_is_moe(config, place->layer)) return KIND_OTHER;
+    place->rest = after(in_layer, names->router);
+    if (place->rest != NULL) return KIND_ROUTER;
+    const char *expert = after(in_layer, names->experts);
+    if (expert == NULL) return KIND_OTHER;
+    place->rest = expert;
+    if (*expert < '0' || *expert > '9') return KIND_STACK;
+    char *end = NULL;
+    place->expert = strtoll(expert, &end, 10);
+    place->rest = end;
+    return KIND_EXPERT;
+}
+
+// ------------------------------------------------------------------ rows
+
+/* The rows that stay of `rows` many of equal size, copied to the arena. */
+static enum mt_status gather(const void *data, size_t row_bytes, const int32_t *rows, int count,
+                             struct mt_arena *arena, const void **gathered)
+{
+    void *memory = NULL;
+    enum mt_status status = mt_arena_allocate(arena, (size_t)count * row_bytes, &memory);
+    for (int i = 0; i < count && status == MT_OK; i++)
+        memcpy((char *)memory + (size_t)i * row_bytes, (const char *)data + (size_t)rows[i] * row_bytes,
+               row_bytes);
+    *gathered = memory;
+    return status;
+}
+
+/* A tensor with a row for every expert: those that stay. */
+static enum mt_status gather_tensor(struct mt_safetensors_tensor *tensor, const struct mt_kept *kept,
+                                    int64_t layer, struct mt_arena *arena)
+{
+    size_t row_bytes = (size_t)tensor->bytes / (size_t)tensor->dim[0];
+    enum mt_status status =
+        gather(tensor->data, row_bytes, kept->expert[layer], kept->keep, arena, &tensor->data);
+    tensor->dim[0] = kept->keep;
+    tensor->bytes = (uint64_t)kept->keep * row_bytes;
+    return status;
+}
+
+// ------------------------------------------------------------------ the checkpoint
+
+struct shrinker {
+    struct mt_context *ctx;
+    const struct mt_hf_config *config;
+    const struct mt_kept *kept;
+    struct mt_arena *arena;
+    struct mt_checkpoint *shrunk;
+    size_t *left_out;
+};
+
+static enum mt_status add(const struct shrinker *shrinker, const struct mt_safetensors_tensor *tensor,
+                          size_t shard)
+{
+    void *memory = NULL;
+    enum mt_status status = mt_arena_allocate(shrinker->arena, sizeof *tensor, &memory);
+    if (status != MT_OK) return status;
+    *(struct mt_safetensors_tensor *)memory = *tensor;
+    struct mt_checkpoint *shrunk = shrinker->shrunk;
+    shrunk->tensors[shrunk->tensor_count++] = (struct mt_checkpoint_tensor){.info = memory, .shard = shard};
+    shrunk->data_bytes += tensor->bytes;
+    return MT_OK;
+}
+
+/* "model.layers.L.EXPERTS.E" and what follows. */
+static enum mt_status name_expert(const struct shrinker *shrinker, int64_t layer, int64_t expert,
+                                  const char *rest, const char **name)
+{
+    char text[512];
+    int length = snprintf(text, sizeof text, "model.layers.%lld.%s.%lld%s", (long long)layer,
+                          shrinker->config->arch->names.experts, (long long)expert, rest);
+    if (length < 0 || (size_t)length >= sizeof text)
+        return mt_fail(shrinker->ctx, MT_ERR_FORMAT, "%s: the name is too long", mt_printable(rest).text);
+    return mt_arena_copy_text(shrinker->arena, text, (size_t)length, name);
+}
+
+static enum mt_status add_expert(const struct shrinker *shrinker, struct mt_safetensors_tensor tensor,
+                                 const struct place *place, size_t shard)
+{
+    int64_t number = mt_kept_place(shrinker->kept, place->layer, place->expert);
+    if (number < 0) return MT_OK;
+    enum mt_status status = name_expert(shrinker, place->layer, number, place->rest, &tensor.name);
+    return status == MT_OK ? add(shrinker, &tensor, shard) : status;
+}
+
+/* The matrices that lie together in a stack: "gate_up_proj_blocks" has gate's rows, then up's. */
+static int matrices_of(const struct mt_model_names *names, const char *rest, const char *matrix[2],
+                       const char **ending)
+{
+    static const char both[] = "gate_up_proj";
+    static const char down[] = "down_proj";
+    bool is_both = strncmp(rest, both, sizeof both - 1) == 0;
+    if (!is_both && strncmp(rest, down, sizeof down - 1) != 0) return 0;
+    matrix[0] = is_both ? names->gate : names->down;
+    matrix[1] = names->up;
+    *ending = rest + (is_both ? sizeof both : sizeof down) - 1;
+    if (strcmp(*ending, "_blocks") != 0 && strcmp(*ending, "_scales") != 0) return 0;
+    return is_both ? 2 : 1;
+}
+
+/* All experts of a layer together (gpt-oss' mxfp4): those that stay become tensors of their own. */
+static enum mt_status add_stack(const struct shrinker *shrinker, const struct mt_safetensors_tensor *stack,
+                                const struct place *place, size_t shard)
+{
+    const struct mt_kept *kept = shrinker->kept;
+    const char *matrix[2] = {NULL, NULL};
+    const char *ending = NULL;
+    int parts = matrices_of(&shrinker->config->arch->names, place->rest, matrix, &ending);
+    if (parts == 0 || stack->rank < 3 || stack->dim[0] != shrinker->config->experts ||
+        stack->dim[1] % parts != 0) {
+        return mt_fail(shrinker->ctx, MT_ERR_UNSUPPORTED,
+                       "%s %s: how it would be divided among the experts is not known",
+                       mt_printable(stack->name).text, mt_safetensors_shape(stack->rank, stack->dim).text);
+    }
+    enum mt_status status = MT_OK;
+    for (int i = 0; i < kept->keep * parts && status == MT_OK; i++) {
+        struct mt_safetensors_tensor tensor = *stack;
+        char rest[128];
+        int64_t expert = kept->expert[place->layer][i / parts];
+        tensor.rank--;
+        for (int axis = 0; axis < tensor.rank; axis++) tensor.dim[axis] = stack->dim[axis + 1];
+        tensor.dim[0] /= parts;
+        tensor.bytes = stack->bytes / (uint64_t)(shrinker->config->experts * parts);
+        tensor.data = (const char *)stack->data + (uint64_t)(expert * parts + i % parts) * tensor.bytes;
+        (void)snprintf(rest, sizeof rest, ".%s.weight%s", matrix[i % parts], ending);
+        status = name_expert(shrinker, place->layer, i / parts, rest, &tensor.name);
+        if (status == MT_OK) status = add(shrinker, &tensor, shard);
+    }
+    return status;
+}
+
+/* Rows of a router, and what else has one for every expert. Blocks of 128 rows may share their scales. */
+static enum mt_status add_router(const struct shrinker *shrinker, struct mt_safetensors_tensor tensor,
+                                 const struct place *place, size_t shard)
+{
+    bool shared = tensor.rank == 2 && tensor.dim[0] == 1 && strcmp(place->rest, "weight_scale_inv") == 0;
+    if (shared) return add(shrinker, &tensor, shard);
+    if (tensor.rank == 0 || tensor.dim[0] != shrinker->config->experts) {
+        return mt_fail(shrinker->ctx, MT_ERR_UNSUPPORTED,
+                       "%s %s: a router in such codes cannot lose rows without rounding the others again",
+                       mt_printable(tensor.name).text, mt_safetensors_shape(tensor.rank, tensor.dim).text);
+    }
+    enum mt_status status = gather_tensor(&tensor, shrinker->kept, place->layer, shrinker->arena);
+    return status == MT_OK ? add(shrinker, &tensor, shard) : status;
+}
+
+static enum mt_status add_tensor(const struct shrinker *shrinker, const struct mt_checkpoint_tensor *entry)
+{
+    struct place place;
+    switch (kind_of(shrinker->config, entry->info->name, &place)) {
+    case KIND_OTHER: break;
+    case KIND_EXPERT: return add_expert(shrinker, *entry->info, &place, entry->shard);
+    case KIND_STACK: return add_stack(shrinker, entry->info, &place, entry->shard);
+    case KIND_ROUTER: return add_router(shrinker, *entry->info, &place, entry->shard);
+    case KIND_FURTHER: *shrinker->left_out += 1; return MT_OK;
+    }
+    return add(shrinker, entry->info, entry->shard);
+}
+
+static int compare_tensors(const void *left, const void *right)
+{
+    const struct mt_checkpoint_tensor *a = left;
+    const struct mt_checkpoint_tensor *b = right;
+    return strcmp(a->info->name, b->info->name);
+}
+
+enum mt_status mt_shrink_checkpoint(const struct mt_checkpoint *checkpoint, const struct mt_hf_config *config,
+                                    const struct mt_kept *kept, struct mt_arena *arena,
+                                    struct mt_checkpoint *shrunk, size_t *left_out)
+{
+    struct place place;
+    enum mt_status status = MT_OK;
+    size_t most = checkpoint->tensor_count;
+    for (size_t i = 0; i < checkpoint->tensor_count; i++) {
+        if (kind_of(config, checkpoint->tensors[i].info->name, &place) == KIND_STACK)
+            most += 2 * (size_t)kept->keep;
+    }
+    *left_out = 0;
+    *shrunk = (struct mt_checkpoint){
+        .ctx = checkpoint->ctx, .shards = checkpoint->shards, .shard_count = checkpoint->shard_count};
+    shrunk->tensors = mt_arena_array(arena, most, sizeof *shrunk->tensors, &status);
+    const struct shrinker shrinker = {.ctx = checkpoint->ctx,
+                                      .config = config,
+                                      .kept = kept,
+                                      .arena = arena,
+                                      .shrunk = shrunk,
+                                      .left_out = left_out};
+    for (size_t i = 0; i < checkpoint->tensor_count && status == MT_OK; i++)
+        status = add_tensor(&shrinker, &checkpoint->tensors[i]);
+    if (status == MT_OK)
+        qsort(shrunk->tensors, shrunk->tensor_count, sizeof *shrunk->tensors, compare_tensors);
+    return status;
+}
+
+// ------------------------------------------------------------------ config, biases, adapter
+
+static void write_number(struct mt_shrunk_config *written, const char *key, int64_t value, bool new_key)
+{
+    written->number[written->count++] =
+        (struct mt_config_number){.key = key, .value = value, .new_key = new_key};
+}
+
+void mt_shrink_config(struct mt_hf_config *config, int keep, struct mt_shrunk_config *written)
+{
+    *written = (struct mt_shrunk_config){.count = 0};
+    config->experts = keep;
+    write_number(written, "n_routed_experts", keep, false);
+    write_number(written, "num_local_experts", keep, false);
+    write_number(written, "num_experts", keep, false);
+    bool limits = config->topk != MT_HF_TOPK_GREEDY && config->topk_groups < config->groups;
+    if (!limits && config->groups > 1) {
+        config->groups = 1;
+        config->topk_groups = 1;
+        write_number(written, "n_group", 1, true); // a class may have another default
+        write_number(written, "topk_group", 1, true);
+    }
+    if (config->nextn_predict_layers > 0) write_number(written, "num_nextn_predict_layers", 0, false);
+    config->nextn_predict_layers = 0;
+}
+
+enum mt_status mt_shrink_biases(struct mt_safetensors *biases, const struct mt_kept *kept,
+                                struct mt_arena *arena)
+{
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < biases->tensor_count && status == MT_OK; i++) {
+        int64_t layer = 0;
+        (void)mt_adapter_in_layer(biases->tensors[i].name, &layer); // checked when it was opened
+        status = gather_tensor(&biases->tensors[i], kept, layer, arena);
+    }
+    return status;
+}
+
+/* A router's pair: the rows of B that stay. */
+static enum mt_status shrink_router_pair(struct mt_adapter_pair *pair, const struct mt_kept *kept,
+                                         int64_t layer, struct mt_arena *arena)
+{
+    void *memory = NULL;
+    enum mt_status status = mt_arena_allocate(arena, sizeof *pair->b, &memory);
+    if (status != MT_OK) return status;
+    struct mt_safetensors_tensor *b = memory;
+    *b = *pair->b;
+    size_t row_bytes = (size_t)b->bytes / (size_t)b->dim[0];
+    const char *first = (const char *)b->data + (size_t)pair->b_row * row_bytes;
+    status = gather(first, row_bytes, kept->expert[layer], kept->keep, arena, &b->data);
+    b->dim[0] = kept->keep;
+    b->bytes = (uint64_t)kept->keep * row_bytes;
+    pair->b = b;
+    pair->b_row = 0;
+    pair->out = kept->keep;
+    return status;
+}
+
+static int compare_pairs(const void *left, const void *right)
+{
+    const struct mt_adapter_pair *a = left;
+    const struct mt_adapter_pair *b = right;
+    return strcmp(a->module, b->module);
+}
+
+enum mt_status mt_shrink_adapter(struct mt_adapter *adapter, const struct mt_hf_config *config,
+                                 const struct mt_kept *kept, struct mt_arena *arena)
+{
+    const struct shrinker shrinker = {.ctx = adapter->ctx, .config = config, .kept = kept, .arena = arena};
+    enum mt_status status = mt_shrink_biases(&adapter->biases, kept, arena);
+    size_t count = 0;
+    for (size_t i = 0; i < adapter->module_count && status == MT_OK; i++) {
+        struct mt_adapter_pair pair = adapter->pairs[i];
+        struct place place;
+        char name[MT_PARAMS_NAME_BYTES];
+        (void)snprintf(name, sizeof name, "%s.", pair.module); // a router's ends where its name does
+        enum kind kind = kind_of(config, name, &place);
+        int64_t number = kind == KIND_EXPERT ? mt_kept_place(kept, place.layer, place.expert) : 0;
+        if (number < 0) continue;
+        (void)kind_of(config, pair.module, &place);
+        if (kind == KIND_EXPERT)
+            status = name_expert(&shrinker, place.layer, number, place.rest, &pair.module);
+        if (kind == KIND_ROUTER) status = shrink_router_pair(&pair, kept, place.layer, arena);
+        adapter->pairs[count++] = pair;
+    }
+    if (status != MT_OK) return status;
+    adapter->module_count = count;
+    if (count > 0) qsort(adapter->pairs, count, sizeof *adapter->pairs, compare_pairs);
+    for (size_t i = 0; i <= count && adapter->modules != NULL; i++)
+        adapter->modules[i] = i < count ? adapter->pairs[i].module : NULL;
+    return MT_OK;
+}
