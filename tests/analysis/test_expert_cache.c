@@ -83,7 +83,8 @@ static void draw(uint16_t *choices, int tokens, int slots, int experts, uint64_t
     for (int i = 0; i < tokens; i++) {
         for (int s = 0; s < slots; s++) {
             // The next that the token does not have yet.
-            int expert = (int)(mt_rng_uniform(seed, 7, (uint64_t)(i * slots + s)) * (float)experts) % experts;
+            int expert =
+                (int)(mt_rng_uniform(seed, 7, (uint64_t)i * 64 + (uint64_t)s) * (float)experts) % experts;
             for (int t = 0; t < s; t++) {
                 if (choices[i * slots + t] != expert) continue;
                 expert = (expert + 1) % experts;
@@ -100,7 +101,7 @@ static void test_belady_is_the_best(void **state)
     for (int n = 0; n < 60; n++) {
         int slots = 1 + n % 3;
         int experts = slots + 2;
-        uint16_t choices[7 * 3];
+        uint16_t choices[7 * 3] = {0};
         draw(choices, 7, slots, experts, (uint64_t)n);
         for (int capacity = slots; capacity <= experts; capacity++) {
             struct mt_cache_misses misses = misses_of(choices, 7, slots, experts, capacity);

@@ -229,11 +229,17 @@ for i in $(seq 400); do
 done >"$place/words.txt"
 for count in 1 2 4; do
     run $count analyze --model "$model" --adapter "$place/run/adapter" --data "$place/data.jsonl=sums" \
-        --data "$place/words.txt" --sample 100 --queries 40 --tokens 5000 --length 64 --out "$place/analysis-$count"
+        --data "$place/words.txt" --sample 100 --queries 40 --tokens 5000 --length 64 --cache 2,3 --out "$place/analysis-$count"
     result $? "analyze on $count ranks: $(tail -n 3 "$place/text")"
+    run $count analyze --model "$model" --data "$place/data.jsonl" --data "$place/words.txt" --sample 100 --tokens 5000 \
+        --select-experts best --score easy-ep --keep 3 --json --out "$place/experts-$count.json"
+    grep '"easy-ep": ' "$place/text" >"$place/scores-$count"
+    [ -s "$place/scores-$count" ]
+    result $? "scores on $count ranks: $(tail -n 3 "$place/text")"
 done
 for count in 2 4; do
-    cmp -s "$place/analysis-1/analysis.json" "$place/analysis-$count/analysis.json"
+    cmp -s "$place/analysis-1/analysis.json" "$place/analysis-$count/analysis.json" &&
+        cmp -s "$place/scores-1" "$place/scores-$count" && cmp -s "$place/experts-1.json" "$place/experts-$count.json"
     result $? "analyze: 1 and $count ranks differ"
 done
 run 3 analyze --model "$model"

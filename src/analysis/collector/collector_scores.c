@@ -88,7 +88,7 @@ static enum mt_status compare_streams(struct mt_collector *collector, const stru
 {
     struct mt_device *device = collector->device;
     int64_t tokens = record->tokens;
-    int32_t *places = (int32_t *)(void *)collector->score_room.host;
+    int32_t *places = collector->score_room.host;
     struct mt_tensor before = mt_tensor_rows(&work->pair, 0, tokens);
     struct mt_tensor added = mt_tensor_rows(&work->pair, tokens, tokens);
     for (int64_t i = 0; i < tokens; i++) {
@@ -130,8 +130,9 @@ enum mt_status mt_scores_fetch(struct mt_collector *collector, const struct mt_r
 {
     struct work work;
     *facts = (struct mt_score_facts){0};
-    if (!wants(collector, false) || !mt_tensor_present(&record->rows)) return MT_OK;
-    bool change = wants(collector, true) && mt_tensor_present(&record->residual);
+    bool rows = mt_tensor_present(&record->rows);
+    if (!wants(collector, false) || (!rows && !mt_tensor_present(&record->gram))) return MT_OK;
+    bool change = rows && wants(collector, true) && mt_tensor_present(&record->residual);
     enum mt_status status = make_room(collector, record, change, &work);
     if (status != MT_OK) return status;
     const struct mt_tensor *gram = &record->gram;
@@ -144,8 +145,10 @@ enum mt_status mt_scores_fetch(struct mt_collector *collector, const struct mt_r
                                                                       .gram = *gram});
     }
     size_t matrices = (size_t)record->tokens * (size_t)(record->slots * record->slots);
-    double *raw = collector->score_room.host;
-    float *grams = (float *)(raw + matrices + (size_t)record->tokens * 4);
+    size_t pair_numbers = (size_t)record->tokens * 4;
+    void *raw = collector->score_room.host;
+    void *after_raw = (unsigned char *)raw + (matrices + pair_numbers) * sizeof(double);
+    float *grams = after_raw;
     float *pairs = grams + matrices;
     if (status == MT_OK && change) status = compare_streams(collector, record, &work);
     if (status == MT_OK) status = fetch(collector, gram, raw, grams);

@@ -49,7 +49,7 @@ struct mt_layer_sums {
 /* Room for what scores read of a record; grows. */
 struct mt_score_room {
     struct mt_buffer device;
-    double *host;
+    void *host;
     size_t host_bytes;
 };
 

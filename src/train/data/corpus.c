@@ -179,6 +179,12 @@ static enum mt_status open_template(struct mt_corpus *corpus, const struct mt_tr
     if (status == MT_OK)
         status = mt_text_form_open(corpus->ctx, &form, templates, tokenizer, &corpus->template);
     if (status != MT_OK) return status;
+    if (corpus->template == NULL)
+        return mt_fail(
+            corpus->ctx, MT_ERR_USAGE,
+            "the template is '%s', which is for questions; rows are written out by one: 'plain' does "
+            "so plainly",
+            form.name);
     bool jinja = mt_chat_template_is_jinja(corpus->template);
     corpus->form.name = mt_chat_template_stands_in(corpus->template) ? "plain" : form.name;
     corpus->form.keys = mt_chat_template_keys(corpus->template);
