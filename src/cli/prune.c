@@ -325,13 +325,12 @@ static enum mt_status verify(const struct pruning *pruning, const struct mt_merg
         cli_open_device(pruning->ctx, settings->device, MT_USE_EXACT, (int)settings->threads, &device);
     if (status == MT_OK) status = mt_merge_verify(device, options, result, &difference);
     if (status == MT_OK || status == MT_ERR_NUMERIC) {
-        printf(
-            "verified     against the masked model on %" PRId64
-            " tokens: the largest difference of a logit is %.2e of the\n"
-            "             largest logit, %.2e in the median token; root mean square %.2e (tolerance %.0e for "
-            "the %s)\n",
-            difference.tokens, difference.peak_largest, difference.peak_median, difference.rms,
-            difference.tolerance, mt_merge_measure(&difference));
+        printf("%s     the largest difference of a logit from the masked model's, on %" PRId64
+               " tokens, is %.2e of the\n"
+               "             largest logit, and %.2e in the median token; root mean square %.2e\n"
+               "             (tolerance %.0e: %s)\n",
+               status == MT_OK ? "verified" : "differs ", difference.tokens, difference.peak_largest,
+               difference.peak_median, difference.rms, difference.tolerance, mt_merge_measure(&difference));
     }
     mt_device_destroy(device);
     return status;

@@ -430,6 +430,11 @@ static void mapping(void **state)
     assert_memory_equal(mapping.data, "content", 7);
     mt_file_advise(&mapping, MT_FILE_SEQUENTIAL);
     mt_file_advise(&mapping, MT_FILE_RANDOM);
+    // What was read may be forgotten, and read again; what lies elsewhere is left alone.
+    char elsewhere[] = "elsewhere";
+    mt_file_forget(&mapping, (const char *)mapping.data + 1, mapping.bytes - 1);
+    mt_file_forget(&mapping, elsewhere, sizeof elsewhere);
+    assert_string_equal(elsewhere, "elsewhere");
     mt_file_advise(&mapping, MT_FILE_SOON);
     // Replacing the file atomically leaves the mapped one intact.
     assert_int_equal(mt_file_write_all(&ctx, place->path, "other", 5), MT_OK);

@@ -290,6 +290,51 @@ static void codes_are_copied(void **state)
     }
 }
 
+/* The config with one text for another. */
+static const char *with_text(const char *config, const char *old, const char *new, char *text, size_t bytes)
+{
+    const char *found = strstr(config, old);
+    assert_non_null(found);
+    (void)snprintf(text, bytes, "%.*s%s%s", (int)(found - config), config, new, found + strlen(old));
+    return text;
+}
+
+/* A router in nf4: rows of whole blocks of 64 stay as they are, others are refused. */
+static void routers_in_nf4(void **state)
+{
+    const struct workplace *place = *state;
+    for (int i = 0; i < 3; i++) {
+        const struct published_folder format = {
+            .format = MT_QUANTISED_NF4, .nested = i == 1, .routers = true};
+        const char *config = small_model_config(&mt_arch_qwen2_moe);
+        char wide[2048];
+        char text[2048];
+        struct opened_model opened;
+        struct choice choice;
+        struct paths paths;
+        struct mt_merge_options options = options_for(place, &paths);
+        if (i < 2)
+            config = with_text(config, "\"hidden_size\": 24", "\"hidden_size\": 192", wide, sizeof wide);
+        // Weights that do not magnify a last digit as much as the narrow model's would.
+        config =
+            with_text(config, "\"initializer_range\": 0.3", "\"initializer_range\": 0.05", text, sizeof text);
+        make(place, config, MT_HF_BFLOAT16, &opened);
+        assert_int_equal(published_folder_make(&opened.ctx, place->directory, paths.coded, &format), 0);
+        choose(&opened.ctx, &opened.desc, 4, &choice);
+        options.directory = paths.coded;
+        options.kept = &choice.kept;
+        if (i < 2) {
+            prune(&opened, &options, 1e-6);
+        } else {
+            assert_int_equal(mt_merge(&opened.ctx, &options, NULL), MT_ERR_UNSUPPORTED);
+            assert_non_null(strstr(opened.ctx.message, "mlp.gate.weight: is in nf4, and a row of 24"));
+        }
+        mt_arena_free(&choice.arena);
+        clean(place);
+        assert_int_equal(opened_model_close(place, &opened), 0);
+    }
+}
+
 // ------------------------------------------------------------------ adapters, biases
 
 /* The adapter on top of the masked model; its pairs of routers and experts in both layouts, its biases. */
@@ -462,6 +507,41 @@ static void keys_of_the_config(void **state)
     }
 }
 
+/* Layers that predict further tokens go: here the last, which the config does not count any more. */
+static void layers_that_predict_further(void **state)
+{
+    const struct workplace *place = *state;
+    const char *whole = WITH_GROUPS("1", "1", "");
+    char text[2048];
+    char found[2048];
+    struct opened_model opened;
+    struct choice choice;
+    struct paths paths;
+    struct mt_merge_options options = options_for(place, &paths);
+    struct mt_merge_result result;
+    struct mt_checkpoint pruned;
+    assert_int_equal(small_model_make(place, whole, MT_HF_FLOAT32, 3), 0);
+    (void)with_text(whole, "\"num_hidden_layers\": 3",
+                    "\"num_hidden_layers\": 2, \"num_nextn_predict_layers\": 1", text, sizeof text);
+    assert_int_equal(workplace_write(place, "config.json", text, strlen(text)), 0);
+    assert_int_equal(opened_model_open(place, &opened), 0);
+    choose(&opened.ctx, &opened.desc, 4, &choice);
+    options.kept = &choice.kept;
+    prune(&opened, &options, 1e-6);
+    workplace_remove_folder(place, "out");
+    assert_int_equal(mt_merge(&opened.ctx, &options, &result), MT_OK);
+    assert_true(result.further > 36);
+    read_config(&opened.ctx, options.out, found, sizeof found);
+    assert_non_null(strstr(found, "\"num_nextn_predict_layers\": 0"));
+    assert_int_equal(mt_checkpoint_open(&opened.ctx, options.out, &pruned), MT_OK);
+    for (size_t i = 0; i < pruned.tensor_count; i++)
+        assert_null(strstr(pruned.tensors[i].info->name, "model.layers.2."));
+    mt_checkpoint_close(&pruned);
+    mt_arena_free(&choice.arena);
+    clean(place);
+    assert_int_equal(opened_model_close(place, &opened), 0);
+}
+
 // ------------------------------------------------------------------ what is refused
 
 /* Choices that no folder can have, by their sentences. */
@@ -574,6 +654,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_architecture, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(file_of_those_kept, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(codes_are_copied, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(routers_in_nf4, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(layers_that_predict_further, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(with_an_adapter, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(with_an_adapter_of_codes, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(biases_beside, workplace_open, workplace_close),

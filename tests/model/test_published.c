@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "formats/safetensors/checkpoint_writer.h"
+#include "model/files/merge.h"
 #include "model/params/params.h"
 #include "support/cmocka_all.h"
 #include "support/published_folder.h"
@@ -502,6 +503,43 @@ static void put_together(const struct mt_checkpoint *source, int64_t experts, bo
     free(data);
 }
 
+/* With fewer experts both are the same folder, matrix by matrix. */
+static void expect_pruned_alike(const struct workplace *place, const char *one, const char *other,
+                                const struct mt_hf_config *config)
+{
+    static const int32_t stay[] = {1, 2, 4, 6};
+    const int32_t *layers[16] = {NULL};
+    const struct mt_kept kept = {.keep = 4, .experts = (int)config->experts, .expert = layers, .share = NAN};
+    struct opened pruned[2];
+    char path[2][128];
+    assert_true(config->layers <= 16);
+    for (int64_t i = 0; i < config->layers; i++)
+        layers[i] = mt_hf_config_layer_is_moe(config, i) ? stay : NULL;
+    for (int i = 0; i < 2; i++) {
+        struct mt_context ctx;
+        const struct mt_merge_options options = {
+            .directory = i == 0 ? one : other,
+            .kept = &kept,
+            .out = workplace_path(place, i == 0 ? "pruned-one" : "pruned-other", path[i], sizeof path[i]),
+        };
+        mt_context_init(&ctx, NULL);
+        if (mt_merge(&ctx, &options, NULL) != MT_OK) fail_msg("%s", ctx.message);
+        open_folder(path[i], &pruned[i]);
+    }
+    assert_int_equal(pruned[0].checkpoint.tensor_count, pruned[1].checkpoint.tensor_count);
+    for (size_t i = 0; i < pruned[0].checkpoint.tensor_count; i++) {
+        const struct mt_safetensors_tensor *a = pruned[0].checkpoint.tensors[i].info;
+        const struct mt_safetensors_tensor *b = pruned[1].checkpoint.tensors[i].info;
+        assert_string_equal(a->name, b->name);
+        assert_int_equal(a->bytes, b->bytes);
+        assert_memory_equal(a->data, b->data, (size_t)a->bytes);
+    }
+    close_folder(&pruned[0]);
+    close_folder(&pruned[1]);
+    workplace_remove_folder(place, "pruned-one");
+    workplace_remove_folder(place, "pruned-other");
+}
+
 /* As gpt-oss has them: the same numbers as matrix by matrix. */
 static void experts_together(void **state)
 {
@@ -548,6 +586,7 @@ static void experts_together(void **state)
     assert_int_equal(compared, 3 * source.config.experts);
     load(out, said, sizeof said);
     assert_string_equal(said, "");
+    expect_pruned_alike(place, coded, out, &source.config);
     close_folder(&changed);
     close_folder(&source);
     unmake_coded(place);

@@ -10,7 +10,7 @@ static void choose(void *self, struct mt_rewrite_tensor *tensor)
 {
     const struct published_folder *wanted = self;
     bool linear = tensor->rank == 2 && tensor->part != MT_PART_EMBEDDING && tensor->part != MT_PART_LM_HEAD &&
-                  tensor->part != MT_PART_ROUTER && tensor->part >= 0;
+                  (tensor->part != MT_PART_ROUTER || wanted->routers) && tensor->part >= 0;
     tensor->quantised = linear && (!wanted->experts || tensor->part == MT_PART_EXPERTS);
     tensor->format = wanted->format;
     tensor->nested = wanted->nested;

@@ -7,6 +7,7 @@
 struct published_folder {
     enum mt_quantised_format format;
     bool nested;  // nf4's scales
+    bool routers; // these, too
     bool experts; // the routed experts' matrices alone; else every linear layer but router and head
 };
 

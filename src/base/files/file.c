@@ -370,13 +370,14 @@ void mt_file_advise(const struct mt_file_mapping *mapping, enum mt_file_access a
 
 void mt_file_forget(const struct mt_file_mapping *mapping, const void *data, size_t bytes)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uintptr_t start = (uintptr_t)mapping->data;
     uintptr_t first = (uintptr_t)data;
     if (mapping->data == NULL || first < start || first + bytes > start + mapping->bytes) return;
     // Pages at both ends go, too: they are read again where a neighbour needs them.
-    uintptr_t before = (first - start) % page;
-    (void)madvise((void *)(first - before), bytes + before, MADV_DONTNEED); // POSIX's own does nothing here
+    size_t before = (first - start) % page;
+    // POSIX's own advice does nothing here.
+    (void)madvise((char *)mapping->data + (first - start - before), bytes + before, MADV_DONTNEED);
 }
 
 void mt_file_unmap(struct mt_file_mapping *mapping)

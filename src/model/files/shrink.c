@@ -7,6 +7,7 @@
 #include "arch/arch.h"
 #include "formats/text/printable.h"
 #include "model/adapters/adapter_parts.h"
+#include "model/files/shrink_nf4.h"
 
 // ------------------------------------------------------------------ names
 
@@ -84,6 +85,7 @@ static enum mt_status gather_tensor(struct mt_safetensors_tensor *tensor, const 
 
 struct shrinker {
     struct mt_context *ctx;
+    const struct mt_checkpoint *checkpoint; // of the whole model
     const struct mt_hf_config *config;
     const struct mt_kept *kept;
     struct mt_arena *arena;
@@ -171,10 +173,37 @@ static enum mt_status add_stack(const struct shrinker *shrinker, const struct mt
     return status;
 }
 
+/* A router in nf4: its codes bring all parts along. */
+static enum mt_status add_nf4_router(const struct shrinker *shrinker,
+                                     const struct mt_safetensors_tensor *codes, const struct place *place,
+                                     size_t shard)
+{
+    struct mt_safetensors_tensor tensors[MT_SHRUNK_NF4_TENSORS];
+    struct mt_published published;
+    struct mt_model_tensor tensor = {.part = MT_PART_ROUTER,
+                                     .layer = place->layer,
+                                     .expert = -1,
+                                     .rank = 2,
+                                     .dim = {shrinker->config->experts, shrinker->config->hidden_size}};
+    (void)snprintf(tensor.name, sizeof tensor.name, "%s", codes->name);
+    enum mt_status status = mt_published_find(shrinker->config, shrinker->checkpoint, &tensor, &published);
+    if (status == MT_OK)
+        status = mt_shrink_nf4(shrinker->ctx, &published, shrinker->kept->expert[place->layer],
+                               shrinker->kept->keep, shrinker->arena, tensors);
+    if (status != MT_OK) return mt_fail_within(shrinker->ctx, status, "%s", tensor.name);
+    for (int i = 0; i < MT_SHRUNK_NF4_TENSORS && status == MT_OK; i++)
+        status = add(shrinker, &tensors[i], shard);
+    return status;
+}
+
 /* Rows of a router, and what else has one for every expert. Blocks of 128 rows may share their scales. */
 static enum mt_status add_router(const struct shrinker *shrinker, struct mt_safetensors_tensor tensor,
                                  const struct place *place, size_t shard)
 {
+    bool nf4 = shrinker->config->quant.method == MT_HF_QUANT_NF4;
+    if (nf4 && tensor.dtype == MT_SAFETENSORS_U8 && strcmp(place->rest, "weight") == 0)
+        return add_nf4_router(shrinker, &tensor, place, shard);
+    if (nf4 && strncmp(place->rest, "weight.", 7) == 0) return MT_OK; // with the codes
     bool shared = tensor.rank == 2 && tensor.dim[0] == 1 && strcmp(place->rest, "weight_scale_inv") == 0;
     if (shared) return add(shrinker, &tensor, shard);
     if (tensor.rank == 0 || tensor.dim[0] != shrinker->config->experts) {
@@ -222,6 +251,7 @@ enum mt_status mt_shrink_checkpoint(const struct mt_checkpoint *checkpoint, cons
         .ctx = checkpoint->ctx, .shards = checkpoint->shards, .shard_count = checkpoint->shard_count};
     shrunk->tensors = mt_arena_array(arena, most, sizeof *shrunk->tensors, &status);
     const struct shrinker shrinker = {.ctx = checkpoint->ctx,
+                                      .checkpoint = checkpoint,
                                       .config = config,
                                       .kept = kept,
                                       .arena = arena,
