@@ -64,7 +64,7 @@ static const struct source {
 
 struct cell {
     char model[NAME_BYTES];
-    char method[NAME_BYTES]; // "base": before training
+    char method[NAME_BYTES]; // "base of lora-aux": before training
     int64_t seed;
     double figure[FIGURES];
     double own[DOMAINS]; // by domain, in points
@@ -104,16 +104,18 @@ static double own_of(const struct mt_json_node *cell, const char *domain)
     return number_at(&by_domain, (const char *const[3]){domain, "accuracy", NULL}, 100.0);
 }
 
-static enum mt_status read_cell(const struct mt_json_node *node, bool base, struct cell *cell)
+/* base: the reference of the comparison whose base it is; NULL of a cell. */
+static enum mt_status read_cell(const struct mt_json_node *node, const char *base, struct cell *cell)
 {
     const char *model = NULL;
-    const char *method = "base";
+    const char *method = base;
     enum mt_status status = mt_json_get_string(node, "model", &model);
-    if (status == MT_OK && !base) status = mt_json_get_string(node, "method", &method);
-    if (status == MT_OK && !base) status = mt_json_get_integer(node, "seed", 0, INT64_MAX, &cell->seed);
+    if (status == MT_OK && base == NULL) status = mt_json_get_string(node, "method", &method);
+    if (status == MT_OK && base == NULL)
+        status = mt_json_get_integer(node, "seed", 0, INT64_MAX, &cell->seed);
     if (status != MT_OK) return status;
     (void)snprintf(cell->model, sizeof cell->model, "%s", model);
-    (void)snprintf(cell->method, sizeof cell->method, "%s", method);
+    (void)snprintf(cell->method, sizeof cell->method, "%s%s", base != NULL ? "base of " : "", method);
     for (int f = 0; f < FIGURES; f++) cell->figure[f] = number_at(node, sources[f].path, sources[f].scale);
     for (int d = 0; d < DOMAINS; d++) cell->own[d] = own_of(node, domains[d]);
     // A model that was made smaller before training has nothing left to take away.
@@ -123,7 +125,7 @@ static enum mt_status read_cell(const struct mt_json_node *node, bool base, stru
     return MT_OK;
 }
 
-static enum mt_status read_list(const struct mt_json_node *root, const char *key, bool base,
+static enum mt_status read_list(const struct mt_json_node *root, const char *key, const char *base,
                                 struct study *study)
 {
     struct mt_json_node list;
@@ -145,8 +147,10 @@ static enum mt_status read_file(struct mt_context *ctx, const char *path, struct
     enum mt_status status = mt_json_read(ctx, path, &mt_json_file_limits, &json);
     if (status != MT_OK) return status;
     struct mt_json_node root = mt_json_root(&json);
-    status = read_list(&root, "base", true, study);
-    if (status == MT_OK) status = read_list(&root, "cells", false, study);
+    const char *reference = NULL;
+    status = mt_json_get_string(&root, "reference", &reference);
+    if (status == MT_OK) status = read_list(&root, "base", reference, study);
+    if (status == MT_OK) status = read_list(&root, "cells", NULL, study);
     mt_json_free(&json);
     return status;
 }
@@ -256,9 +260,9 @@ static void print_gates(const struct study *study)
     printf("| gate | shape | figure | |\n|---|---|---|---|\n");
     for (int s = 0; s < 2; s++) {
         const char *model = shapes[s];
-        double before = mean_over(study, model, "base", AT(loss));
+        double before = mean_over(study, model, "base of lora-aux", AT(loss));
         double after = mean_over(study, model, "lora-aux", AT(loss));
-        double withheld = mean_over(study, model, "base", AT(loss_withheld));
+        double withheld = mean_over(study, model, "base of lora-aux", AT(loss_withheld));
         double learned = mean_over(study, model, "lora-aux", AT(loss_withheld));
         printf("| L_h of the mix, LoRA | %s | %.3f → %.3f | %s |\n", model, before, after,
                passed(after <= 0.9 * before));
@@ -429,8 +433,10 @@ static void print_differences(const struct study *study)
     printf("\n");
     for (size_t i = 0; i < study->cells; i++) {
         const struct cell *cell = &study->cell[i];
-        const char *reference = strncmp(cell->method, "first-", 6) == 0 ? "first-aux" : "lora-aux";
-        bool other = strcmp(cell->method, reference) != 0 && strcmp(cell->method, "base") != 0;
+        char reference[NAME_BYTES];
+        (void)snprintf(reference, sizeof reference, "%.*s-aux", (int)strcspn(cell->method, "-"),
+                       cell->method);
+        bool other = strcmp(cell->method, reference) != 0 && strncmp(cell->method, "base ", 5) != 0;
         if (!other || !is_first(study, i)) continue;
         printf("| %s | %s |", cell->model, cell->method);
         for (size_t f = 0; f < count; f++) {

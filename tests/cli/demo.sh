@@ -16,7 +16,7 @@ table() { awk '/^method +exact %/ { inside = 1 } inside && NF == 0 { exit } insi
 }
 table README.md >"$folder/expected"
 table "$folder/shown" >"$folder/found"
-[ "$(wc -l <"$folder/expected")" -eq 4 ] || { echo "demo.sh: README.md has no table of three methods"; exit 1; }
+[ "$(wc -l <"$folder/expected")" -eq 5 ] || { echo "demo.sh: README.md has no table of the base and three methods"; exit 1; }
 diff "$folder/expected" "$folder/found" || {
     echo "demo.sh: the demo's table (>) is not README's (<)"
     exit 1

@@ -477,8 +477,8 @@ static void plan_of_memory(void **state)
 static void experts_are_chosen_by_file(void **state)
 {
     const struct workplace *place = *state;
-    static const char chosen[] = "{\"experts\": 8, \"layers\": 2, \"keep\": {\"1\": [0, 3], \"2\": [5]}}";
-    static const char wrong[] = "{\"experts\": 8, \"layers\": 2, \"keep\": {\"0\": [0]}}";
+    static const char chosen[] = "{\"experts\": 6, \"layers\": 2, \"keep\": {\"1\": [0, 3], \"2\": [5]}}";
+    static const char wrong[] = "{\"experts\": 6, \"layers\": 2, \"keep\": {\"0\": [0]}}";
     struct training_run run = {.options = {.plan_only = true}};
     struct mt_run_outline outline;
     char words[256];
