@@ -36,7 +36,7 @@ int mt_load_serving(const double *load, int experts, double share, bool *member)
     while (served < wanted && count < experts) {
         int best = -1;
         for (int j = 0; j < experts; j++) {
-            bool taken = last >= 0 && (load[j] > load[last] || (load[j] == load[last] && j <= last));
+            bool taken = last >= 0 && (load[j] > load[last] || (j <= last && load[j] == load[last]));
             if (!taken && (best < 0 || load[j] > load[best])) best = j;
         }
         served += load[best];
@@ -76,21 +76,22 @@ struct mt_serving mt_serving(const double *load, int domains, int experts, bool 
     struct mt_serving serving = {NAN, NAN};
     size_t n = (size_t)experts;
     size_t used = 0; // domains with any load, whose sets come first
-    double pairs = 0.0;
+    size_t pairs = 0;
     double sum = 0.0;
     int together = 0;
     for (size_t d = 0; d < (size_t)domains; d++) {
         if (mt_load_serving(load + d * n, experts, MT_SERVING_SHARE, member + used * n) > 0) used++;
     }
     for (size_t d = 1; d < used; d++) {
-        for (size_t e = 0; e < d; e++, pairs++) sum += jaccard_of(member + d * n, member + e * n, experts);
+        for (size_t e = 0; e < d; e++) sum += jaccard_of(member + d * n, member + e * n, experts);
+        pairs += d;
     }
     for (size_t j = 0; j < n; j++) {
         bool any = false;
         for (size_t d = 0; d < used; d++) any = any || member[d * n + j];
         together += any ? 1 : 0;
     }
-    if (pairs > 0.0) serving.jaccard = sum / pairs;
+    if (pairs > 0) serving.jaccard = sum / (double)pairs;
     if (used > 0) serving.together = (double)together / experts;
     return serving;
 }

@@ -554,7 +554,8 @@ static void find_means(struct pooled *p, enum mt_router_kind kind)
         for (int j = 0; j < EXPERTS; j++) total += exp((double)z[j]);
         for (int m = 0; m < TOKENS; m++) counted += p->segment[m] == p->segment[i] && p->r.mask[m] != 0;
         for (int j = 0; j < EXPERTS && p->r.mask[i] != 0; j++) {
-            double score = kind == MT_ROUTER_SIGMOID ? 1.0 / (1.0 + exp(-(double)z[j])) : exp(z[j]) / total;
+            double score =
+                kind == MT_ROUTER_SIGMOID ? 1.0 / (1.0 + exp(-(double)z[j])) : exp((double)z[j]) / total;
             p->mean[p->segment[i] * EXPERTS + j] += score / counted;
         }
     }

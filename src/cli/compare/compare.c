@@ -169,6 +169,45 @@ static enum mt_status print_parts(const struct mt_comparison *comparison, size_t
     return cli_table_print(&table, stdout);
 }
 
+/* Whole answers of one model with the best experts by the first score alone. */
+static enum mt_status print_few(const struct mt_comparison *comparison, size_t model)
+{
+    enum { MOST = 9 };
+    const struct mt_compare_settings *settings = comparison->settings;
+    const struct mt_compare_pruning *pruning = &settings->pruning;
+    const struct mt_compare_figure_row *row = mt_compare_figure_row(MT_COMPARE_ACCURACY);
+    struct mt_compare_summary summary[MT_COMPARE_MOST_METHODS];
+    struct cli_column columns[MOST + 1] = {{"few experts", false}};
+    char title[MOST][32], text[MOST][MT_COMPARE_TEXT_BYTES];
+    size_t column[MOST];
+    struct cli_table table;
+    size_t count = pruning->bys * pruning->keeps < MOST ? pruning->bys * pruning->keeps : MOST;
+    for (size_t i = 0; i < count; i++) {
+        size_t by = i / pruning->keeps;
+        size_t keep = i % pruning->keeps;
+        (void)snprintf(title[i], sizeof title[i], "%s %.12s", mt_compare_by_name(pruning->by[by]),
+                       pruning->keep[keep]);
+        columns[i + 1] = (struct cli_column){title[i], true};
+        size_t place = mt_compare_asking_kept(settings, 0, by, keep);
+        column[i] = mt_compare_probe_column(comparison, settings->prune.count + settings->at.count + place,
+                                            MT_PROBE_ACCURACY);
+    }
+    printf("\n");
+    cli_table_init(&table, comparison->ctx, columns, (int)count + 1);
+    for (size_t m = 0; m <= settings->methods; m++) {
+        const char *cells[MOST + 1] = {m == 0 ? MT_COMPARE_BASE : settings->method[m - 1].name};
+        if (m == 0 && !mt_compare_has_base(comparison, model)) continue;
+        for (size_t i = 0; i < count; i++) {
+            struct mt_moments shown = mt_compare_base(comparison, model, column[i], MT_ALL_DOMAINS);
+            mt_compare_summarize(comparison, model, column[i], MT_ALL_DOMAINS, summary);
+            if (m > 0) shown = summary[m - 1].moments;
+            cells[i + 1] = mt_compare_mean_text(text[i], row, &shown);
+        }
+        cli_table_row(&table, cells);
+    }
+    return cli_table_print(&table, stdout);
+}
+
 static enum mt_status print_tables(const struct mt_comparison *comparison)
 {
     const struct mt_compare_settings *settings = comparison->settings;
@@ -182,6 +221,7 @@ static enum mt_status print_tables(const struct mt_comparison *comparison)
         if (status == MT_OK) status = print_figures(comparison, i);
         for (size_t d = 0; d < settings->trained && status == MT_OK; d++)
             status = settings->domain[d].mix ? print_parts(comparison, i, d) : MT_OK;
+        if (status == MT_OK && settings->pruning.keeps > 0) status = print_few(comparison, i);
     }
     return status;
 }
@@ -228,6 +268,11 @@ static void print_notes(const struct mt_comparison *comparison, bool ran)
     if (comparison->tasks.count > 0)
         printf("benchmarks: each task's own metric; * best, + second; rank: mean of the places over them\n"
                "exact: whole answers to built-in or held-out problems, token by token\n");
+    if (settings->pruning.keeps > 0)
+        printf("few experts: exact %% when only the best of every layer stay by %s, on data of the domain "
+               "that is "
+               "asked (own), of all (mix), of another (other)\n",
+               mt_expert_score_kind(settings->pruning.score[0])->name);
     size_t jobs = mt_comparison_jobs(comparison);
     if (ran && comparison->kept > 0)
         printf("of %s and %s, %zu trained and measured now, %zu before\n",
