@@ -64,7 +64,7 @@ static bool better(double a, double b)
     return a > b || (isnan(b) && !isnan(a));
 }
 
-void mt_experts_keep_best(const double *score, int experts, int keep, bool *kept)
+static void keep_best_of_group(const double *score, int experts, int keep, bool *kept)
 {
     for (int j = 0; j < experts; j++) kept[j] = false;
     for (int taken = 0; taken < keep && taken < experts; taken++) {
@@ -74,6 +74,13 @@ void mt_experts_keep_best(const double *score, int experts, int keep, bool *kept
         }
         kept[best] = true;
     }
+}
+
+void mt_experts_keep_best(const double *score, int experts, int groups, int keep, bool *kept)
+{
+    int size = experts / groups;
+    for (int g = 0; g < groups; g++)
+        keep_best_of_group(score + g * size, size, keep / groups, kept + g * size);
 }
 
 enum mt_status mt_experts_keep_parse(struct mt_context *ctx, const char *option, const char *text,

@@ -44,10 +44,11 @@ enum mt_status mt_expert_score_named(struct mt_context *ctx, const char *asker, 
                                      enum mt_expert_score *score);
 
 /*
- * kept[j]: whether expert j is one of the `keep` best by score [experts]. Of equals the lower number is
- * better; a score that is not a number is the worst. keep is in 0 .. experts.
+ * kept[j]: whether expert j is one of the `keep` best by score [experts], or with groups (runs of equal
+ * length) one of the keep / groups best of its group. Of equals the lower number is better; a score that is
+ * not a number is the worst. keep is in 0 .. experts; groups, at least 1, divides both.
  */
-void mt_experts_keep_best(const double *score, int experts, int keep, bool *kept);
+void mt_experts_keep_best(const double *score, int experts, int groups, int keep, bool *kept);
 
 /*
  * How many experts of a layer "16" or "50%" keeps (a share is rounded to the nearest number, halves up).

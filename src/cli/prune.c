@@ -128,7 +128,6 @@ static enum mt_status choose_layer(struct pruning *pruning, const struct mt_laye
     const struct mt_model_desc *desc = &pruning->desc;
     const double *score = figures->score[pruning->settings->score];
     int groups = desc->router.groups > 1 ? desc->router.groups : 1;
-    int size = desc->experts / groups;
     double total = 0.0;
     double served = 0.0;
     for (int j = 0; j < desc->experts; j++) {
@@ -137,8 +136,7 @@ static enum mt_status choose_layer(struct pruning *pruning, const struct mt_laye
         return mt_fail(pruning->ctx, MT_ERR_NUMERIC, "layer %" PRId64 ": the score of expert %d is no number",
                        figures->number, j);
     }
-    for (int g = 0; g < groups; g++)
-        mt_experts_keep_best(score + g * size, size, keep / groups, flags + g * size);
+    mt_experts_keep_best(score, desc->experts, groups, keep, flags);
     for (int j = 0; j < desc->experts; j++) served += flags[j] ? figures->load[j] : 0.0;
     if (!(total > 0.0))
         return mt_fail(pruning->ctx, MT_ERR_USAGE, "--data: nothing of it is routed to an expert");

@@ -9,6 +9,7 @@
 #include "infer/engine_room.h"
 #include "model/adapters/adapter.h"
 #include "model/chosen_experts.h"
+#include "model/kept.h"
 
 #define CONTEXT_TOKENS    4096
 #define ARENA_BLOCK_BYTES 4096
@@ -40,6 +41,11 @@ static enum mt_status prune(struct mt_session *session, const char *path)
     if (path == NULL) return MT_OK;
     mt_arena_init(&arena, session->ctx, ARENA_BLOCK_BYTES);
     enum mt_status status = mt_kept_experts_read(session->ctx, path, desc, &arena, &kept);
+    // Groups that keep different numbers would fill slots with experts that are gone.
+    if (status == MT_OK && desc->router.groups > 1) {
+        struct mt_kept equal;
+        status = mt_kept_of_flags(session->ctx, desc, kept, &arena, &equal);
+    }
     if (status == MT_OK) status = mt_chosen_experts_others(desc, kept, &arena, &others);
     if (status == MT_OK) status = mt_pruning_begin(session->model, others, &session->pruning);
     mt_arena_free(&arena);

@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "model/model_struct.h"
+
 #define NEVER (-1e30f) // finite: routers subtract and divide by logits
 
 static size_t numbers_of(const struct mt_model *model)
@@ -62,6 +64,7 @@ enum mt_status mt_pruning_begin(struct mt_model *model, const bool *const *exper
                              "layer %" PRId64 ": experts of a router with a bias of its own stay", i);
     }
     if (status != MT_OK) return status;
+    mt_replay_free(&model->replay); // recorded passes know of no mask
     // Twice: what selected before, and work for one layer.
     status = mt_allocate_array(ctx, 2 * numbers, sizeof(float), &memory);
     if (status == MT_OK)
@@ -82,6 +85,7 @@ enum mt_status mt_pruning_end(struct mt_pruning *pruning)
     struct mt_device *device = mt_model_device(pruning->model);
     size_t n = (size_t)mt_model_description(pruning->model)->experts;
     enum mt_status status = MT_OK;
+    mt_replay_free(&pruning->model->replay); // nor may they use one that is gone
     for (int64_t i = 0; i < params->layers; i++) {
         struct mt_layer_params *layer = &params->layer[i];
         if (!mt_tensor_present(&layer->router.bias)) continue;

@@ -399,9 +399,15 @@ static void test_keep_best(void **state)
     (void)state;
     for (int keep = 0; keep <= 6; keep++) {
         bool kept[6];
-        mt_experts_keep_best(score, 6, keep, kept);
+        mt_experts_keep_best(score, 6, 1, keep, kept);
         assert_memory_equal(kept, wanted[keep], sizeof kept);
     }
+    // Of two groups each keeps its own best, though the first has none of the two highest.
+    static const double grouped[6] = {1, 3, 2, 9, 8, 7};
+    static const bool each[6] = {0, 1, 0, 1, 0, 0};
+    bool kept[6];
+    mt_experts_keep_best(grouped, 6, 2, 2, kept);
+    assert_memory_equal(kept, each, sizeof kept);
 }
 
 static void test_keep_parse(void **state)

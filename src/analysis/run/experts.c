@@ -49,7 +49,7 @@ static int count_to_reach(const double *score, int experts, const struct mt_expe
     int high = experts;
     while (low < high) {
         int middle = low + (high - low) / 2;
-        mt_experts_keep_best(score, experts, middle, taken);
+        mt_experts_keep_best(score, experts, 1, middle, taken);
         bool enough = reached(score, experts, choice->rule->counts, taken) >= choice->threshold - ROUNDING;
         if (enough)
             high = middle;
@@ -80,7 +80,7 @@ static enum mt_status choose(const struct mt_analysis *run, int index, struct mt
         return mt_fail(run->ctx, MT_ERR_FORMAT, "layer %" PRId64 ": the data goes to no expert",
                        layer->number);
     int count = rule->reached == NULL ? run->keep : count_to_reach(score, run->experts, choice, taken);
-    mt_experts_keep_best(score, run->experts, count, taken);
+    mt_experts_keep_best(score, run->experts, rule->reached == NULL ? run->groups : 1, count, taken);
     for (int j = 0; j < run->experts; j++) served += taken[j] ? layer->load[j] : 0.0;
     choice->chosen += count;
     choice->share += served / slots / run->layers;

@@ -7,6 +7,7 @@
 #include "comm/rank_progress.h"
 #include "model/adapters/adapter.h"
 #include "model/collect.h"
+#include "model/kept.h"
 #include "train/data/corpus.h"
 
 #define ARENA_BLOCK_BYTES 65536
@@ -151,12 +152,14 @@ static enum mt_status learn_shape(struct mt_analysis *run, const struct mt_model
     run->layers = layers;
     run->experts = desc->experts;
     run->slots = desc->router.slots;
+    run->groups = desc->router.groups > 1 ? desc->router.groups : 1;
     run->width = desc->width;
     (void)mt_model_moe_layers(desc, run->number);
     status = mt_analysis_read_caches(run);
     if (status != MT_OK || run->settings->keep == NULL) return status;
-    return mt_experts_keep_parse(run->ctx, "--keep", run->settings->keep, run->experts, run->slots,
-                                 &run->keep);
+    status =
+        mt_experts_keep_parse(run->ctx, "--keep", run->settings->keep, run->experts, run->slots, &run->keep);
+    return status == MT_OK ? mt_kept_check(run->ctx, desc, run->keep) : status;
 }
 
 // ------------------------------------------------------------------ a domain

@@ -75,6 +75,7 @@ struct mt_analysis {
     struct mt_analysis_domain domain[MT_ANALYSIS_FILES];
     int domains;
     // The models have the same shape.
+    int groups;                 // of experts, that limit a token's choice; 1: none do
     int layers, experts, slots; // MoE layers
     int64_t width;
     int keep;                         // experts, by settings->keep

@@ -9,6 +9,7 @@
 #include "compare/asking/asked_file.h"
 #include "compare/asking/probes.h"
 #include "model/collect.h"
+#include "model/kept.h"
 #include "model/prune.h"
 
 #define ARENA_BLOCK_BYTES 4096
@@ -101,17 +102,28 @@ static bool *kept_of(const struct asker *a, size_t place, int layer)
     return a->kept + (place * (size_t)a->options.layers + (size_t)layer) * n;
 }
 
-static void choose(struct asker *a, const struct mt_compare_asking *asking, int keep)
+/* Fails where a score is no number: the first experts would stay, whatever they are worth. */
+static enum mt_status choose(struct asker *a, const struct mt_compare_asking *asking, int keep)
 {
+    const struct mt_model_desc *desc = mt_model_description(a->answering.model);
+    int groups = desc->router.groups > 1 ? desc->router.groups : 1;
     const struct mt_compare_settings *settings = a->job->settings;
     for (size_t i = 0; i < a->owns; i++) {
         const struct mt_figures *figures = &a->of[a->own[i]];
         if (asking->by == MT_COMPARE_BY_MIX) figures = &a->of_mix;
         if (asking->by == MT_COMPARE_BY_OTHER) figures = &a->of[domain_after(settings, a->own[i])];
-        for (int l = 0; l < a->options.layers; l++)
-            mt_experts_keep_best(figures->layer[l].score[asking->score], a->options.experts, keep,
-                                 kept_of(a, i, l));
+        for (int l = 0; l < a->options.layers; l++) {
+            const double *score = figures->layer[l].score[asking->score];
+            for (int j = 0; j < a->options.experts; j++) {
+                if (!isfinite(score[j]))
+                    return mt_fail(a->job->ctx, MT_ERR_NUMERIC,
+                                   "prune: layer %lld: the score of expert %d is no number",
+                                   (long long)figures->layer[l].number, j);
+            }
+            mt_experts_keep_best(score, a->options.experts, groups, keep, kept_of(a, i, l));
+        }
     }
+    return MT_OK;
 }
 
 /* Share of a domain's slots that the experts kept for it serve, mean over layers. */
@@ -271,8 +283,9 @@ static enum mt_status ask_one(struct asker *a, const struct mt_compare_asking *a
         status =
             mt_experts_keep_parse(a->job->ctx, "prune.keep", a->job->settings->pruning.keep[asking->keep],
                                   a->options.experts, a->options.slots, &keep);
+        if (status == MT_OK) status = mt_kept_check(a->job->ctx, mt_model_description(model), keep);
+        if (status == MT_OK) status = choose(a, asking, keep);
         if (status != MT_OK) return status;
-        choose(a, asking, keep);
         compare_kept(a, asked);
         asked->experts = keep;
         return ask_domains(a, true, asked);
