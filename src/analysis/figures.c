@@ -73,19 +73,27 @@ double mt_figure_value(const struct mt_layer_figures *figures, const struct mt_f
     return value;
 }
 
+/* Whether layers are taken together by what is inverted: few layers with small values then count for more. */
+static bool is_harmonic(const struct mt_figure_kind *kind)
+{
+    return kind->offset == PLACE(effective_experts) || kind->offset == PLACE(effective_scores);
+}
+
 void mt_figures_mean(struct mt_figures *figures)
 {
     figures->mean = (struct mt_layer_figures){.number = -1};
     for (int i = 0; i < KINDS; i++) {
+        bool harmonic = is_harmonic(&kinds[i]);
         double sum = 0.0;
         int count = 0;
         for (int layer = 0; layer < figures->layers; layer++) {
             double value = mt_figure_value(&figures->layer[layer], &kinds[i]);
             if (isnan(value)) continue;
-            sum += value;
+            sum += harmonic ? 1.0 / value : value;
             count++;
         }
         double mean = count > 0 ? sum / count : NAN;
+        if (harmonic) mean = 1.0 / mean;
         memcpy((char *)&figures->mean + kinds[i].offset, &mean, sizeof mean);
     }
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #define BETWEEN    1.5 // effective experts: below it one is nearer than two
+#define SEVERAL    1.2 // to begin with; below it there is little to lose
 #define LOST       0.5 // of what there was above 1
 #define SURE_AFTER 2   // looks in a row
 
@@ -16,16 +17,16 @@ bool mt_concentration_due(uint64_t step)
 bool mt_concentration_is_drift(double start, double now)
 {
     // Comparisons with what is not known are false.
-    return start >= BETWEEN && now < BETWEEN && now - 1.0 <= LOST * (start - 1.0);
+    return start >= SEVERAL && now < BETWEEN && now < 1.0 + LOST * (start - 1.0);
 }
 
-bool mt_concentration_look(struct mt_concentration *memory, uint64_t step, double effective)
+bool mt_concentration_look(struct mt_concentration *memory, uint64_t step, bool last, double effective)
 {
     if (!isfinite(effective)) return false;
     if (isnan(memory->start)) memory->start = effective;
     memory->last = effective;
     memory->low = mt_concentration_is_drift(memory->start, effective) ? memory->low + 1 : 0;
-    if (memory->low < SURE_AFTER || memory->reported != 0) return false;
+    if (memory->low < (last ? 1 : SURE_AFTER) || memory->reported != 0) return false;
     memory->reported = step;
     return true;
 }

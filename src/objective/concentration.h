@@ -1,9 +1,10 @@
 /*
  * Concentration: a run whose tokens drift towards one expert pays for k and uses one. The figure is effective
- * experts, 1/Σ w² of a token's weights (docs/objective.md), mean over layers.
+ * experts, 1/Σ w² of a token's weights, Σ w² a mean over tokens and layers (docs/objective.md).
  *
- * A drift: it began at 1.5 or above, is below 1.5 now (nearer to one than to two), and has lost half or more
- * of what it had above 1. It is reported once, when two looks in a row, ten steps apart, see it.
+ * A drift: it began at 1.2 or above, is below 1.5 now (nearer to one than to two), and has lost more than
+ * half of what it had above 1. It is reported once, when two looks in a row, ten steps apart, see it, or the
+ * one at the run's last step.
  *
  * So a model with k = 1, and one whose routers are concentrated from the start, is never reported.
  */
@@ -29,8 +30,9 @@ struct mt_concentration {
 /* Whether a step is one to look at: the first, and every tenth. */
 bool mt_concentration_due(uint64_t step);
 
-/* A look at a step that is due; what is not finite is not seen. True, once, when it is to be reported. */
-bool mt_concentration_look(struct mt_concentration *memory, uint64_t step, double effective);
+/* A look at a step that is due, or the last; what is not finite is not seen. True, once, when to be reported.
+ */
+bool mt_concentration_look(struct mt_concentration *memory, uint64_t step, bool last, double effective);
 
 bool mt_concentration_is_drift(double start, double now);
 

@@ -13,9 +13,13 @@ static const struct mt_formula formulas[] = {
     {"entropy", "load entropy", "$-\\sum_j q_j \\ln q_j$, $q_j = c_j / \\sum_m c_m$; $\\ln n$ when even", 1},
     {"gini", "Gini of the loads", "$\\frac{\\sum_{ij} |c_i - c_j|}{2 n \\sum_j c_j}$", -1},
     {"effective_experts", "effective experts a token",
-     "$1 / \\frac{1}{N} \\sum_i \\sum_j w_{ij}^2$, $w_{ij} = s_{ij} / \\sum_m s_{im}$; between 1 and $k$", 0},
+     "$1 / \\frac{1}{N} \\sum_i \\sum_j w_{ij}^2$, $w_{ij} = s_{ij} / \\sum_m s_{im}$; between 1 and $k$; "
+     "harmonic mean over layers",
+     0},
     {"effective_scores", "effective scores a token",
-     "$1 / \\frac{1}{N} \\sum_i \\sum_j p_{ij}^2$, $p_{ij} = P_{ij} / \\sum_m P_{im}$; between 1 and $n$", 0},
+     "$1 / \\frac{1}{N} \\sum_i \\sum_j p_{ij}^2$, $p_{ij} = P_{ij} / \\sum_m P_{im}$; between 1 and $n$; "
+     "harmonic mean over layers",
+     0},
     {"experts_90", "experts that serve 90 %", "the fewest experts that serve 90 % of the slots, over $n$", 0},
     {"rv_expert", "routing variance (paper)", "$\\frac{1}{n} \\sum_j \\operatorname{var}_i(s_{ij})$", 1},
     {"rv_token", "routing variance (authors' code)",

@@ -67,12 +67,12 @@ static void add_violation(struct mt_page *page, const struct mt_run *runs, size_
 static void add_slots(struct mt_figure *figure, const struct mt_run *runs, size_t count, size_t run)
 {
     char name[MT_NUMBER_BYTES];
-    double slots = mt_run_at(&runs[run], 0, MT_RUN_SLOTS);
+    double slots = mt_run_first(&runs[run], MT_RUN_SLOTS);
     double first = (double)INFINITY;
     double last = -(double)INFINITY;
     if (isnan(slots)) return;
     for (size_t r = 0; r < count; r++) {
-        if (mt_run_at(&runs[r], 0, MT_RUN_SLOTS) != slots) continue;
+        if (mt_run_first(&runs[r], MT_RUN_SLOTS) != slots) continue;
         if (r < run) return; // drawn already
         first = fmin(first, mt_run_at(&runs[r], 0, MT_RUN_STEP));
         last = fmax(last, mt_run_at(&runs[r], runs[r].log.steps - 1, MT_RUN_STEP));
@@ -101,11 +101,11 @@ static void add_concentration(struct mt_page *page, const struct mt_run *runs, s
             .kind = MT_FIGURE_LINES,
             .title = "Concentration over time",
             .meaning = "How many of a token's k experts do its work: at 1, one works where k are paid for.",
-            .formula =
-                "$1 / \\frac{1}{N} \\sum_i \\sum_j w_{ij}^2$, $w$ a token's weights over their sum, "
-                "at most $k$; scores: the same of all $n$ scores; the fewest experts that serve 90 % of a "
-                "step's slots, over $n$; of two sources of the data, what they share of these. Means over "
-                "layers.",
+            .formula = "$1 / \\frac{1}{N} \\sum_i \\sum_j w_{ij}^2$, $w$ a token's weights over their sum, "
+                       "at most $k$, of all layers the harmonic mean; scores: the same of all $n$ scores; "
+                       "the fewest experts that serve 90 % of a "
+                       "step's slots, over $n$; of two sources of the data, what they share of these: means "
+                       "over layers.",
             .series = "run",
             .x = "step",
             .y = "value",

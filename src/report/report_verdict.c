@@ -180,18 +180,18 @@ static double setting_of(const struct mt_run *run, const char *key)
 static void judge_concentration(struct mt_page *page, const struct mt_run *run, size_t count)
 {
     char who[MT_REPORT_NAME_BYTES], why[MT_CONCENTRATION_TEXT_BYTES], headline[96];
-    double start = (double)NAN;
+    char paid[MT_NUMBER_BYTES] = "several";
+    double slots = mt_run_first(run, MT_RUN_SLOTS);
+    double start = mt_run_first(run, MT_RUN_EFFECTIVE_EXPERTS);
     double late = mt_run_late_mean(run, MT_RUN_EFFECTIVE_EXPERTS);
-    for (size_t i = 0; i < run->log.steps && isnan(start); i++)
-        start = mt_run_at(run, i, MT_RUN_EFFECTIVE_EXPERTS);
     if (!run->has_log || !mt_concentration_is_drift(start, late)) return;
     const char *brake = mt_run_setting(run, "objective.brake");
     const struct mt_concentration_cause cause = {.gamma = setting_of(run, "objective.gamma"),
                                                  .target = brake != NULL && strcmp(brake, "target") == 0,
                                                  .lambda_cp = setting_of(run, "objective.lambda_cp")};
     mt_concentration_text(start, late, &cause, why);
-    (void)snprintf(headline, sizeof headline, "One expert works where %.0f are paid for.",
-                   mt_run_at(run, 0, MT_RUN_SLOTS));
+    if (!isnan(slots)) (void)snprintf(paid, sizeof paid, "%.0f", slots);
+    (void)snprintf(headline, sizeof headline, "One expert works where %s are paid for.", paid);
     mt_page_finding(page, MT_TONE_BAD, headline, "%s%s.", of_run(who, run, count), why);
 }
 

@@ -316,6 +316,13 @@ double mt_run_at(const struct mt_run *run, size_t step, int value)
     return run->log.numbers[step * MT_RUN_VALUES + (size_t)value];
 }
 
+double mt_run_first(const struct mt_run *run, int value)
+{
+    double first = (double)NAN;
+    for (size_t i = 0; i < run->log.steps && isnan(first); i++) first = mt_run_at(run, i, value);
+    return first;
+}
+
 double mt_run_late_mean(const struct mt_run *run, int value)
 {
     double sum = 0;

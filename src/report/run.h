@@ -123,6 +123,9 @@ void mt_run_free(struct mt_run *run); // a zeroed run is allowed
 /* A number of the log; NaN past its end. */
 double mt_run_at(const struct mt_run *run, size_t step, int value);
 
+/* A number at the first step that has it; NaN: none has. */
+double mt_run_first(const struct mt_run *run, int value);
+
 /* The mean of a number over the last tenth of the steps, NaN when it is not known. */
 double mt_run_late_mean(const struct mt_run *run, int value);
 

@@ -118,7 +118,7 @@ static const char *verdict_of(const struct mt_trainer *trainer, char text[VERDIC
     const struct mt_concentration *seen = &trainer->numbers.concentration;
     const struct mt_objective_config *method = &trainer->settings->objective;
     char why[MT_CONCENTRATION_TEXT_BYTES];
-    if (!mt_concentration_is_drift(seen->start, seen->last)) return NULL;
+    if (seen->reported == 0 || !mt_concentration_is_drift(seen->start, seen->last)) return NULL;
     const struct mt_concentration_cause cause = {.gamma = method->coefficient[MT_TERM_V],
                                                  .target = method->brake == MT_BRAKE_TARGET,
                                                  .lambda_cp = method->coefficient[MT_TERM_CP]};
@@ -150,9 +150,10 @@ static enum mt_status judge_concentration(struct mt_trainer *trainer)
 {
     struct mt_run_numbers *numbers = &trainer->numbers;
     char text[VERDICT_BYTES];
-    if (!mt_concentration_due(numbers->step)) return MT_OK;
-    bool reported =
-        mt_concentration_look(&numbers->concentration, numbers->step, trainer->record.effective_experts);
+    bool last = numbers->step == trainer->length.steps;
+    if (!last && !mt_concentration_due(numbers->step)) return MT_OK;
+    bool reported = mt_concentration_look(&numbers->concentration, numbers->step, last,
+                                          trainer->record.effective_experts);
     if (!reported || verdict_of(trainer, text) == NULL) return MT_OK;
     return mt_run_log_event(trainer->run_log, numbers->step, "warning", text);
 }

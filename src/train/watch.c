@@ -9,6 +9,9 @@
  *     variance_token    1/N Σ_i [ Σ_j P_ij² - (Σ_j P_ij)² / n ] / (n-1)
  *     effective_experts 1 / [ 1/N Σ_i Σ_j w_ij² ]    w_ij = s_ij / Σ_m s_im, before slots are dropped
  *     effective_scores  1 / [ 1/N Σ_i Σ_j p_ij² ]    p_ij = P_ij / Σ_m P_im
+ *
+ * The model's are means over layers; the two effective numbers are the inverse of the mean of what is in
+ * brackets, so that layers that use one expert are not hidden behind others.
  */
 #include "train/watch.h"
 
@@ -656,8 +659,8 @@ void mt_watch_fill(struct mt_watch *watch, struct mt_step_record *record)
         record->max_violation += layer->max_violation / layers;
         record->max_violation_running += layer->max_violation_running / layers;
         record->load_entropy += layer->load_entropy / layers;
-        record->effective_experts += layer->effective_experts / layers;
-        record->effective_scores += layer->effective_scores / layers;
+        record->effective_experts += 1.0 / layer->effective_experts / layers;
+        record->effective_scores += 1.0 / layer->effective_scores / layers;
         record->experts_90 += layer->experts_90 / layers;
         record->jaccard_90 += layer->jaccard_90 / layers;
         record->together_90 += layer->together_90 / layers;
@@ -667,6 +670,8 @@ void mt_watch_fill(struct mt_watch *watch, struct mt_step_record *record)
             record->weighted[term] += watch->terms[l * MT_TERM_COUNT + (size_t)term].weighted / watch->shares;
         }
     }
+    record->effective_experts = 1.0 / record->effective_experts;
+    record->effective_scores = 1.0 / record->effective_scores;
     record->layers = watch->layers > 0 ? watch->records : NULL;
     record->layer_count = watch->layers;
     record->experts = watch->experts;

@@ -44,6 +44,9 @@ holds plain 'all(0 <= first[x] <= 1 for x in ("overlap_in", "overlap_out", "over
 holds plain 'set(d["formulas"]) == set(d["overall"]["mean"]) and set(d["formulas"]) <= set(first)'
 holds plain 'all(abs(sum(row) - 1) < 1e-12 for layer in d["affinity"] for row in layer["share"])'
 holds plain 'all(1 <= f["effective_experts"] <= d["slots"] and 1 <= f["effective_scores"] <= d["experts"] for f in d["overall"]["layers"])'
+for name in effective_experts effective_scores; do
+    holds plain "abs(sum(1 / f['$name'] for f in d['overall']['layers']) * d['overall']['mean']['$name'] - len(d['layers'])) < 1e-9"
+done
 holds plain 'any(abs(first["experts_90"] * d["experts"] - i) < 1e-9 and sum(sorted(first["load"])[-i:]) >= 0.9 * sum(first["load"]) > sum(sorted(first["load"])[1 - i:] if i > 1 else []) for i in range(1, d["experts"] + 1))'
 holds plain 'all(0 <= a["jaccard_90"] <= 1 and 0 < a["together_90"] <= 1 for a in d["affinity"])'
 holds plain 'len(d["pca"]) == len(d["layers"]) and d["pca"][0]["residual"] < 1e-8'

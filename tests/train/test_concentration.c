@@ -18,14 +18,14 @@
 // ------------------------------------------------------------------ the rule
 
 /* The step at which figures of the steps 1, 10, 20, ... are reported; 0: never. More than once fails. */
-static uint64_t reported_at(const double *figures, size_t count)
+static uint64_t reported_at(const double *figures, size_t count, bool ends)
 {
     struct mt_concentration memory = MT_CONCENTRATION_NONE;
     uint64_t reported = 0;
     for (size_t i = 0; i < count; i++) {
         uint64_t step = i == 0 ? 1 : 10 * i;
         assert_true(mt_concentration_due(step));
-        if (!mt_concentration_look(&memory, step, figures[i])) continue;
+        if (!mt_concentration_look(&memory, step, ends && i + 1 == count, figures[i])) continue;
         assert_int_equal(reported, 0);
         reported = step;
     }
@@ -33,8 +33,9 @@ static uint64_t reported_at(const double *figures, size_t count)
     return reported;
 }
 
-#define REPORTED(...)                                                                                        \
-    reported_at((const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
+#define FIGURES(...)       (const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double)
+#define REPORTED(...)      reported_at(FIGURES(__VA_ARGS__), false)
+#define REPORTED_ENDS(...) reported_at(FIGURES(__VA_ARGS__), true) // the last figure is the last step's
 
 static void the_rule(void **state)
 {
@@ -48,9 +49,16 @@ static void the_rule(void **state)
     assert_int_equal(REPORTED(2.6, 1.4, unknown, 1.4), 30); // what nobody saw says nothing
     assert_int_equal(REPORTED(unknown, 2.6, 1.4, 1.4), 30); // the first that is known is the start
     assert_int_equal(REPORTED(1.0, 1.0, 1.0, 1.0), 0);      // k = 1
-    assert_int_equal(REPORTED(1.4, 1.2, 1.1, 1.0), 0);      // concentrated from the start
+    assert_int_equal(REPORTED(1.19, 1.1, 1.0, 1.0), 0);     // concentrated from the start
+    assert_int_equal(REPORTED(1.4, 1.25, 1.19, 1.1), 30);   // of two, not evenly: half of the rest is lost
     assert_int_equal(REPORTED(1.62, 1.45, 1.4, 1.35), 0);   // of two: less than half is lost
-    assert_int_equal(REPORTED(1.62, 1.31, 1.30), 20);
+    assert_int_equal(REPORTED(1.62, 1.30, 1.29), 20);
+    assert_int_equal(REPORTED(2.6, 1.9, 1.4), 0); // one look, and the run goes on
+    assert_int_equal(REPORTED_ENDS(2.6, 1.9, 1.4), 20);
+    assert_int_equal(REPORTED_ENDS(2.6, 1.4), 10);
+    assert_int_equal(REPORTED_ENDS(2.6, 1.4, 1.3, 1.2), 20); // once
+    assert_int_equal(REPORTED_ENDS(2.6, 1.4, 1.9), 0);
+    assert_int_equal(REPORTED_ENDS(1.0, 1.0), 0);
     assert_int_equal(REPORTED(2.6, 1.2, 1.2, 2.6, 1.2, 1.2), 20); // once
     assert_false(mt_concentration_due(5));
     assert_false(mt_concentration_due(11));
@@ -106,10 +114,19 @@ static int events_of(const struct workplace *place, const char *file, long *step
     return count;
 }
 
-static void run_words(const struct workplace *place, const char *out, const char *words, uint64_t stop)
+/* True if the summary at its end says so. */
+static bool run_words(const struct workplace *place, const char *out, const char *words, uint64_t stop)
 {
-    struct training_run run = {.options.stop_after = stop};
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *terminal = open_memstream(&text, &bytes);
+    assert_non_null(terminal);
+    struct training_run run = {.options = {.stop_after = stop, .terminal = terminal}};
     if (training_run_all(&run, place, out, words) != MT_OK) fail_msg("%s", run.ctx.message);
+    (void)fclose(terminal);
+    bool said = strstr(text, "\n  " SENTENCE) != NULL;
+    free(text);
+    return said;
 }
 
 #define FULL   "train=full optimizer.lr=1e-2 log.measure_every=0 checkpoint.every=0 "
@@ -122,12 +139,16 @@ static void a_planted_drift_is_reported(void **state)
     const struct workplace *place = *state;
     long step = 0;
     assert_int_equal(training_bench_make(place, &mt_arch_mixtral), 0);
-    run_words(place, "drifts", DRIFTS " log.every=40", 0);
+    (void)run_words(place, "drifts", DRIFTS " log.every=40", 0);
     assert_int_equal(events_of(place, "drifts/metrics.jsonl", &step), 1);
     assert_in_range(step, 20, 40);
-    run_words(place, "slower", SLOWER, 0);
+    assert_true(run_words(place, "slower", SLOWER, 0));
     assert_int_equal(events_of(place, "slower/metrics.jsonl", &step), 1);
-    run_words(place, "braked", SLOWER " objective.brake=target objective.brake_target=1.5", 0);
+    // Too short for two looks: the last step is judged by itself.
+    assert_true(run_words(place, "short", FULL "steps=19 objective.gamma=1", 0));
+    assert_int_equal(events_of(place, "short/metrics.jsonl", &step), 1);
+    assert_int_equal(step, 19);
+    (void)run_words(place, "braked", SLOWER " objective.brake=target objective.brake_target=1.5", 0);
     assert_int_equal(events_of(place, "braked/metrics.jsonl", &step), 0);
 }
 
@@ -141,7 +162,7 @@ static void others_are_not(void **state)
         char text[256];
         long step = 0;
         (void)snprintf(text, sizeof text, "steps=50 optimizer.lr=1e-2 checkpoint.every=0 %s", words[i]);
-        run_words(place, "run", text, 0);
+        assert_false(run_words(place, "run", text, 0));
         if (events_of(place, "run/metrics.jsonl", &step) != 0) fail_msg("%s: at step %ld", words[i], step);
         training_bench_remove(place, "run");
     }
@@ -153,13 +174,14 @@ static void going_on_reports_the_same(void **state)
     const struct workplace *place = *state;
     long whole = 0;
     assert_int_equal(training_bench_make(place, &mt_arch_mixtral), 0);
-    run_words(place, "whole", DRIFTS, 0);
+    (void)run_words(place, "whole", DRIFTS, 0);
     assert_int_equal(events_of(place, "whole/metrics.jsonl", &whole), 1);
     const uint64_t stops[] = {(uint64_t)whole - 9, (uint64_t)whole, (uint64_t)whole + 5};
     for (size_t i = 0; i < sizeof stops / sizeof stops[0]; i++) {
         long step = 0;
-        run_words(place, "parts", DRIFTS, stops[i]);
-        run_words(place, "parts", DRIFTS, 0);
+        // One look before the report saw a drift, and is not enough for the summary.
+        assert_int_equal(run_words(place, "parts", DRIFTS, stops[i]), i > 0);
+        assert_true(run_words(place, "parts", DRIFTS, 0));
         assert_int_equal(events_of(place, "parts/metrics.jsonl", &step), 1);
         assert_int_equal(step, whole);
         training_bench_remove(place, "parts");
@@ -168,7 +190,7 @@ static void going_on_reports_the_same(void **state)
 
 static int close_place(void **state)
 {
-    static const char *const folders[] = {"drifts", "slower", "braked", "run", "whole", "parts"};
+    static const char *const folders[] = {"drifts", "slower", "short", "braked", "run", "whole", "parts"};
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) training_bench_remove(*state, folders[i]);
     return workplace_close(state);
 }

@@ -266,8 +266,8 @@ static void compare(struct bench *b, const struct micro_batch *micro, size_t cou
         near(layer->effective_scores, effective(micro, count, l, true));
         near(layer->experts_90, serving(plain.load) / EXPERTS);
         assert_true(layer->effective_experts >= 1.0 && layer->effective_experts <= SLOTS);
-        mean[3] += layer->effective_experts / LAYERS;
-        mean[4] += layer->effective_scores / LAYERS;
+        mean[3] += 1.0 / layer->effective_experts / LAYERS;
+        mean[4] += 1.0 / layer->effective_scores / LAYERS;
         mean[5] += layer->experts_90 / LAYERS;
         mean[0] += layer->max_violation / LAYERS;
         mean[1] += layer->max_violation_running / LAYERS;
@@ -281,8 +281,8 @@ static void compare(struct bench *b, const struct micro_batch *micro, size_t cou
     near(record.max_violation, mean[0]);
     near(record.max_violation_running, mean[1]);
     near(record.load_entropy, mean[2]);
-    near(record.effective_experts, mean[3]);
-    near(record.effective_scores, mean[4]);
+    near(record.effective_experts, 1.0 / mean[3]);
+    near(record.effective_scores, 1.0 / mean[4]);
     near(record.experts_90, mean[5]);
     assert_int_equal(record.slots, SLOTS);
     assert_true(isnan(record.jaccard_90) && isnan(record.together_90));        // one source

@@ -44,14 +44,14 @@ struct mt_step_record {
     double weighted[MT_TERM_COUNT]; // what it adds to L, summed over layers; NaN: off
     double gradient_norm;           // of everything trainable, before clipping
     bool clipped;
-    double max_violation;                    // mean over layers
-    double max_violation_running;            // mean over layers
-    double load_entropy;                     // mean over layers
-    double effective_experts;                // mean over layers; NaN unless looked at, as the next two
-    double effective_scores;                 // mean over layers
-    double experts_90;                       // mean over layers
-    double jaccard_90, together_90;          // mean over layers; NaN: one source, or not looked at
-    double agreement;                        // mean over layers; NaN: no choices were given
+    double max_violation;           // mean over layers
+    double max_violation_running;   // mean over layers
+    double load_entropy;            // mean over layers
+    double effective_experts;       // harmonic mean over layers; NaN unless looked at, as the next two
+    double effective_scores;        // harmonic mean over layers
+    double experts_90;              // mean over layers
+    double jaccard_90, together_90; // mean over layers; NaN: one source, or not looked at
+    double agreement;               // mean over layers; NaN: no choices were given
     int64_t tokens, answer_tokens, examples; // of this step
     uint64_t tokens_total;                   // of all steps so far
     double seconds;                          // since the run began; a resumed run goes on counting
