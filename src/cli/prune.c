@@ -325,10 +325,11 @@ static enum mt_status verify(const struct pruning *pruning, const struct mt_merg
     if (status == MT_OK || status == MT_ERR_NUMERIC) {
         printf("%s     the largest difference of a logit from the masked model's, on %" PRId64
                " tokens, is %.2e of the\n"
-               "             largest logit, and %.2e in the median token; root mean square %.2e\n"
+               "             largest logit, and above %.0e in %s; root mean square %.2e\n"
                "             (tolerance %.0e: %s)\n",
                status == MT_OK ? "verified" : "differs ", difference.tokens, difference.peak_largest,
-               difference.peak_median, difference.rms, difference.tolerance, mt_merge_measure(&difference));
+               difference.tolerance, mt_counted((uint64_t)difference.beyond, "token", "tokens").text,
+               difference.rms, difference.tolerance, mt_merge_measure(&difference));
     }
     mt_device_destroy(device);
     return status;
