@@ -141,6 +141,14 @@ for pause in 0 0.01 0.02 0.04 0.08; do
     fi
     rm -rf "$place/killed"
 done
+# What such a one left goes with the next; what a living process writes stays.
+sleep 0 & dead=$!
+wait $dead
+mkdir -p "$place/swept/half.tmp.$dead.0" "$place/swept/half.tmp.$$.0"
+: >"$place/swept/half.tmp.$dead.0/model.safetensors"
+expect 0 "" prune "$model" --experts "$place/half.json" --out "$place/swept/half/" --speed 0
+[ ! -e "$place/swept/half.tmp.$dead.0" ] && [ -d "$place/swept/half.tmp.$$.0" ] && [ -d "$place/swept/half" ]
+result $? "leftovers: $(ls "$place/swept")"
 
 expect 0 "metier prune DIR" prune --help
 printf '%d passed, %d failed\n' $passed $failed
