@@ -93,6 +93,13 @@ out="--out $place/no"
     expect 1 "nowhere.jsonl" prune "$model" --keep 3 --data "$place/nowhere.jsonl" $out
     : >"$place/empty.jsonl"
     expect 2 "empty.jsonl" prune "$model" --keep 3 --data "$place/empty.jsonl" $out
+    # Before anything is written or computed.
+    expect 2 "device 'gpuu'" prune "$model" --experts "$place/half.json" --device gpuu --speed 8 $out
+    expect 2 "device 'gpuu'" prune "$model" --experts "$place/half.json" --device gpuu --speed 0 --verify $out
+    expect 2 "does not name a folder" prune "$model" --keep 3 --data "$data" --out ''
+    expect 1 "Not a directory" prune "$model" --keep 3 --data "$data" --out "$data/x"
+    ! grep -q 'device:' "$place/text"
+    result $? "--out FILE/x: $(cat "$place/text")"
     # A file of experts, an adapter of another model.
     "$here/support/any-model" "$metier" qwen3_moe "$place/other" || exit 1
     expect 2 "half.json" prune "$place/other" --experts "$place/half.json" $out
@@ -117,6 +124,14 @@ out="--out $place/no"
     sed 's/"num_experts": 6/"num_experts": 6, "mlp_only_layers": [0, 1]/' "$place/config.json" >"$place/dense/config.json"
     expect 2 "no layer has experts" prune "$place/dense" --keep 3 --data "$data" $out
 }
+# What fails afterwards leaves the folder, and says so: logits that are no numbers.
+cp -r "$model" "$place/broken"
+head -c 256 /dev/zero | tr '\0' '\377' |
+    dd of="$place/broken/model.safetensors" bs=1 conv=notrunc seek=$(($(wc -c <"$model/model.safetensors") - 256)) 2>/dev/null
+expect 1 "written/broken is written, but not verified" prune "$place/broken" --experts "$place/half.json" \
+    --out "$place/written/broken" --speed 0 --verify
+[ -e "$place/written/broken/config.json" ]
+result $? "a folder that is not verified is not there"
 # A disk that is full: files may not become longer than that.
 (
     trap '' XFSZ

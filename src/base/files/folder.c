@@ -26,7 +26,9 @@ static bool is_dot(const char *name)
 enum mt_status mt_folder_check_free(struct mt_context *ctx, const char *path)
 {
     struct stat info;
-    if (lstat(path, &info) != 0) return MT_OK; // nothing there; what else is wrong shows when making it
+    if (path[0] == '\0') return mt_fail(ctx, MT_ERR_USAGE, "'' does not name a folder to write");
+    if (lstat(path, &info) != 0) // a file above it, say
+        return errno == ENOENT ? MT_OK : mt_file_fail(ctx, path, "make the folder", errno);
     if (!S_ISDIR(info.st_mode)) return mt_fail(ctx, MT_ERR_USAGE, "%s: exists and is not a folder", path);
     DIR *directory = opendir(path);
     if (directory == NULL) return mt_file_fail(ctx, path, "read", errno);
