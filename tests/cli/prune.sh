@@ -114,6 +114,7 @@ out="--out $place/no"
     "$here/support/any-model" "$metier" deepseek_v3 "$place/grouped" || exit 1
     expect 2 "not possible with n_group 2: every group keeps equally many. 4 or 6 would do" prune "$place/grouped" --keep 5 \
         --data "$data" $out
+    expect 2 "equally many. 4 would do" prune "$place/grouped" --keep 3 --data "$data" $out
     expect 2 "judges a group by its best two" prune "$place/grouped" --keep 2 --data "$data" $out
     printf '{"experts": 8, "layers": 2, "keep": {"1": [0, 1, 2, 7], "2": [0, 1, 6, 7]}}' >"$place/groups.json"
     expect 2 "layer 1 keeps 3 experts of group 0" prune "$place/grouped" --experts "$place/groups.json" $out
