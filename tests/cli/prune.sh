@@ -89,7 +89,10 @@ out="--out $place/no"
     expect 2 "exists and is not empty" prune "$model" --keep 3 --data "$data" --out "$place/again"
     expect 2 "exists and is not a folder" prune "$model" --keep 3 --data "$data" --out "$place/half.json"
     expect 1 "nowhere" prune "$place/nowhere" --keep 3 --data "$data" $out
-    expect 1 "nowhere.json" prune "$model" --experts "$place/nowhere.json" $out
+    expect 1 "--select-experts best --keep K --out '$place/nowhere.json'" prune "$model" --experts "$place/nowhere.json" $out
+    expect 1 "experts: $place/model: " prune "$model" --experts "$model" $out
+    ! grep -q 'makes the file' "$place/text"
+    result $? "--experts FOLDER: $(cat "$place/text")"
     expect 1 "nowhere.jsonl" prune "$model" --keep 3 --data "$place/nowhere.jsonl" $out
     : >"$place/empty.jsonl"
     expect 2 "empty.jsonl" prune "$model" --keep 3 --data "$place/empty.jsonl" $out
