@@ -96,6 +96,10 @@ out="--out $place/no"
     expect 1 "nowhere.jsonl" prune "$model" --keep 3 --data "$place/nowhere.jsonl" $out
     : >"$place/empty.jsonl"
     expect 2 "empty.jsonl" prune "$model" --keep 3 --data "$place/empty.jsonl" $out
+    # What reads the data is training's; the words are not.
+    expect 2 "has an answer within --length" prune "$model" --keep 3 --data "$data" --length 2 $out
+    printf '{"problem": "1", "solution": "2"}\n' >"$place/columns.jsonl"
+    expect 2 "text); for --data its columns have to be renamed" prune "$model" --keep 3 --data "$place/columns.jsonl" $out
     # Before anything is written or computed.
     expect 2 "device 'gpuu'" prune "$model" --experts "$place/half.json" --device gpuu --speed 8 $out
     expect 2 "device 'gpuu'" prune "$model" --experts "$place/half.json" --device gpuu --speed 0 --verify $out
