@@ -96,8 +96,11 @@ enum mt_status mt_experts_keep_parse(struct mt_context *ctx, const char *option,
                        "%s is '%.100s', expected a number of experts or a percentage (16 or 50%%)", option,
                        text);
     }
+    if (share && number > 100.0)
+        return mt_fail(ctx, MT_ERR_USAGE, "%s is %.100s, expected at most 100%% of the experts", option,
+                       text);
     double wanted = share ? floor(number / 100.0 * experts + 0.5) : number;
-    if (!(wanted >= slots && wanted <= experts) || (share && number > 100.0)) {
+    if (!(wanted >= slots && wanted <= experts)) {
         return mt_fail(ctx, MT_ERR_USAGE,
                        "%s %.100s keeps %.0f of %d experts a layer, expected %d (a token's experts) to %d",
                        option, text, wanted, experts, slots, experts);

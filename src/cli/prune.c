@@ -81,6 +81,16 @@ static enum mt_status check(struct settings *settings, const struct cli_call *ca
     return status;
 }
 
+/* One that is named wrongly is refused before anything is computed or written. */
+static enum mt_status check_device(struct mt_context *ctx, const struct settings *settings)
+{
+    const char *name = NULL;
+    bool certain = settings->verify || settings->speed > 0 || settings->data.count > 0;
+    bool possible = settings->speed != 0 && !mt_device_is_automatic(settings->device);
+    if (!certain && !possible) return MT_OK;
+    return mt_device_choose(ctx, NULL, settings->device, MT_USE_FAST, &name);
+}
+
 static enum mt_status open_model(struct pruning *pruning, int *keep)
 {
     struct mt_context *ctx = pruning->ctx;
@@ -93,7 +103,8 @@ static enum mt_status open_model(struct pruning *pruning, int *keep)
         status = mt_experts_keep_parse(ctx, "--keep", settings->keep, pruning->desc.experts,
                                        pruning->desc.router.slots, keep);
     if (status == MT_OK && settings->keep != NULL) status = mt_kept_check(ctx, &pruning->desc, *keep);
-    return status == MT_OK ? mt_folder_check_free(ctx, settings->out) : status;
+    if (status == MT_OK) status = mt_folder_check_free(ctx, settings->out);
+    return status == MT_OK ? check_device(ctx, settings) : status;
 }
 
 /* The one that computes fastest, made when it is needed first. */
@@ -325,10 +336,11 @@ static enum mt_status verify(const struct pruning *pruning, const struct mt_merg
     if (status == MT_OK || status == MT_ERR_NUMERIC) {
         printf("%s     the largest difference of a logit from the masked model's, on %" PRId64
                " tokens, is %.2e of the\n"
-               "             largest logit, and %.2e in the median token; root mean square %.2e\n"
+               "             largest logit, and above %.0e in %s; root mean square %.2e\n"
                "             (tolerance %.0e: %s)\n",
                status == MT_OK ? "verified" : "differs ", difference.tokens, difference.peak_largest,
-               difference.peak_median, difference.rms, difference.tolerance, mt_merge_measure(&difference));
+               difference.tolerance, mt_counted((uint64_t)difference.beyond, "token", "tokens").text,
+               difference.rms, difference.tolerance, mt_merge_measure(&difference));
     }
     mt_device_destroy(device);
     return status;
@@ -353,9 +365,15 @@ static enum mt_status prune(struct pruning *pruning)
     if (status == MT_OK) status = mt_folder_make_above(pruning->ctx, settings->out);
     if (status == MT_OK) status = mt_merge(pruning->ctx, &options, &result);
     if (status == MT_OK) status = print_result(pruning, &result);
-    if (status == MT_OK) status = measure_speed(pruning, &result);
-    if (status == MT_OK && settings->verify) status = verify(pruning, &options, &result);
-    return status;
+    if (status != MT_OK) return status;
+    status = measure_speed(pruning, &result);
+    if (status != MT_OK)
+        return mt_fail_within(pruning->ctx, status, "%s is written, but its speed is not measured",
+                              settings->out);
+    if (settings->verify) status = verify(pruning, &options, &result);
+    return status == MT_OK
+               ? MT_OK
+               : mt_fail_within(pruning->ctx, status, "%s is written, but not verified", settings->out);
 }
 
 static enum mt_status run_verb(struct cli_call *call)

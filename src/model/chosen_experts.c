@@ -1,11 +1,13 @@
 /* Reading and writing a choice of experts. */
 #include "model/chosen_experts.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "formats/text/json.h"
 #include "formats/text/json_text.h"
@@ -74,16 +76,17 @@ static enum mt_status check_model(const struct mt_json_node *root, const struct 
                    root->file, (long long)experts, (long long)layers, desc->experts, here);
 }
 
-/* Whoever has no such file yet is told where it comes from. */
-static enum mt_status fail_missing(struct mt_context *ctx, const char *path)
+/* Whoever has no such file yet is told where it comes from; `rule`: what to give --select-experts. */
+static enum mt_status fail_unread(struct mt_context *ctx, const char *path, const char *rule)
 {
     char message[MT_MESSAGE_BYTES];
+    if (access(path, F_OK) == 0 || errno != ENOENT) return mt_fail_within(ctx, MT_ERR_IO, "experts");
     (void)snprintf(message, sizeof message, "%s", ctx->message);
     return mt_fail(ctx, MT_ERR_IO,
-                   "experts: %.600s; metier analyze --model MODEL --data DATA --select-experts token --out "
+                   "experts: %.600s; metier analyze --model MODEL --data DATA --select-experts %s --out "
                    "'%.200s' makes "
                    "the file",
-                   message, path);
+                   message, rule, path);
 }
 
 /* [layers] pointers to n flags each, all false; NULL of layers without experts. */
@@ -98,16 +101,16 @@ static bool **make_flags(const struct mt_model_desc *desc, struct mt_arena *aren
     return flags;
 }
 
-enum mt_status mt_chosen_experts_read(struct mt_context *ctx, const char *path,
-                                      const struct mt_model_desc *desc, struct mt_arena *arena,
-                                      const bool *const **experts)
+static enum mt_status read_file(struct mt_context *ctx, const char *path, const char *rule,
+                                const struct mt_model_desc *desc, struct mt_arena *arena,
+                                const bool *const **experts)
 {
     struct mt_json json = {0};
     enum mt_status status = MT_OK;
     bool **flags = make_flags(desc, arena, &status);
     if (status != MT_OK) return status;
     status = mt_json_read(ctx, path, &mt_json_file_limits, &json);
-    if (status == MT_ERR_IO) return fail_missing(ctx, path);
+    if (status == MT_ERR_IO) return fail_unread(ctx, path, rule);
     if (status != MT_OK) return status;
     struct mt_json_node root = mt_json_root(&json);
     struct mt_json_node keep;
@@ -124,6 +127,13 @@ enum mt_status mt_chosen_experts_read(struct mt_context *ctx, const char *path,
     return status;
 }
 
+enum mt_status mt_chosen_experts_read(struct mt_context *ctx, const char *path,
+                                      const struct mt_model_desc *desc, struct mt_arena *arena,
+                                      const bool *const **experts)
+{
+    return read_file(ctx, path, "token", desc, arena, experts);
+}
+
 static int count_of(const bool *flags, int experts)
 {
     int count = 0;
@@ -135,7 +145,7 @@ enum mt_status mt_kept_experts_read(struct mt_context *ctx, const char *path,
                                     const struct mt_model_desc *desc, struct mt_arena *arena,
                                     const bool *const **kept)
 {
-    enum mt_status status = mt_chosen_experts_read(ctx, path, desc, arena, kept);
+    enum mt_status status = read_file(ctx, path, "best --keep K", desc, arena, kept);
     for (int64_t i = 0; status == MT_OK && i < desc->layers; i++) {
         const bool *flags = (*kept)[i];
         int count = flags != NULL ? count_of(flags, desc->experts) : desc->experts;

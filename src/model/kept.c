@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "model/chosen_experts.h"
 
@@ -14,6 +15,15 @@ static int groups_of(const struct mt_model_desc *desc)
     return desc->router.groups > 1 ? desc->router.groups : 1;
 }
 
+/* The least number of experts that can be kept: every group has what the checks below ask of it. */
+static int64_t least_of_groups(const struct mt_model_desc *desc)
+{
+    int chosen = desc->router.groups_kept;
+    int64_t each = (desc->router.slots + chosen - 1) / chosen;
+    if (desc->router.group_rule == MT_GROUP_TOP2_SUM && each < 2) each = 2;
+    return each * groups_of(desc);
+}
+
 static enum mt_status check_groups(struct mt_context *ctx, const struct mt_model_desc *desc, int64_t keep)
 {
     int groups = groups_of(desc);
@@ -21,18 +31,22 @@ static enum mt_status check_groups(struct mt_context *ctx, const struct mt_model
     int64_t each = keep / groups;
     if (groups == 1) return MT_OK;
     if (keep % groups != 0) {
+        int64_t least = least_of_groups(desc);
         int64_t below = keep - keep % groups;
+        int64_t above = below + groups > least ? below + groups : least;
+        char smaller[32] = "";
+        if (below >= least) (void)snprintf(smaller, sizeof smaller, "%" PRId64 " or ", below);
         return mt_fail(ctx, MT_ERR_USAGE,
                        "keeping %" PRId64
                        " experts is not possible with n_group %d: every group keeps equally "
-                       "many. %" PRId64 " or %" PRId64 " would do",
-                       keep, groups, below > 0 ? below : groups, below + groups);
+                       "many. %s%" PRId64 " would do",
+                       keep, groups, smaller, above);
     }
     if (desc->router.group_rule == MT_GROUP_TOP2_SUM && each < 2) {
         return mt_fail(ctx, MT_ERR_USAGE,
                        "keeping %" PRId64 " experts leaves each of the %d groups (n_group) %" PRId64
-                       ", and the router judges a group by its best two: keep %d or more",
-                       keep, groups, each, 2 * groups);
+                       ", and the router judges a group by its best two: keep %" PRId64 " or more",
+                       keep, groups, each, least_of_groups(desc));
     }
     if (each * chosen < desc->router.slots) {
         return mt_fail(ctx, MT_ERR_USAGE,

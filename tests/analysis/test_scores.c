@@ -421,6 +421,7 @@ static void test_keep_parse(void **state)
         if (mt_experts_keep_parse(&bench->ctx, "--keep", refused[i], 64, 2, &keep) != MT_ERR_USAGE)
             fail_msg("'%s' is taken as %d", refused[i], keep);
         assert_non_null(strstr(bench->ctx.message, "--keep"));
+        assert_int_equal(strcmp(refused[i], "101%") == 0, strstr(bench->ctx.message, "at most 100%") != NULL);
     }
     static const struct {
         const char *text;

@@ -89,10 +89,24 @@ out="--out $place/no"
     expect 2 "exists and is not empty" prune "$model" --keep 3 --data "$data" --out "$place/again"
     expect 2 "exists and is not a folder" prune "$model" --keep 3 --data "$data" --out "$place/half.json"
     expect 1 "nowhere" prune "$place/nowhere" --keep 3 --data "$data" $out
-    expect 1 "nowhere.json" prune "$model" --experts "$place/nowhere.json" $out
+    expect 1 "--select-experts best --keep K --out '$place/nowhere.json'" prune "$model" --experts "$place/nowhere.json" $out
+    expect 1 "experts: $place/model: " prune "$model" --experts "$model" $out
+    ! grep -q 'makes the file' "$place/text"
+    result $? "--experts FOLDER: $(cat "$place/text")"
     expect 1 "nowhere.jsonl" prune "$model" --keep 3 --data "$place/nowhere.jsonl" $out
     : >"$place/empty.jsonl"
     expect 2 "empty.jsonl" prune "$model" --keep 3 --data "$place/empty.jsonl" $out
+    # What reads the data is training's; the words are not.
+    expect 2 "has an answer within --length" prune "$model" --keep 3 --data "$data" --length 2 $out
+    printf '{"problem": "1", "solution": "2"}\n' >"$place/columns.jsonl"
+    expect 2 "text); for --data its columns have to be renamed" prune "$model" --keep 3 --data "$place/columns.jsonl" $out
+    # Before anything is written or computed.
+    expect 2 "device 'gpuu'" prune "$model" --experts "$place/half.json" --device gpuu --speed 8 $out
+    expect 2 "device 'gpuu'" prune "$model" --experts "$place/half.json" --device gpuu --speed 0 --verify $out
+    expect 2 "does not name a folder" prune "$model" --keep 3 --data "$data" --out ''
+    expect 1 "Not a directory" prune "$model" --keep 3 --data "$data" --out "$data/x"
+    ! grep -q 'device:' "$place/text"
+    result $? "--out FILE/x: $(cat "$place/text")"
     # A file of experts, an adapter of another model.
     "$here/support/any-model" "$metier" qwen3_moe "$place/other" || exit 1
     expect 2 "half.json" prune "$place/other" --experts "$place/half.json" $out
@@ -107,6 +121,7 @@ out="--out $place/no"
     "$here/support/any-model" "$metier" deepseek_v3 "$place/grouped" || exit 1
     expect 2 "not possible with n_group 2: every group keeps equally many. 4 or 6 would do" prune "$place/grouped" --keep 5 \
         --data "$data" $out
+    expect 2 "equally many. 4 would do" prune "$place/grouped" --keep 3 --data "$data" $out
     expect 2 "judges a group by its best two" prune "$place/grouped" --keep 2 --data "$data" $out
     printf '{"experts": 8, "layers": 2, "keep": {"1": [0, 1, 2, 7], "2": [0, 1, 6, 7]}}' >"$place/groups.json"
     expect 2 "layer 1 keeps 3 experts of group 0" prune "$place/grouped" --experts "$place/groups.json" $out
@@ -117,6 +132,14 @@ out="--out $place/no"
     sed 's/"num_experts": 6/"num_experts": 6, "mlp_only_layers": [0, 1]/' "$place/config.json" >"$place/dense/config.json"
     expect 2 "no layer has experts" prune "$place/dense" --keep 3 --data "$data" $out
 }
+# What fails afterwards leaves the folder, and says so: logits that are no numbers.
+cp -r "$model" "$place/broken"
+head -c 256 /dev/zero | tr '\0' '\377' |
+    dd of="$place/broken/model.safetensors" bs=1 conv=notrunc seek=$(($(wc -c <"$model/model.safetensors") - 256)) 2>/dev/null
+expect 1 "written/broken is written, but not verified" prune "$place/broken" --experts "$place/half.json" \
+    --out "$place/written/broken" --speed 0 --verify
+[ -e "$place/written/broken/config.json" ]
+result $? "a folder that is not verified is not there"
 # A disk that is full: files may not become longer than that.
 (
     trap '' XFSZ
@@ -141,6 +164,14 @@ for pause in 0 0.01 0.02 0.04 0.08; do
     fi
     rm -rf "$place/killed"
 done
+# What such a one left goes with the next; what a living process writes stays.
+sleep 0 & dead=$!
+wait $dead
+mkdir -p "$place/swept/half.tmp.$dead.0" "$place/swept/half.tmp.$$.0"
+: >"$place/swept/half.tmp.$dead.0/model.safetensors"
+expect 0 "" prune "$model" --experts "$place/half.json" --out "$place/swept/half/" --speed 0
+[ ! -e "$place/swept/half.tmp.$dead.0" ] && [ -d "$place/swept/half.tmp.$$.0" ] && [ -d "$place/swept/half" ]
+result $? "leftovers: $(ls "$place/swept")"
 
 expect 0 "metier prune DIR" prune --help
 printf '%d passed, %d failed\n' $passed $failed

@@ -189,6 +189,42 @@ static void every_architecture(void **state)
     }
 }
 
+/* Another expert in the last layer: most tokens do not see it, and the others tell. */
+static void few_tokens_are_wrong(void **state)
+{
+    static const char config[] =
+        "{\"model_type\": \"mixtral\", \"hidden_size\": 24, \"intermediate_size\": 20,"
+        " \"max_position_embeddings\": 256, \"num_attention_heads\": 6, \"num_experts_per_tok\": 2,"
+        " \"num_hidden_layers\": 2, \"num_key_value_heads\": 2, \"num_local_experts\": 16,"
+        " \"rms_norm_eps\": 1e-05, \"vocab_size\": 53, \"initializer_range\": 0.3}";
+    const struct workplace *place = *state;
+    struct opened_model opened;
+    struct choice choice;
+    struct paths paths;
+    struct mt_merge_options options = options_for(place, &paths);
+    struct mt_merge_result result;
+    struct mt_merge_difference difference;
+    make(place, config, MT_HF_FLOAT32, &opened);
+    choose(&opened.ctx, &opened.desc, 12, &choice);
+    options.kept = &choice.kept;
+    assert_int_equal(mt_merge(&opened.ctx, &options, &result), MT_OK);
+    bool *last = choice.flags[opened.desc.layers - 1];
+    int gone = 0;
+    int other = 0;
+    while (!last[gone]) gone++;
+    while (last[other]) other++;
+    last[gone] = false;
+    last[other] = true;
+    assert_int_equal(mt_kept_of_flags(&opened.ctx, &opened.desc, choice.layer, &choice.arena, &choice.kept),
+                     MT_OK);
+    assert_int_equal(mt_merge_verify(opened.device, &options, &result, &difference), MT_ERR_NUMERIC);
+    assert_true(difference.median <= 1e-6 && difference.peak_most > 1e-6);
+    assert_true(difference.beyond > 2 && difference.beyond < difference.tokens / 2);
+    mt_arena_free(&choice.arena);
+    clean(place);
+    assert_int_equal(opened_model_close(place, &opened), 0);
+}
+
 static void file_of_those_kept(void **state)
 {
     const struct workplace *place = *state;
@@ -652,6 +688,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_architecture, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(few_tokens_are_wrong, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(file_of_those_kept, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(codes_are_copied, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(routers_in_nf4, workplace_open, workplace_close),

@@ -1,6 +1,7 @@
 /* Data through models: domains, batches, collectors that watch. */
 #include "analysis/run/run.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "analysis/run/weights.h"
@@ -276,6 +277,25 @@ static enum mt_status pass(struct passage *passage)
     return status == MT_OK ? mt_collector_gather(passage->collector, run->comm) : status;
 }
 
+/* The readers are those of training and name its keys: options instead, and what to do where there is none.
+ */
+static enum mt_status fail_by_options(struct mt_context *ctx, enum mt_status status)
+{
+    static const char length[] = "data.max_length";
+    char message[MT_MESSAGE_BYTES];
+    (void)snprintf(message, sizeof message, "%s", ctx->message);
+    const char *found = strstr(message, length);
+    if (found != NULL) {
+        return mt_fail(ctx, status, "%.*s--length%s", (int)(found - message), message,
+                       found + sizeof length - 1);
+    }
+    found = strstr(message, "data.sources[].fields");
+    while (found != NULL && found > message && *found != ';') found--;
+    if (found == NULL) return status;
+    return mt_fail(ctx, status, "%.*s; for --data its columns have to be renamed", (int)(found - message),
+                   message);
+}
+
 static enum mt_status run_domain(struct mt_analysis *run, struct mt_model *model, int index,
                                  struct mt_collector *collector)
 {
@@ -304,7 +324,7 @@ static enum mt_status run_domain(struct mt_analysis *run, struct mt_model *model
         status = pass(&passage);
     }
     mt_corpus_close(&corpus);
-    return status;
+    return status == MT_OK ? MT_OK : fail_by_options(run->ctx, status);
 }
 
 static enum mt_status make_collector(struct mt_analysis *run, int stream, bool vectors,

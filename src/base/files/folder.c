@@ -5,7 +5,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,7 +26,9 @@ static bool is_dot(const char *name)
 enum mt_status mt_folder_check_free(struct mt_context *ctx, const char *path)
 {
     struct stat info;
-    if (lstat(path, &info) != 0) return MT_OK; // nothing there; what else is wrong shows when making it
+    if (path[0] == '\0') return mt_fail(ctx, MT_ERR_USAGE, "'' does not name a folder to write");
+    if (lstat(path, &info) != 0) // a file above it, say
+        return errno == ENOENT ? MT_OK : mt_file_fail(ctx, path, "make the folder", errno);
     if (!S_ISDIR(info.st_mode)) return mt_fail(ctx, MT_ERR_USAGE, "%s: exists and is not a folder", path);
     DIR *directory = opendir(path);
     if (directory == NULL) return mt_file_fail(ctx, path, "read", errno);
@@ -231,18 +235,46 @@ static DIR *open_above(const char *path, const char **name)
     return opendir(above);
 }
 
+/* What follows the mark in a temporary name of `name`; NULL: it is none. */
+static const char *after_temporary(const char *entry, const char *name)
+{
+    size_t length = strlen(name);
+    size_t mark = strlen(MT_FOLDER_TEMPORARY);
+    if (strncmp(entry, name, length) != 0 || strncmp(entry + length, MT_FOLDER_TEMPORARY, mark) != 0)
+        return NULL;
+    return entry + length + mark;
+}
+
 enum mt_status mt_folder_sweep(struct mt_context *ctx, const char *target)
 {
     const char *name = NULL;
     DIR *directory = open_above(target, &name);
     if (directory == NULL) return mt_file_fail(ctx, target, "read what is beside it", errno);
-    size_t length = strlen(name);
     for (const struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
-        const char *rest = entry->d_name + length;
-        if (strncmp(entry->d_name, name, length) != 0) continue;
-        if (strncmp(rest, MT_FOLDER_TEMPORARY, strlen(MT_FOLDER_TEMPORARY)) == 0)
-            remove_entry(dirfd(directory), entry->d_name);
+        if (after_temporary(entry->d_name, name) != NULL) remove_entry(dirfd(directory), entry->d_name);
     }
     (void)closedir(directory);
     return MT_OK;
+}
+
+/* Whether another process of that number, at the start of the text, is there. */
+static bool is_alive(const char *text)
+{
+    long process = strtol(text, NULL, 10);
+    return process > 0 && process != (long)getpid() && (kill((pid_t)process, 0) == 0 || errno != ESRCH);
+}
+
+void mt_folder_sweep_dead(const struct mt_folder *folder)
+{
+    const char *name = NULL;
+    const char *slash = strrchr(folder->path, '/');
+    const char *own = slash != NULL ? slash + 1 : folder->path;
+    DIR *directory = open_above(folder->target, &name);
+    if (directory == NULL) return;
+    for (const struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
+        const char *process = after_temporary(entry->d_name, name);
+        if (process != NULL && strcmp(entry->d_name, own) != 0 && !is_alive(process))
+            remove_entry(dirfd(directory), entry->d_name);
+    }
+    (void)closedir(directory);
 }

@@ -58,6 +58,10 @@ enum mt_status mt_folder_remove(struct mt_context *ctx, const char *path);
  */
 enum mt_status mt_folder_sweep(struct mt_context *ctx, const char *target);
 
+/* The same for an open folder's target, beside which others may be writing: what is theirs, and the folder
+ * itself, stay. What cannot be removed is left at that. */
+void mt_folder_sweep_dead(const struct mt_folder *folder);
+
 /* Two folders change names: in one step where the system can do that, else by turns. 0, or the error number;
  * then nothing changed. */
 int mt_folder_exchange(const char *one, const char *other);

@@ -68,16 +68,17 @@ struct mt_merge_difference {
     double median;       // over the tokens, of each token's rms
     double divergence;   // KL from the first's probabilities, in nats, mean over the tokens
     double same_top;     // share of tokens whose most likely next token is the same
-    double tolerance;    // for rms, for the median, or for peak_median
+    double tolerance;    // for rms, for the median, or for peak_most
     bool by_median;      // weights of 16 bits, or a device that rounds to them
     bool by_peak;        // no weight has changed
     double peak_largest; // the largest distance of a logit, as a share of the largest logit
-    double peak_median;  // the same in the median token
+    double peak_most;    // the same without the worst 1 % of the tokens
+    int64_t beyond;      // tokens with a logit that is farther off than the tolerance, as such a share
     int64_t tokens;
     double without_biases; // rms when the file of biases is left alone, as other programs do; 0 without one
 };
 
-/* What the tolerance is for: "root mean square", "median of tokens", "largest logit in the median token". */
+/* What the tolerance is for: "root mean square", "median of tokens", "largest logit in 99 % of tokens". */
 const char *mt_merge_measure(const struct mt_merge_difference *difference);
 
 /*
@@ -85,9 +86,9 @@ const char *mt_merge_measure(const struct mt_merge_difference *difference);
  * fails, with the difference filled in: 1e-4 for rms, and with weights of 16 bits, or on a device whose
  * products round to them, 2e-2 for the median. Rounding to 16 bits changes the experts of some tokens, whose
  * logits are then far off; the median leaves them out. Where experts were taken away, the model is run with
- * these masked (model/prune.h). Without an adapter the weights are then the same: 1e-6 of the largest logit,
- * in the median token, for sums over fewer experts round otherwise, and a token between two experts may
- * choose the other.
+ * these masked (model/prune.h). Without an adapter the weights are then the same: 1e-6 of the largest logit
+ * in every token but 1 % of them, for sums over fewer experts round otherwise, and a token between two
+ * experts may choose the other.
  */
 enum mt_status mt_merge_verify(struct mt_device *device, const struct mt_merge_options *options,
                                const struct mt_merge_result *result, struct mt_merge_difference *difference);

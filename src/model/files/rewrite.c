@@ -156,6 +156,7 @@ static enum mt_status write_folder(struct mt_rewriter *rewriter)
     struct mt_folder folder;
     enum mt_status status = mt_folder_open(rewriter->ctx, options->out, &folder);
     if (status != MT_OK) return status;
+    mt_folder_sweep_dead(&folder);
     const struct mt_config_change change = {.dtype = options->dtype,
                                             .quantisation = options->quantisation,
                                             .number = options->number,
