@@ -376,7 +376,7 @@ static void add_askings(struct mt_digest *digest, const struct mt_compare_settin
         mt_digest_add(digest, asking.name, strlen(asking.name) + 1);
     }
     const struct mt_compare_probes rows = {.value = {pruning->rows, pruning->mix_rows}, .count = 2};
-    if (pruning->keeps > 0) add_probes(digest, " rows", &rows);
+    if (pruning->keeps > 0) add_probes(digest, " rows as drawn", &rows);
 }
 
 /* A checksum of all that was said about the cell; what the files named in it hold is noted beside it. How

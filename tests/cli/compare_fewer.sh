@@ -110,6 +110,15 @@ result $? "a comparison that was refused left a folder"
     taken=$(sed -n 's/.*"pruned": \[\[[^,]*, \([^]]*\)\].*/\1/p' "$place/list/cells/none-math-s1/cell.json")
     [ -n "$taken" ] && [ "$taken" = "$(asked map/cells/none-math-s1/cell.json use_own_6)" ]
     result $? "taken away: $taken; kept: $(grep use_own_6 "$place/map/cells/none-math-s1/cell.json")"
+
+    # The same rows choose, however training batches.
+    for batch in 70 700; do
+        expect 0 "" compare "$place/compare.yaml" out="$place/batch-$batch" "domains=[math]" "prune={keep: 6, rows: 13}" training.batch.tokens=$batch $js
+    done
+    served='use_own_6": .*"served": '
+    one=$(number batch-70/cells/base-math/cell.json "$served")
+    [ -n "$one" ] && [ "$one" = "$(number batch-700/cells/base-math/cell.json "$served")" ]
+    result $? "rows by batches: $one and $(number batch-700/cells/base-math/cell.json "$served")"
 }
 
 printf '%d passed, %d failed\n' $passed $failed
