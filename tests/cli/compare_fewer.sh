@@ -119,6 +119,15 @@ result $? "a comparison that was refused left a folder"
     one=$(number batch-70/cells/base-math/cell.json "$served")
     [ -n "$one" ] && [ "$one" = "$(number batch-700/cells/base-math/cell.json "$served")" ]
     result $? "rows by batches: $one and $(number batch-700/cells/base-math/cell.json "$served")"
+
+    # Of two mixes each has a table of its own cells.
+    expect 0 "" compare "$place/compare.yaml" out="$place/mixes" "domains=[{name: all, of: [math, language]}, {name: pair, of: [math, code]}]" \
+        "prune={keep: 6, rows: 10}" training.optimizer.lr=0.01 training.steps=2 $js --csv "$place/mixes-csv"
+    for mix in all pair; do
+        awk -F , -v of="$(number mixes/cells/none-$mix-s1/cell.json '"use_own_6": .*"math": {"accuracy": ')" \
+            '$2 == "none" { off = $3 - 100 * of; found = off * off < 1e-6 } END { exit !found }' "$place/mixes-csv/few-experts-of-$mix-by-domain.csv"
+        result $? "the table of $mix: $(cat "$place"/mixes-csv/few-experts-of-$mix-by-domain.csv)"
+    done
 }
 
 printf '%d passed, %d failed\n' $passed $failed
