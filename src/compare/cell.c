@@ -365,6 +365,15 @@ static void add_probes(struct mt_digest *digest, const char *name, const struct 
     }
 }
 
+/* Whether training data of other domains than the cell's own choose experts. */
+static bool asks_others(const struct mt_compare_settings *settings)
+{
+    const struct mt_compare_pruning *pruning = &settings->pruning;
+    bool found = false;
+    for (size_t i = 0; i < pruning->bys; i++) found = found || pruning->by[i] != MT_COMPARE_BY_OWN;
+    return found && pruning->keeps > 0;
+}
+
 /* What is asked with fewer experts, and by which rows. */
 static void add_askings(struct mt_digest *digest, const struct mt_compare_settings *settings)
 {
@@ -389,6 +398,7 @@ static enum mt_status identify(const struct mt_cell_job *job, const struct mt_ce
     struct mt_digest *digest = NULL;
     const int64_t numbers[] = {settings->train_problems, settings->test_problems, settings->problem_seed,
                                settings->difficulty,     settings->sample,        settings->neighbours};
+    bool of_others = asks_others(settings);
     enum mt_status status = collect_words(job, cell, arena, &words);
     if (status == MT_OK) status = mt_digest_create(job->ctx, &digest);
     if (status != MT_OK) return status;
@@ -411,6 +421,7 @@ static enum mt_status identify(const struct mt_cell_job *job, const struct mt_ce
         for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
             if (texts[i] != NULL) mt_digest_add(digest, texts[i], strlen(texts[i]) + 1);
         }
+        if (of_others && mt_compare_has_rows(domain)) mt_digest_add(digest, " rows", 5);
         for (size_t i = 0; domain->mix && i < domain->parts; i++) {
             char digits[MT_EXACT_BYTES];
             const char *name = settings->domain[domain->part[i]].name;

@@ -128,6 +128,11 @@ result $? "a comparison that was refused left a folder"
             '$2 == "none" { off = $3 - 100 * of; found = off * off < 1e-6 } END { exit !found }' "$place/mixes-csv/few-experts-of-$mix-by-domain.csv"
         result $? "the table of $mix: $(cat "$place"/mixes-csv/few-experts-of-$mix-by-domain.csv)"
     done
+
+    # Whose rows choose is part of what a cell is: a domain that is only measured has none.
+    shared="prune={keep: 6, by: [mix, other], rows: 10, mix_rows: 5}"
+    expect 0 "" compare "$place/compare.yaml" out="$place/shared" "domains=[math, code]" "others=[language]" "$shared" $js
+    expect 2 "made under other settings" compare "$place/compare.yaml" out="$place/shared" "domains=[math, code, language]" "$shared" $js
 }
 
 printf '%d passed, %d failed\n' $passed $failed
