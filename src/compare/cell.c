@@ -347,11 +347,15 @@ static bool is_of_base(const char *word)
     return found;
 }
 
-/* Whether a word says what a cell is. A start comes before all that a seed decides. */
-static bool counts_for(const struct mt_cell *cell, const char *word)
+/* Whether a word says what a cell is. A start comes before all that a seed decides, but for rows that are
+ * drawn by it and choose experts. */
+static bool counts_for(const struct mt_compare_settings *settings, const struct mt_cell *cell,
+                       const char *word)
 {
+    bool pruned = settings->prune.count > 0 || settings->pruning.keeps > 0;
+    bool seeded = !cell->start || (pruned && settings->draw == MT_COMPARE_DRAW_SEED);
     if (cell->base) return is_of_base(word);
-    return !is_elsewhere(word) && !(cell->start && strncmp(word, "seed=", 5) == 0);
+    return !is_elsewhere(word) && (seeded || strncmp(word, "seed=", 5) != 0);
 }
 
 /* Nothing where nothing is asked: cells of older versions stay what they are. */
@@ -403,7 +407,8 @@ static enum mt_status identify(const struct mt_cell_job *job, const struct mt_ce
     if (status == MT_OK) status = mt_digest_create(job->ctx, &digest);
     if (status != MT_OK) return status;
     for (size_t i = 0; i < words.count; i++) {
-        if (counts_for(cell, words.word[i])) mt_digest_add(digest, words.word[i], strlen(words.word[i]) + 1);
+        if (counts_for(settings, cell, words.word[i]))
+            mt_digest_add(digest, words.word[i], strlen(words.word[i]) + 1);
     }
     for (size_t i = 0; !cell->base && i < sizeof numbers / sizeof numbers[0]; i++) {
         char number[NUMBER_BYTES];

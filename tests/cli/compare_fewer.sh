@@ -133,6 +133,12 @@ result $? "a comparison that was refused left a folder"
     shared="prune={keep: 6, by: [mix, other], rows: 10, mix_rows: 5}"
     expect 0 "" compare "$place/compare.yaml" out="$place/shared" "domains=[math, code]" "others=[language]" "$shared" $js
     expect 2 "made under other settings" compare "$place/compare.yaml" out="$place/shared" "domains=[math, code, language]" "$shared" $js
+
+    # Of the base too: rows of the first seed choose its experts.
+    drawn="problems={train: 40, test: 20, draw: seed}"
+    expect 0 "" compare "$place/compare.yaml" out="$place/drawn" "domains=[math]" "prune={keep: 6, rows: 10}" "$drawn" "seeds=[1]" $js
+    expect 2 "base-math/cell.json: was made under other settings" compare "$place/compare.yaml" out="$place/drawn" "domains=[math]" "prune={keep: 6, rows: 10}" \
+        "$drawn" "seeds=[2]" $js
 }
 
 printf '%d passed, %d failed\n' $passed $failed
