@@ -465,7 +465,7 @@ static enum mt_status add_tasks(const struct mt_cell_job *job, struct mt_fingerp
     return status;
 }
 
-/* Everything the cell is trained on, and what it is measured on. */
+/* Everything the cell is trained on, what its experts are chosen by, and what it is measured on. */
 static enum mt_status add_inputs(const struct mt_cell_job *job, const struct mt_cell *cell,
                                  const struct mt_train_settings *training, struct mt_fingerprint *inputs)
 {
@@ -485,6 +485,9 @@ static enum mt_status add_inputs(const struct mt_cell_job *job, const struct mt_
         if (status == MT_OK) status = mt_fingerprint_add(inputs, path);
         bool parted = mt_compare_divides(&settings->domain[d]) && settings->domain[d].train != NULL;
         if (status == MT_OK && parted) status = mt_fingerprint_add(inputs, settings->domain[d].train);
+        if (status != MT_OK || !asks_others(settings) || !mt_compare_has_rows(&settings->domain[d])) continue;
+        status = mt_cell_train_data(job, d, cell->seed, &path);
+        if (status == MT_OK) status = mt_fingerprint_add(inputs, path);
     }
     return status;
 }

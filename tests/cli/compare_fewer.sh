@@ -133,6 +133,11 @@ result $? "a comparison that was refused left a folder"
     shared="prune={keep: 6, by: [mix, other], rows: 10, mix_rows: 5}"
     expect 0 "" compare "$place/compare.yaml" out="$place/shared" "domains=[math, code]" "others=[language]" "$shared" $js
     expect 2 "made under other settings" compare "$place/compare.yaml" out="$place/shared" "domains=[math, code, language]" "$shared" $js
+    # So is what they are, before a cell of that domain is made.
+    rm -r "$place"/shared/cells/*-code*
+    sed -i.was '$d' "$place/shared/data/train-code.jsonl"
+    expect 2 "train-code.jsonl: is not what it was when cells of this comparison were made" compare "$place/compare.yaml" out="$place/shared" \
+        "domains=[math, code]" "others=[language]" "$shared" $js
 
     # Of the base too: rows of the first seed choose its experts.
     drawn="problems={train: 40, test: 20, draw: seed}"
