@@ -347,11 +347,15 @@ static bool is_of_base(const char *word)
     return found;
 }
 
-/* Whether a word says what a cell is. A start comes before all that a seed decides. */
-static bool counts_for(const struct mt_cell *cell, const char *word)
+/* Whether a word says what a cell is. A start comes before all that a seed decides, but for rows that are
+ * drawn by it and choose experts. */
+static bool counts_for(const struct mt_compare_settings *settings, const struct mt_cell *cell,
+                       const char *word)
 {
+    bool pruned = settings->prune.count > 0 || settings->pruning.keeps > 0;
+    bool seeded = !cell->start || (pruned && settings->draw == MT_COMPARE_DRAW_SEED);
     if (cell->base) return is_of_base(word);
-    return !is_elsewhere(word) && !(cell->start && strncmp(word, "seed=", 5) == 0);
+    return !is_elsewhere(word) && (seeded || strncmp(word, "seed=", 5) != 0);
 }
 
 /* Nothing where nothing is asked: cells of older versions stay what they are. */
@@ -365,6 +369,15 @@ static void add_probes(struct mt_digest *digest, const char *name, const struct 
     }
 }
 
+/* Whether training data of other domains than the cell's own choose experts. */
+static bool asks_others(const struct mt_compare_settings *settings)
+{
+    const struct mt_compare_pruning *pruning = &settings->pruning;
+    bool found = false;
+    for (size_t i = 0; i < pruning->bys; i++) found = found || pruning->by[i] != MT_COMPARE_BY_OWN;
+    return found && pruning->keeps > 0;
+}
+
 /* What is asked with fewer experts, and by which rows. */
 static void add_askings(struct mt_digest *digest, const struct mt_compare_settings *settings)
 {
@@ -376,7 +389,7 @@ static void add_askings(struct mt_digest *digest, const struct mt_compare_settin
         mt_digest_add(digest, asking.name, strlen(asking.name) + 1);
     }
     const struct mt_compare_probes rows = {.value = {pruning->rows, pruning->mix_rows}, .count = 2};
-    if (pruning->keeps > 0) add_probes(digest, " rows", &rows);
+    if (pruning->keeps > 0) add_probes(digest, " rows as drawn", &rows);
 }
 
 /* A checksum of all that was said about the cell; what the files named in it hold is noted beside it. How
@@ -389,11 +402,13 @@ static enum mt_status identify(const struct mt_cell_job *job, const struct mt_ce
     struct mt_digest *digest = NULL;
     const int64_t numbers[] = {settings->train_problems, settings->test_problems, settings->problem_seed,
                                settings->difficulty,     settings->sample,        settings->neighbours};
+    bool of_others = asks_others(settings);
     enum mt_status status = collect_words(job, cell, arena, &words);
     if (status == MT_OK) status = mt_digest_create(job->ctx, &digest);
     if (status != MT_OK) return status;
     for (size_t i = 0; i < words.count; i++) {
-        if (counts_for(cell, words.word[i])) mt_digest_add(digest, words.word[i], strlen(words.word[i]) + 1);
+        if (counts_for(settings, cell, words.word[i]))
+            mt_digest_add(digest, words.word[i], strlen(words.word[i]) + 1);
     }
     for (size_t i = 0; !cell->base && i < sizeof numbers / sizeof numbers[0]; i++) {
         char number[NUMBER_BYTES];
@@ -411,6 +426,7 @@ static enum mt_status identify(const struct mt_cell_job *job, const struct mt_ce
         for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
             if (texts[i] != NULL) mt_digest_add(digest, texts[i], strlen(texts[i]) + 1);
         }
+        if (of_others && mt_compare_has_rows(domain)) mt_digest_add(digest, " rows", 5);
         for (size_t i = 0; domain->mix && i < domain->parts; i++) {
             char digits[MT_EXACT_BYTES];
             const char *name = settings->domain[domain->part[i]].name;
@@ -449,7 +465,7 @@ static enum mt_status add_tasks(const struct mt_cell_job *job, struct mt_fingerp
     return status;
 }
 
-/* Everything the cell is trained on, and what it is measured on. */
+/* Everything the cell is trained on, what its experts are chosen by, and what it is measured on. */
 static enum mt_status add_inputs(const struct mt_cell_job *job, const struct mt_cell *cell,
                                  const struct mt_train_settings *training, struct mt_fingerprint *inputs)
 {
@@ -469,6 +485,9 @@ static enum mt_status add_inputs(const struct mt_cell_job *job, const struct mt_
         if (status == MT_OK) status = mt_fingerprint_add(inputs, path);
         bool parted = mt_compare_divides(&settings->domain[d]) && settings->domain[d].train != NULL;
         if (status == MT_OK && parted) status = mt_fingerprint_add(inputs, settings->domain[d].train);
+        if (status != MT_OK || !asks_others(settings) || !mt_compare_has_rows(&settings->domain[d])) continue;
+        status = mt_cell_train_data(job, d, cell->seed, &path);
+        if (status == MT_OK) status = mt_fingerprint_add(inputs, path);
     }
     return status;
 }

@@ -110,6 +110,40 @@ result $? "a comparison that was refused left a folder"
     taken=$(sed -n 's/.*"pruned": \[\[[^,]*, \([^]]*\)\].*/\1/p' "$place/list/cells/none-math-s1/cell.json")
     [ -n "$taken" ] && [ "$taken" = "$(asked map/cells/none-math-s1/cell.json use_own_6)" ]
     result $? "taken away: $taken; kept: $(grep use_own_6 "$place/map/cells/none-math-s1/cell.json")"
+
+    # The same rows choose, however training batches.
+    for batch in 70 700; do
+        expect 0 "" compare "$place/compare.yaml" out="$place/batch-$batch" "domains=[math]" "prune={keep: 6, rows: 13}" training.batch.tokens=$batch $js
+    done
+    served='use_own_6": .*"served": '
+    one=$(number batch-70/cells/base-math/cell.json "$served")
+    [ -n "$one" ] && [ "$one" = "$(number batch-700/cells/base-math/cell.json "$served")" ]
+    result $? "rows by batches: $one and $(number batch-700/cells/base-math/cell.json "$served")"
+
+    # Of two mixes each has a table of its own cells.
+    expect 0 "" compare "$place/compare.yaml" out="$place/mixes" "domains=[{name: all, of: [math, language]}, {name: pair, of: [math, code]}]" \
+        "prune={keep: 6, rows: 10}" training.optimizer.lr=0.01 training.steps=2 $js --csv "$place/mixes-csv"
+    for mix in all pair; do
+        awk -F , -v of="$(number mixes/cells/none-$mix-s1/cell.json '"use_own_6": .*"math": {"accuracy": ')" \
+            '$2 == "none" { off = $3 - 100 * of; found = off * off < 1e-6 } END { exit !found }' "$place/mixes-csv/few-experts-of-$mix-by-domain.csv"
+        result $? "the table of $mix: $(cat "$place"/mixes-csv/few-experts-of-$mix-by-domain.csv)"
+    done
+
+    # Whose rows choose is part of what a cell is: a domain that is only measured has none.
+    shared="prune={keep: 6, by: [mix, other], rows: 10, mix_rows: 5}"
+    expect 0 "" compare "$place/compare.yaml" out="$place/shared" "domains=[math, code]" "others=[language]" "$shared" $js
+    expect 2 "made under other settings" compare "$place/compare.yaml" out="$place/shared" "domains=[math, code, language]" "$shared" $js
+    # So is what they are, before a cell of that domain is made.
+    rm -r "$place"/shared/cells/*-code*
+    sed -i.was '$d' "$place/shared/data/train-code.jsonl"
+    expect 2 "train-code.jsonl: is not what it was when cells of this comparison were made" compare "$place/compare.yaml" out="$place/shared" \
+        "domains=[math, code]" "others=[language]" "$shared" $js
+
+    # Of the base too: rows of the first seed choose its experts.
+    drawn="problems={train: 40, test: 20, draw: seed}"
+    expect 0 "" compare "$place/compare.yaml" out="$place/drawn" "domains=[math]" "prune={keep: 6, rows: 10}" "$drawn" "seeds=[1]" $js
+    expect 2 "base-math/cell.json: was made under other settings" compare "$place/compare.yaml" out="$place/drawn" "domains=[math]" "prune={keep: 6, rows: 10}" \
+        "$drawn" "seeds=[2]" $js
 }
 
 printf '%d passed, %d failed\n' $passed $failed

@@ -7,6 +7,7 @@
 #include "train/data/corpus.h"
 
 #define LOGIT_NUMBERS ((int64_t)1 << 24) // computed at once, unless one sequence has more
+#define EXAMPLES      64                 // of a step in order, where training has no number
 
 /* Sequences of the batch whose every label is the most likely token. */
 static int64_t count_solved(const struct mt_batch *batch, const int32_t *highest)
@@ -75,6 +76,9 @@ enum mt_status mt_answering_run(struct mt_answering *a, const char *path, int64_
                                 struct mt_collector *collector, struct mt_answers *answers)
 {
     struct mt_corpus corpus = {0};
+    // Packing depends on how a method batches; the first so many rows are to be the same for all methods.
+    bool in_order = most > 0 && a->exact;
+    int64_t examples = a->training->examples;
     const struct mt_train_source source = {.path = path, .weight = 1.0};
     const struct mt_train_settings reading = {.model = a->training->model,
                                               .tokenizer = a->training->tokenizer,
@@ -85,8 +89,8 @@ enum mt_status mt_answering_run(struct mt_answering *a, const char *path, int64_
                                               .template_options = a->training->template_options,
                                               .template_date = a->training->template_date,
                                               .max_length = a->training->max_length,
-                                              .batching = MT_LAYOUT_PACKED,
-                                              .examples = a->training->examples,
+                                              .batching = in_order ? MT_LAYOUT_IN_ORDER : MT_LAYOUT_PACKED,
+                                              .examples = in_order && examples == 0 ? EXAMPLES : examples,
                                               .tokens = a->batch_tokens,
                                               .seed = MT_ANSWERING_SEED};
     *answers = (struct mt_answers){0};

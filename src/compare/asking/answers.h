@@ -38,8 +38,8 @@ enum mt_status mt_answering_open(const struct mt_cell_job *job, const struct mt_
                                  struct mt_model *model, struct mt_answering *answering);
 void mt_answering_close(struct mt_answering *answering); // a zeroed struct is allowed
 
-/* Every problem of a file once, or batches until there are so many (0: all), with `exact` the last one cut
- * short. NULL: no collector watches. */
+/* Every problem of a file once, or batches until there are so many (0: all), with `exact` the first so many
+ * in the order they are drawn, however training batches. NULL: no collector watches. */
 enum mt_status mt_answering_run(struct mt_answering *answering, const char *path, int64_t most,
                                 struct mt_collector *collector, struct mt_answers *answers);
 

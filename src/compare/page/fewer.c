@@ -48,14 +48,18 @@ static const char *name_of(const struct mt_compare_view *view, size_t method)
     return method == view->methods ? MT_COMPARE_BASE : view->comparison->settings->method[method].name;
 }
 
-/* Mean over a method's cells of a number of an asking, at `offset` in struct mt_cell_asked. */
-static double mean_of(const struct mt_compare_view *view, size_t method, size_t place, size_t offset)
+/* Mean over a method's cells of a number of an asking, at `offset` in struct mt_cell_asked. `trained`: of
+ * those trained on one domain, or MT_ALL_DOMAINS. */
+static double mean_of(const struct mt_compare_view *view, size_t method, size_t trained, size_t place,
+                      size_t offset)
 {
+    size_t domains = view->comparison->settings->trained;
     double sum = 0.0;
     size_t count = 0;
     const struct mt_cell_result *result = NULL;
     for (size_t i = 0; (result = result_of(view, method, i)) != NULL; i++) {
         if (!result->known || result->asked == NULL) continue;
+        if (trained != MT_ALL_DOMAINS && i % domains != trained) continue;
         double value = *(const double *)(const void *)((const char *)&result->asked[place] + offset);
         sum += isnan(value) ? 0.0 : value;
         count += isnan(value) ? 0 : 1;
@@ -68,7 +72,7 @@ static double experts_of(const struct mt_compare_view *view, size_t place)
 {
     double found = (double)NAN;
     for (size_t m = 0; m <= view->methods && isnan(found); m++)
-        found = mean_of(view, m, place, offsetof(struct mt_cell_asked, experts));
+        found = mean_of(view, m, MT_ALL_DOMAINS, place, offsetof(struct mt_cell_asked, experts));
     return found;
 }
 
@@ -267,8 +271,9 @@ static void add_kept(const struct mt_compare_view *view)
             mt_figure_text(table, name_of(view, m));
             mt_figure_number(table, experts_of(view, place));
             for (int k = 0; k < 3; k++)
-                mt_figure_measure(table, (k == 2 ? 100.0 : 1.0) * mean_of(view, m, place, offsets[k]),
-                                  (double)NAN, false);
+                mt_figure_measure(
+                    table, (k == 2 ? 100.0 : 1.0) * mean_of(view, m, MT_ALL_DOMAINS, place, offsets[k]),
+                    (double)NAN, false);
         }
     }
 }
@@ -277,14 +282,19 @@ static void add_kept(const struct mt_compare_view *view)
 static void add_domains(const struct mt_compare_view *view, size_t trained)
 {
     const struct mt_compare_settings *settings = view->comparison->settings;
-    char title[MT_COMPARE_TITLE_BYTES];
+    char title[MT_COMPARE_TITLE_BYTES], what[MT_COMPARE_TITLE_BYTES];
     size_t parts = 0;
+    size_t mixes = 0;
+    for (size_t d = 0; d < settings->trained; d++) mixes += settings->domain[d].mix ? 1 : 0;
+    (void)snprintf(what, sizeof what,
+                   mixes > 1 ? "Few experts of %.60s, by domain" : "Few experts, by domain",
+                   settings->domain[trained].name);
     const size_t *own = mt_compare_parts(settings, trained, &parts);
     struct mt_figure *table = mt_page_figure(
         view->page,
         &(struct mt_figure_head){
             .kind = MT_FIGURE_TABLE,
-            .title = mt_view_title(title, view, "Few experts, by domain"),
+            .title = mt_view_title(title, view, what),
             .meaning = "Exact answers in % of each domain with few experts: a mean over domains may "
                        "be one domain's doing. Means over seeds."});
     mt_figure_column(table, MT_COLUMN_LABEL, "asked");
@@ -303,7 +313,7 @@ static void add_domains(const struct mt_compare_view *view, size_t trained)
             mt_figure_text(table, name_of(view, m));
             for (size_t d = 0; d < parts; d++)
                 mt_figure_measure(table,
-                                  100.0 * mean_of(view, m, place,
+                                  100.0 * mean_of(view, m, trained, place,
                                                   offsetof(struct mt_cell_asked, domain) +
                                                       own[d] * sizeof(struct mt_cell_answer) +
                                                       offsetof(struct mt_cell_answer, accuracy)),
@@ -390,7 +400,7 @@ static void add_caches(const struct mt_compare_view *view)
         for (size_t k = 0; k < settings->cache.count * MT_CACHE_POLICIES; k++)
             mt_figure_measure(
                 table,
-                mean_of(view, m, first + k / MT_CACHE_POLICIES,
+                mean_of(view, m, MT_ALL_DOMAINS, first + k / MT_CACHE_POLICIES,
                         offsetof(struct mt_cell_asked, mean.misses) + k % MT_CACHE_POLICIES * sizeof(double)),
                 (double)NAN, false);
     }
