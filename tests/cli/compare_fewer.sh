@@ -85,7 +85,7 @@ result $? "a comparison that was refused left a folder"
     # Done, nothing is repeated; other amounts are another comparison.
     expect 0 "0 trained and measured now, 2 before" compare "$place/compare.yaml" "$few" "experts_per_token=[4, 1]" silence=true "cache=[6, 16]" $js
     expect 2 "made under other settings" compare "$place/compare.yaml" "$few" "experts_per_token=[1]" silence=true "cache=[6, 16]" $js
-    expect 2 "made under other settings" compare "$place/compare.yaml" "${few/rows: 30/rows: 31}" "experts_per_token=[4, 1]" silence=true "cache=[6, 16]" $js
+    expect 2 "made under other settings; choose another out, or remove it, and $place/whole/data too" compare "$place/compare.yaml" "${few/rows: 30/rows: 31}" "experts_per_token=[4, 1]" silence=true "cache=[6, 16]" $js
 
     # One expert a token is the model whose config says so; silenced experts are those that are weighed with nothing.
     for kind in single silent; do
