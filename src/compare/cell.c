@@ -740,7 +740,8 @@ static enum mt_status finish(const struct mt_cell_job *job, struct mt_cell *cell
     enum mt_status status = mt_folder_check(job->ctx, job->settings->out, job->held);
     if (status == MT_OK) status = write_inputs(job, cell, inputs);
     if (status == MT_OK) status = mt_cell_file_write(job, cell, identity);
-    if (status == MT_OK) status = mt_cell_evaluate(job, cell, training, identity, interrupted, signal);
+    if (status == MT_OK && !*interrupted)
+        status = mt_cell_evaluate(job, cell, training, identity, interrupted, signal);
     if (status != MT_OK || *interrupted || cell->base || cell->start ||
         job->settings->keep == MT_COMPARE_KEEP_RUNS)
         return status;
@@ -775,7 +776,8 @@ enum mt_status mt_cell_run(const struct mt_cell_job *job, struct mt_cell *cell, 
     status = mt_cell_agree(job, status);
     if (status == MT_OK) status = make(job, cell, &training, interrupted, signal);
     status = mt_cell_agree(job, status);
-    if (status == MT_OK && !*interrupted && is_first(job))
+    // A start is measured whole, whenever a signal came.
+    if (status == MT_OK && (!*interrupted || cell->start) && is_first(job))
         status = finish(job, cell, &training, &inputs, identity.digits, interrupted, signal);
     status = mt_cell_agree(job, status);
     if (status == MT_OK) share_interruption(job, interrupted, signal);

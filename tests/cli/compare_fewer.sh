@@ -85,7 +85,7 @@ result $? "a comparison that was refused left a folder"
     # Done, nothing is repeated; other amounts are another comparison.
     expect 0 "0 trained and measured now, 2 before" compare "$place/compare.yaml" "$few" "experts_per_token=[4, 1]" silence=true "cache=[6, 16]" $js
     expect 2 "made under other settings" compare "$place/compare.yaml" "$few" "experts_per_token=[1]" silence=true "cache=[6, 16]" $js
-    expect 2 "made under other settings" compare "$place/compare.yaml" "${few/rows: 30/rows: 31}" "experts_per_token=[4, 1]" silence=true "cache=[6, 16]" $js
+    expect 2 "made under other settings; choose another out, or remove it, and $place/whole/data too" compare "$place/compare.yaml" "${few/rows: 30/rows: 31}" "experts_per_token=[4, 1]" silence=true "cache=[6, 16]" $js
 
     # One expert a token is the model whose config says so; silenced experts are those that are weighed with nothing.
     for kind in single silent; do
@@ -144,6 +144,17 @@ result $? "a comparison that was refused left a folder"
     expect 0 "" compare "$place/compare.yaml" out="$place/drawn" "domains=[math]" "prune={keep: 6, rows: 10}" "$drawn" "seeds=[1]" $js
     expect 2 "base-math/cell.json: was made under other settings" compare "$place/compare.yaml" out="$place/drawn" "domains=[math]" "prune={keep: 6, rows: 10}" \
         "$drawn" "seeds=[2]" $js
+
+    # A signal while the base is measured: what was measured is written before the end.
+    "$metier" compare "$place/compare.yaml" out="$place/ended" "$few" $js >"$place/text" 2>&1 &
+    for _ in $(seq 500); do
+        [ -e "$place/ended/cells/base-all/run" ] && break
+        sleep 0.02
+    done
+    kill -TERM $!
+    wait $!
+    [ $? -ne 0 ] && [ -e "$place/ended/cells/base-all/cell.json" ] && [ ! -e "$place/ended/cells/none-all-s1/cell.json" ]
+    result $? "a base that was interrupted: $(ls "$place/ended/cells/base-all"; cat "$place/text")"
 }
 
 printf '%d passed, %d failed\n' $passed $failed
