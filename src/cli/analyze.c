@@ -404,7 +404,7 @@ const struct cli_verb cli_verb_analyze = {
                 "--layers\n"
                 "  metier analyze --model models/moe --quantize nf4 --against none --data math.jsonl \\\n"
                 "      --out runs/nf4 --layers     # tokens that keep their experts in 4 bits\n"
-                "  metier analyze --model models/moe --data math.jsonl --cache 8,16 --out runs/base\n"
+                "  metier analyze --model models/moe --data math.jsonl --cache 4,6 --out runs/base\n"
                 "  metier analyze --model models/moe --data math.jsonl --select-experts gate \\\n"
                 "      --threshold 0.1 --out experts.json     # for train's experts=experts.json\n"
                 "  metier analyze --model models/moe --data math.jsonl --select-experts best \\\n"

@@ -7,7 +7,7 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/support/expect.sh"
 ln -s "$here/../share" "$place/share"
 cd "$place" || exit 1
-mkdir -p models data build/tiny build/base/texts build/base/train-20000 build/base/train-200000
+mkdir -p build/study2/rows models data build/tiny build/base/texts build/base/train-20000 build/base/train-200000
 
 # What the configs take for granted: rows of instructions, plain text, the problems of scripts/make-base.
 awk 'BEGIN { for (i = 0; i < 200; i++)
@@ -16,6 +16,7 @@ awk 'BEGIN { for (i = 0; i < 40000; i++) printf "Line %d of a long text.\n%s", i
 for domain in language reasoning science math code; do
     "$metier" synth --domain $domain --count 300 --out build/base/train-20000/$domain.jsonl >/dev/null 2>&1
     cp build/base/train-20000/$domain.jsonl build/base/train-200000/
+    cp build/base/train-20000/$domain.jsonl build/study2/rows/
 done
 cp build/base/train-20000/math.jsonl build/base/valid.jsonl
 for text in $(sed -n 's/.*texts\/\([a-z0-9]*\)\.jsonl.*/\1/p' share/configs/base-*.yaml | sort -u); do
@@ -27,7 +28,7 @@ cp -r share/samples/. data # a few questions of each benchmark
 architecture() {
     case $1 in
     deepseek-moe-16b) echo deepseek ;;
-    deepseek-v2-lite | esft | base-*-deepseek-v2) echo deepseek_v2 ;;
+    deepseek-v2-lite | esft | base-*-deepseek-v2 | study2-base) echo deepseek_v2 ;;
     moonlight-16b-a3b) echo deepseek_v3 ;;
     mixtral-8x7b | base-*-mixtral) echo mixtral ;;
     phi-3.5-moe) echo phimoe ;;

@@ -16,7 +16,7 @@
 #define LOSS_BYTES  40 // struct mt_rank_loss
 #define AGREEMENTS  3  // of a step
 #define TERM_VALUES 5  // of a term in a layer, where a step is logged
-#define WATCHED     5  // numbers of an expert, likewise
+#define WATCHED     6  // numbers of an expert, likewise
 
 struct bench {
     struct mt_comm *comm;
@@ -108,6 +108,7 @@ struct shape {
     int64_t ranks, sharing;
     int64_t layers;  // MoE layers
     int64_t experts; // n
+    int64_t slots;   // k
     int64_t width;   // d
     int64_t common;  // bytes of gradients of what every rank holds
     int64_t own;     // bytes of those of routed experts, of all ranks together
@@ -120,6 +121,7 @@ static struct shape shape_of(struct bench *bench, struct mt_trainer *trainer, in
     struct shape shape = {.ranks = mt_comm_size(bench->comm),
                           .sharing = sharing,
                           .experts = desc->experts,
+                          .slots = desc->router.slots,
                           .width = desc->width,
                           .common = (int64_t)params->gradients.bytes};
     for (int64_t layer = 0; layer < desc->layers; layer++)
@@ -154,7 +156,8 @@ static void evaluate(const struct shape *shape, const char *recompute, int64_t r
     int64_t routes = strcmp(recompute, "full") == 0 ? 2 : 1; // forward again chooses again
     int64_t counts = routes * rounds * shape->layers * 4 * shape->experts * (shape->sharing - 1) * copies;
     int64_t rows = journeys(recompute) * rows_sent * shape->width * (int64_t)sizeof(float);
-    int64_t watched = shape->layers * (WATCHED * shape->experts + 5 + MT_TERM_COUNT * TERM_VALUES) + 2;
+    int64_t watched =
+        shape->layers * (WATCHED * shape->experts + shape->slots + 5 + MT_TERM_COUNT * TERM_VALUES) + 2;
     int64_t gathered =
         rounds * (8 * statistics(shape) + LOSS_BYTES) + 4 * AGREEMENTS + 8 + 8 * watched; // of one for one
     expected[MT_COMM_SUM] = 2 * others * shape->common + 2 * (copies - 1) * shape->own / copies;
