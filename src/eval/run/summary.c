@@ -123,6 +123,8 @@ static void put_config(struct mt_text_writer *writer, const struct mt_task_resul
     };
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         mt_text_put_string(writer, members[i][0], mt_text_of(members[i][1]));
+    if (task->comparable != NULL)
+        mt_text_put_string(writer, ", \"comparable\": ", mt_text_of(task->comparable));
     put_form(writer, result->form);
     mt_text_putf(writer, ", \"num_fewshot\": %lld, \"repeats\": %lld, \"max_gen_toks\": %lld}",
                  (long long)task->few_shot, (long long)task->samples, (long long)task->max_tokens);
