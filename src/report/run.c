@@ -15,7 +15,7 @@
 #define NAME_BYTES  256 // of a metric, or a file
 #define VALUE_BYTES 1024
 #define MOST_DEPTH  16
-#define ENDING      ",none"
+#define ENDING      ",none" // of a figure by the only filter there is
 #define LARGEST     1e300
 
 /* "RUN/NAME" in the arena; NULL when there is no such file. */
@@ -39,13 +39,11 @@ static enum mt_status find_file(struct mt_run *run, const char *name, const char
 
 // ------------------------------------------------------------------ results.json and routing_TASK.json
 
-/* The length of a metric's name; 0 when the key is something else. */
+/* The length of a metric's name, before the comma and its filter; 0 when the key is something else. */
 static size_t metric_length(const char *key)
 {
-    size_t length = strlen(key);
-    size_t ending = strlen(ENDING);
-    if (length <= ending || strcmp(key + length - ending, ENDING) != 0) return 0;
-    length -= ending;
+    size_t length = strcspn(key, ",");
+    if (key[length] == '\0') return 0;
     if (length > 7 && strncmp(key + length - 7, "_stderr", 7) == 0) return 0;
     if (length > 5 && strncmp(key + length - 5, "_ci95", 5) == 0) return 0;
     return length < NAME_BYTES / 2 ? length : 0;
@@ -122,11 +120,12 @@ static enum mt_status read_metric(struct mt_run *run, const struct mt_json_node 
     struct mt_run_result *result = mt_arena_array(&run->arena, 1, sizeof *result, &status);
     if (status != MT_OK) return status;
     status = mt_arena_copy_text(&run->arena, task->key, strlen(task->key), &result->task);
-    if (status == MT_OK) status = mt_arena_copy_text(&run->arena, key, length, &result->metric);
+    size_t shown = strcmp(key + length, ENDING) == 0 ? length : strlen(key);
+    if (status == MT_OK) status = mt_arena_copy_text(&run->arena, key, shown, &result->metric);
     if (status == MT_OK) status = optional(task, key, &result->value);
-    (void)snprintf(other, sizeof other, "%.*s_stderr" ENDING, (int)length, key);
+    (void)snprintf(other, sizeof other, "%.*s_stderr%s", (int)length, key, key + length);
     if (status == MT_OK) status = optional(task, other, &result->error);
-    (void)snprintf(other, sizeof other, "%.*s_ci95" ENDING, (int)length, key);
+    (void)snprintf(other, sizeof other, "%.*s_ci95%s", (int)length, key, key + length);
     if (status == MT_OK) status = read_interval(task, other, result);
     if (status == MT_OK) status = read_samples(root, task->key, &result->samples);
     if (status == MT_OK) status = read_form(run, root, task->key, result);

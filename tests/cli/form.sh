@@ -30,15 +30,18 @@ train() {
 
 # likelihood OUT: of the first sample's right answer.
 likelihood() {
-    sed -n '1s/.*"log_likelihoods": \[\([-0-9.e]*\), \([-0-9.e]*\)\].*"gold": \([01]\).*/\3 \1 \2/p' "$place/$1/samples_glue_sst2.jsonl" |
+    sed -n '1s/.*"log_likelihoods": \[\([-0-9.e]*\), \([-0-9.e]*\)\].*"gold": \([01]\).*/\3 \1 \2/p' "$place/$1/samples_open_sst2.jsonl" |
         awk '{ print $($1 + 2) }'
 }
 
-# evaluate OUT WORDS...: glue_sst2 of the samples.
+# A task that leaves its form open: the run's own counts.
+sed '/^form:/d' "$share/tasks/glue_sst2.yaml" >"$place/open_sst2.yaml"
+
+# evaluate OUT WORDS...: that task, of the samples.
 evaluate() {
     out=$1
     shift
-    expect 0 "glue_sst2" eval glue_sst2 --data "$share/samples" --out "$place/$out" --threads 1 --no-routing "$@"
+    expect 0 "open_sst2" eval "$place/open_sst2.yaml" --data "$share/samples" --out "$place/$out" --threads 1 --no-routing "$@"
 }
 
 expect 0 "written:" recipe glue_sst2 --data "$share/samples" --out "$place/rows.jsonl"
@@ -57,9 +60,9 @@ evaluate own --model "$model" --adapter "$place/run/adapter"
 grep -q '^form: plain, because the run was trained with it (.*/run/adapter/text_form.json)$' "$place/text"
 result $? "the form is not told of"
 evaluate told --model "$model" --adapter "$place/run/adapter" --template plain
-same own/samples_glue_sst2.jsonl told/samples_glue_sst2.jsonl "the run's form and --template plain"
+same own/samples_open_sst2.jsonl told/samples_open_sst2.jsonl "the run's form and --template plain"
 evaluate other --model "$model" --adapter "$place/run/adapter" --template none
-grep -q 'warning: glue_sst2 is put as none (--template says so), and the run was trained as plain' "$place/text"
+grep -q 'warning: open_sst2 is put as none (--template says so), and the run was trained as plain' "$place/text"
 result $? "another form than that of the run is not warned of"
 awk "BEGIN { exit !($(likelihood own) > $(likelihood other) + 8) }"
 result $? "the right answer's log-likelihood is $(likelihood own), as plain text $(likelihood other)"
@@ -67,22 +70,22 @@ for file in own:plain:'the run was trained with it' other:none:'--template says 
     form=${file#*:}
     grep -q "\"form\": \"${form%%:*}\", \"form_why\": \"${form#*:}\", \"trained_form\": \"plain\"" "$place/${file%%:*}/results.json"
     result $? "results.json of ${file%%:*} does not record the form"
-    grep -q "\"form\": \"${form%%:*}\"" "$place/${file%%:*}/samples_glue_sst2.jsonl"
+    grep -q "\"form\": \"${form%%:*}\"" "$place/${file%%:*}/samples_open_sst2.jsonl"
     result $? "samples of ${file%%:*} do not record the form"
 done
-expect 2 "asked in another way" eval glue_sst2 --data "$share/samples" --out "$place/own" --threads 1 --no-routing --model "$model" \
+expect 2 "asked in another way" eval "$place/open_sst2.yaml" --data "$share/samples" --out "$place/own" --threads 1 --no-routing --model "$model" \
     --adapter "$place/run/adapter" --template none
 
 # A task that fixes its text keeps it, and says so where the run was trained otherwise: terminal, results, page.
-expect 0 "lm_eval_sst2 is put as none (the task fixes its text), and the run was trained as plain" eval glue_sst2 lm_eval_sst2 \
+expect 0 "glue_sst2 is put as none (the task fixes its text), and the run was trained as plain" eval "$place/open_sst2.yaml" glue_sst2 \
     --data "$share/samples" --out "$place/fixed" --threads 1 --no-routing --model "$model" --adapter "$place/run/adapter"
 grep -q '"form_warning": "put as none (the task fixes its text), and the run was trained as plain"' "$place/fixed/results.json"
 result $? "results.json has no warning"
-same own/samples_glue_sst2.jsonl fixed/samples_glue_sst2.jsonl "a task beside one that fixes its text"
+same own/samples_open_sst2.jsonl fixed/samples_open_sst2.jsonl "a task beside one that fixes its text"
 evaluate base --model "$model"
-expect 0 "lm_eval_sst2" eval lm_eval_sst2 --data "$share/samples" --out "$place/alone" --threads 1 --no-routing --model "$model" \
+expect 0 "glue_sst2" eval glue_sst2 --data "$share/samples" --out "$place/alone" --threads 1 --no-routing --model "$model" \
     --adapter "$place/run/adapter"
-same alone/samples_lm_eval_sst2.jsonl fixed/samples_lm_eval_sst2.jsonl "a task that fixes its text, beside others"
+same alone/samples_glue_sst2.jsonl fixed/samples_glue_sst2.jsonl "a task that fixes its text, beside others"
 expect 0 "bytes" report "$place/fixed" --out "$place/page.html" --chart-js "$place/chart.js"
 grep -q 'Asked in another form than trained' "$place/page.html" && grep -q 'the run was trained with it' "$place/page.html"
 result $? "the page does not say which form and why"
@@ -90,7 +93,7 @@ result $? "the page does not say which form and why"
 # It travels: away from its run, into a merged model, into another layout; and a record-less adapter says that it is.
 cp -r "$place/run/adapter" "$place/moved"
 evaluate moved-eval --model "$model" --adapter "$place/moved"
-same own/samples_glue_sst2.jsonl moved-eval/samples_glue_sst2.jsonl "a moved adapter"
+same own/samples_open_sst2.jsonl moved-eval/samples_open_sst2.jsonl "a moved adapter"
 expect 0 "" merge "$model" --adapter "$place/moved" --out "$place/merged" --dtype f32
 evaluate merged-eval --model "$place/merged"
 grep -q '^form: plain, because the run was trained with it' "$place/text"
@@ -106,7 +109,7 @@ expect 0 "" merge "$place/merged" --adapter "$place/moved" --out "$place/twice" 
 [ ! -e "$place/twice/text_form.json" ]
 result $? "a merged model has the record of its base, which the adapter was not trained in"
 printf '{"text_form": 1, "template": "../x", "rows": "answers"}' >"$place/moved/text_form.json"
-expect 2 "no sound name of a template" eval glue_sst2 --data "$share/samples" --out "$place/bad" --model "$model" --adapter "$place/moved"
+expect 2 "no sound name of a template" eval "$place/open_sst2.yaml" --data "$share/samples" --out "$place/bad" --model "$model" --adapter "$place/moved"
 expect 2 "no sound name of a template" generate "$model" --adapter "$place/moved" --prompt x
 
 # generate and chat ask in it, too: a prompt is what a user says.
@@ -148,7 +151,7 @@ rm "$place/run/text_form.json" "$place/run/adapter/text_form.json"
 evaluate older --model "$model" --adapter "$place/run/adapter"
 grep -q '^form: plain, because the run was trained with it (.*/run/config.yaml)$' "$place/text"
 result $? "an older run is not asked as it was trained"
-same own/samples_glue_sst2.jsonl older/samples_glue_sst2.jsonl "an older run"
+same own/samples_open_sst2.jsonl older/samples_open_sst2.jsonl "an older run"
 
 printf '%d passed, %d failed\n' $passed $failed
 [ $failed -eq 0 ]

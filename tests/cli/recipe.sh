@@ -36,7 +36,7 @@ has 'glue_cola' <("$metier" recipe --list)
 expect 0 'what the model is to write' recipe --keys
 
 # What formats become.
-rows math --data "$samples" && has 'x = \\boxed{5}$.", "domain": "math", "task": "math500"' rows.jsonl
+rows math --data "$samples" && has 'x = \\boxed{5}$.", "domain": "math", "task": "math500_chat"' rows.jsonl
 rows flan_cot --data "$samples" --skip-missing
 has 'Options:\n(A) 40 km/h\n(B) 60 km/h' rows.jsonl
 has '"completion": "A square has 4 sides.\n2 * 4 = 8\nSo the answer is (C)."' rows.jsonl
@@ -75,19 +75,19 @@ with open("data/gsm8k/train.jsonl", "w") as f:
 END
 rows gsm8k --data data --overlap-out removed.jsonl
 result $? "500 problems: $(cat text)"
-has 'gsm8k   gsm8k   506         0            3   503        all    503'
+has 'gsm8k   gsm8k_chat   506         0            3   503        all    503'
 has '3 rows removed: 13 words in a row, or a whole shorter question, of 2 test questions of 1 task'
-has 'gsm8k   gsm8k         2            1'
+has 'gsm8k   gsm8k_chat         2            1'
 [ "$(count rows.jsonl)" -eq 503 ] && [ "$(count removed.jsonl)" -eq 3 ]
 result $? "what was written"
-has '"id": "502", "task": "gsm8k", "test_id": "1", "by": "question", "words": "what is 6 times 7"' removed.jsonl
+has '"id": "502", "task": "gsm8k_chat", "test_id": "1", "by": "question", "words": "what is 6 times 7"' removed.jsonl
 has 'What is 6 times 8?' rows.jsonl
 has '"id": "504"' rows.jsonl
 grep -q '"id": "50[012]"' rows.jsonl
 [ $? -eq 1 ]
 result $? "a test question is left"
-rows gsm8k --data data --against math500 && has 'gsm8k   math500         1            0'
-rows gsm8k --data data --words 8 && has 'gsm8k   gsm8k         3            1' # other numbers, too
+rows gsm8k --data data --against math500 && has 'gsm8k   math500            1            0'
+rows gsm8k --data data --words 8 && has 'gsm8k   gsm8k_chat         3            1' # other numbers, too
 rows gsm8k --data data --words 0 && has 'not compared with test questions'
 [ "$(count rows.jsonl)" -eq 506 ]
 result $? "--words 0"
@@ -116,7 +116,7 @@ cp -r data packed && gzip packed/gsm8k/train.jsonl
 rows gsm8k --data packed --count 50 --seed 1
 cmp -s rows.jsonl a && cmp -s rows.jsonl.json a.json
 result $? "a packed file makes other rows"
-[ "$(cksum <a)" = "2389982123 12928" ]
+[ "$(cksum <a)" = "3584762846 13178" ]
 result $? "other rows than elsewhere: their cksum is $(cksum <a)"
 rows gsm8k --data data --count 9000 && has 'warning: gsm8k has 503 rows, 9000 were asked for'
 
@@ -139,8 +139,8 @@ sources:
 END
 rows ./mixed.yaml --data data
 result $? "a mixture: $(cat text)"
-has 'pears   -       506         0            3   503         75     75'
-has 'gsm8k   gsm8k   506         0            3   503         25     25'
+has 'pears   -            506         0            3   503         75     75'
+has 'gsm8k   gsm8k_chat   506         0            3   503         25     25'
 [ "$(grep -c '"source": "pears"' rows.jsonl)" -eq 75 ] && [ "$(head -n 20 rows.jsonl | grep -c '"source": "pears"')" -lt 20 ]
 result $? "75 pears, mixed"
 sed 's/weight: 1/count: 60/' mixed.yaml >counted.yaml

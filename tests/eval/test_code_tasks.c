@@ -208,7 +208,7 @@ static enum mt_status hear(void *self, size_t trial, const struct mt_sandbox_res
 static bool open_benchmark(struct benchmark *benchmark, const char *task)
 {
     const char *data = getenv("METIER_SHARED_DATA");
-    *benchmark = (struct benchmark){.continues = strcmp(task, "humaneval_continue") == 0};
+    *benchmark = (struct benchmark){.continues = strcmp(task, "humaneval") == 0};
     mt_context_init(&benchmark->ctx, NULL);
     mt_arena_init(&benchmark->arena, &benchmark->ctx, ARENA_BLOCK);
     assert_int_equal(
@@ -274,19 +274,19 @@ static void run_benchmark(const char *task, size_t tasks, size_t answers, adder 
 static void test_humaneval(void **state)
 {
     (void)state;
-    run_benchmark("humaneval_continue", SAMPLE, VARIANTS, add_variants);
+    run_benchmark("humaneval", SAMPLE, VARIANTS, add_variants);
 }
 
 static void test_humaneval_whole(void **state)
 {
     (void)state;
-    run_benchmark("humaneval", SAMPLE, 1, add_whole);
+    run_benchmark("humaneval_chat", SAMPLE, 1, add_whole);
 }
 
 static void test_mbpp(void **state)
 {
     (void)state;
-    run_benchmark("mbpp", SAMPLE, VARIANTS, add_variants);
+    run_benchmark("mbpp_chat", SAMPLE, VARIANTS, add_variants);
 }
 
 static void test_cheats(void **state)
@@ -294,7 +294,7 @@ static void test_cheats(void **state)
     (void)state;
     size_t cheats = 0;
     (void)mt_cheats(&cheats);
-    run_benchmark("humaneval_continue", CHEAT_SAMPLE, cheats, add_cheats);
+    run_benchmark("humaneval", CHEAT_SAMPLE, cheats, add_cheats);
 }
 
 int main(void)

@@ -168,14 +168,14 @@ static void tear_down(struct setup *setup, const struct workplace *place)
 }
 
 #define MOST_TASKS 128
-static const char *const all_tasks[] = {"gsm8k",
-                                        "math500",
+static const char *const all_tasks[] = {"gsm8k_chat",
+                                        "math500_chat",
                                         "numina",
                                         "numina_cot",
-                                        "mmlu",
-                                        "mmlu_pro",
-                                        "gpqa",
-                                        "bbh",
+                                        "mmlu_chat",
+                                        "mmlu_pro_chat",
+                                        "gpqa_chat",
+                                        "bbh_chat",
                                         "glue",
                                         "livebench_amps_hard",
                                         "livebench_olympiad",
@@ -221,7 +221,7 @@ static void test_right_and_wrong(void **state)
 static void test_resume(void **state)
 {
     const struct workplace *place = *state;
-    static const char *const names[] = {"gsm8k", NULL};
+    static const char *const names[] = {"gsm8k_chat", NULL};
     static const char torn[] = "{\"doc_id\": 2, \"id\": \"2\", \"prom";
     static const char zeros[] = "{\"doc_id\": 2,\0\0\0\0\0\0\n{\"doc_id\": 1, \"id\": \"1\"}\n";
     char path[512];
@@ -235,7 +235,7 @@ static void test_resume(void **state)
         setup.script.fail_at = fail_at;
         enum mt_status status = mt_eval_run(&setup.ctx, &setup.options, &result);
         assert_int_equal(status, fail_at <= 3 ? MT_ERR_IO : MT_OK);
-        (void)workplace_path(place, "samples_gsm8k.jsonl", path, sizeof path);
+        (void)workplace_path(place, "samples_gsm8k_chat.jsonl", path, sizeof path);
         FILE *file = fopen(path, "a");
         assert_non_null(file);
         size_t bytes = failure ? sizeof zeros - 1 : sizeof torn - 1;
@@ -257,7 +257,7 @@ static void test_resume(void **state)
 static void test_changed_prompt(void **state)
 {
     const struct workplace *place = *state;
-    static const char *const names[] = {"gsm8k", NULL};
+    static const char *const names[] = {"gsm8k_chat", NULL};
     struct setup setup;
     struct mt_task_result result;
     set_up(&setup, place, names);
@@ -271,9 +271,9 @@ static void test_changed_prompt(void **state)
     setup.script.asked = 0;
     run_ok(&setup, &result);
     assert_int_equal(setup.script.asked, 3);
-    assert_int_equal(workplace_write(place, "samples_gsm8k.jsonl", "what\n", 5), 0);
+    assert_int_equal(workplace_write(place, "samples_gsm8k_chat.jsonl", "what\n", 5), 0);
     assert_int_equal(mt_eval_run(&setup.ctx, &setup.options, &result), MT_ERR_FORMAT);
-    assert_non_null(strstr(setup.ctx.message, "samples_gsm8k.jsonl:1"));
+    assert_non_null(strstr(setup.ctx.message, "samples_gsm8k_chat.jsonl:1"));
     tear_down(&setup, place);
 }
 
@@ -281,7 +281,7 @@ static void test_changed_prompt(void **state)
 static void test_changed_row(void **state)
 {
     const struct workplace *place = *state;
-    static const char *const names[] = {"gsm8k", NULL};
+    static const char *const names[] = {"gsm8k_chat", NULL};
     static const char first[] = "{\"question\": \"One?\", \"answer\": \"#### 1\"}\n"
                                 "{\"question\": \"Two?\", \"answer\": \"#### 2\"}\n";
     static const char second[] = "{\"question\": \"One?\", \"answer\": \"#### 1\"}\n"
@@ -322,7 +322,7 @@ static enum mt_status steal_folder(void *self, const struct mt_question *questio
 static void test_lost_folder(void **state)
 {
     const struct workplace *place = *state;
-    static const char *const names[] = {"gsm8k", NULL};
+    static const char *const names[] = {"gsm8k_chat", NULL};
     struct setup setup;
     struct mt_task_result result;
     char out[256];
@@ -350,7 +350,7 @@ static void test_lost_folder(void **state)
 static void test_links_are_not_followed(void **state)
 {
     const struct workplace *place = *state;
-    static const char *const names[] = {"gsm8k", NULL};
+    static const char *const names[] = {"gsm8k_chat", NULL};
     struct setup setup;
     struct mt_task_result result;
     struct stat info;
@@ -359,7 +359,8 @@ static void test_links_are_not_followed(void **state)
     set_up(&setup, place, names);
     assert_int_equal(workplace_write(place, "precious", "precious", 8), 0);
     (void)workplace_path(place, "precious", target, sizeof target);
-    assert_int_equal(symlink(target, workplace_path(place, "samples_gsm8k.jsonl", path, sizeof path)), 0);
+    assert_int_equal(symlink(target, workplace_path(place, "samples_gsm8k_chat.jsonl", path, sizeof path)),
+                     0);
     assert_int_equal(mt_eval_run(&setup.ctx, &setup.options, &result), MT_ERR_IO);
     assert_non_null(strstr(setup.ctx.message, "symbolic link"));
     assert_int_equal(stat(target, &info), 0);
@@ -370,7 +371,7 @@ static void test_links_are_not_followed(void **state)
 static void test_summary(void **state)
 {
     const struct workplace *place = *state;
-    static const char *const names[] = {"gsm8k", "glue", NULL};
+    static const char *const names[] = {"gsm8k_chat", "glue", NULL};
     struct setup setup;
     struct mt_task_result results[16];
     char path[512];
@@ -386,14 +387,14 @@ static void test_summary(void **state)
     struct mt_json_node root = mt_json_root(&json);
     assert_int_equal(mt_json_get_object(&root, "results", &node), MT_OK);
     assert_int_equal(mt_json_count(&node), 10);
-    assert_int_equal(mt_json_get_object(&node, "gsm8k", &task), MT_OK);
+    assert_int_equal(mt_json_get_object(&node, "gsm8k_chat", &task), MT_OK);
     assert_int_equal(mt_json_get_real(&task, "exact_match,none", 0, 1, &value), MT_OK);
     assert_true(value == 1.0);
     assert_int_equal(mt_json_get_real(&task, "exact_match_stderr,none", 0, 1, &value), MT_OK);
     assert_int_equal(mt_json_get_object(&node, "glue_mrpc", &task), MT_OK);
     assert_int_equal(mt_json_get_real(&task, "f1,none", 0, 1, &value), MT_OK);
     assert_int_equal(mt_json_get_object(&root, "n-samples", &node), MT_OK);
-    assert_int_equal(mt_json_get_object(&node, "gsm8k", &task), MT_OK);
+    assert_int_equal(mt_json_get_object(&node, "gsm8k_chat", &task), MT_OK);
     assert_int_equal(mt_json_get_integer(&task, "effective", 0, 100, &count), MT_OK);
     assert_int_equal(count, 3);
     assert_int_equal(mt_json_get_object(&root, "groups", &node), MT_OK);
@@ -402,7 +403,7 @@ static void test_summary(void **state)
     assert_true(value == 1.0);
     assert_true(mt_json_has(&task, "mean_ci95,none"));
     struct mt_metric_result mean;
-    assert_false(mt_eval_group(results, setup.list.count, 0, &mean)); // gsm8k is no group
+    assert_false(mt_eval_group(results, setup.list.count, 0, &mean)); // gsm8k_chat is no group
     assert_true(mt_eval_group(results, setup.list.count, 1, &mean));
     assert_false(mt_eval_group(results, setup.list.count, 2, &mean)); // not its first task
     struct mt_task member = *results[0].task;                         // of a group of shares
@@ -430,7 +431,7 @@ static void test_summary(void **state)
 static void test_shuffled_choices(void **state)
 {
     const struct workplace *place = *state;
-    static const char *const names[] = {"gpqa", NULL};
+    static const char *const names[] = {"gpqa_chat", NULL};
     struct setup setup;
     set_up(&setup, place, names);
     int seen[4] = {0};
@@ -480,7 +481,7 @@ static enum mt_status patient_generate(void *self, const struct mt_question *que
 static void test_stop(void **state)
 {
     const struct workplace *place = *state;
-    static const char *const names[] = {"gsm8k", "math500", NULL};
+    static const char *const names[] = {"gsm8k_chat", "math500_chat", NULL};
     struct setup setup;
     struct mt_task_result results[2];
     char path[512];
@@ -540,7 +541,7 @@ static enum mt_status judge_half(void *self, const struct mt_code_trial *trials,
 static void test_several_programs(void **state)
 {
     const struct workplace *place = *state;
-    static const char *const names[] = {"humaneval", NULL};
+    static const char *const names[] = {"humaneval_chat", NULL};
     struct setup setup;
     struct mt_task_result result;
     size_t judged = 0;
@@ -560,7 +561,7 @@ static void test_several_programs(void **state)
     char path[512];
     void *lines = NULL;
     size_t bytes = 0;
-    (void)workplace_path(place, "samples_humaneval.jsonl", path, sizeof path);
+    (void)workplace_path(place, "samples_humaneval_chat.jsonl", path, sizeof path);
     assert_int_equal(mt_file_read_all(&setup.ctx, path, 1 << 20, &lines, &bytes), MT_OK);
     const struct mt_text text = {.text = lines, .bytes = bytes};
     assert_true(mt_text_find(text, 0, "\"why\": [\"\", \"trial 1\", \"\", \"trial 3\"]") < bytes);
@@ -600,7 +601,7 @@ static enum mt_status judge_all(void *self, const struct mt_code_trial *trials, 
 static void test_broken_programs(void **state)
 {
     const struct workplace *place = *state;
-    static const char *const names[] = {"mbpp", NULL};
+    static const char *const names[] = {"mbpp_chat", NULL};
     struct setup setup;
     struct mt_task_result result;
     size_t judged = 0;
@@ -608,7 +609,7 @@ static void test_broken_programs(void **state)
     set_up(&setup, place, names);
     setup.answerer.batch = 8;
     setup.answerer.generate = broken_generate;
-    setup.list.tasks[0].rows = "task_id 1-510"; // also the one that is for examples
+    setup.list.tasks[0].rows = "task_id 4-11"; // also one that is for examples
     setup.options.judge = &judge;
     assert_int_equal(mt_eval_run(&setup.ctx, &setup.options, &result), MT_ERR_IO);
     assert_string_equal(setup.ctx.message, "nobody is there");
@@ -625,7 +626,7 @@ static void test_broken_programs(void **state)
 static void test_programs(void **state)
 {
     const struct workplace *place = *state;
-    static const char *const names[] = {"humaneval", NULL};
+    static const char *const names[] = {"humaneval_chat", NULL};
     struct setup setup;
     struct mt_task_result result;
     set_up(&setup, place, names);
@@ -642,10 +643,10 @@ static enum mt_status run_small(struct mt_context *ctx, const void *self)
     char data[1024];
     char path[512];
     (void)samples_folder(data, sizeof data);
-    (void)unlink(workplace_path(place, "samples_gsm8k.jsonl", path, sizeof path));
+    (void)unlink(workplace_path(place, "samples_gsm8k_chat.jsonl", path, sizeof path));
     (void)unlink(workplace_path(place, "samples_glue_rte.jsonl", path, sizeof path));
     mt_arena_init(&arena, ctx, ARENA_BYTES);
-    enum mt_status status = mt_task_resolve(ctx, getenv("METIER_TASKS"), "gsm8k", &arena, &list);
+    enum mt_status status = mt_task_resolve(ctx, getenv("METIER_TASKS"), "gsm8k_chat", &arena, &list);
     if (status == MT_OK) status = mt_task_resolve(ctx, getenv("METIER_TASKS"), "glue_rte", &arena, &list);
     struct script script = {
         .ctx = ctx, .tasks = list.tasks, .task_count = list.count, .data = data, .right = true};

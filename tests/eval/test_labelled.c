@@ -128,27 +128,28 @@ static void check_set(const struct labelled *set)
 static void test_math(void **state)
 {
     (void)state;
-    check_set(&(struct labelled){.file = "math", .tasks = {"math500"}, .floor = 0.99, .rows = 500});
+    check_set(&(struct labelled){.file = "math", .tasks = {"math500_chat"}, .floor = 0.99, .rows = 500});
 }
 
 static void test_numbers(void **state)
 {
     (void)state;
-    check_set(&(struct labelled){.file = "numbers", .tasks = {"gsm8k"}, .floor = 0.97, .rows = 200});
+    check_set(&(struct labelled){.file = "numbers", .tasks = {"gsm8k_chat"}, .floor = 0.97, .rows = 200});
 }
 
 static void test_letters(void **state)
 {
     (void)state;
-    check_set(&(struct labelled){.file = "letters", .tasks = {"gpqa"}, .floor = 0.98, .rows = 300});
+    check_set(&(struct labelled){.file = "letters", .tasks = {"gpqa_chat"}, .floor = 0.98, .rows = 300});
 }
 
 static void test_bbh(void **state)
 {
     (void)state;
     check_set(&(struct labelled){.file = "bbh",
-                                 .tasks = {"bbh_letters", "bbh_truth", "bbh_yes_no", "bbh_validity",
-                                           "bbh_numbers", "bbh_words", "bbh_brackets"},
+                                 .tasks = {"bbh_chat_letters", "bbh_chat_truth", "bbh_chat_yes_no",
+                                           "bbh_chat_validity", "bbh_chat_numbers", "bbh_chat_words",
+                                           "bbh_chat_brackets"},
                                  .floor = 0.97,
                                  .rows = 150});
 }
@@ -175,7 +176,7 @@ static void test_ends(void **state)
         "<|start_header_id|>assistant<|end_header_id|>\n\nThe answer is 8.<|eot_id|>The answer is 3.",
     };
     struct judges judges;
-    open_judges(&judges, (const char *const[]){"gsm8k", NULL});
+    open_judges(&judges, (const char *const[]){"gsm8k_chat", NULL});
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         struct mt_task_sample sample;
         struct mt_byte_list found = {.ctx = &judges.ctx};

@@ -197,10 +197,12 @@ static void judge_loops(const struct mt_grader *grader, const struct mt_task_sam
 static bool same_judging(const struct mt_task *a, const struct mt_task *b)
 {
     bool by_row = a->compare == MT_COMPARE_INSTRUCTIONS || a->compare == MT_COMPARE_TABLE;
-    if (by_row || a->compare != b->compare || a->extract_count != b->extract_count) return false;
-    for (size_t i = 0; i < a->extract_count; i++) {
-        const struct mt_extract_step *one = &a->extract[i];
-        const struct mt_extract_step *other = &b->extract[i];
+    if (by_row || a->compare != b->compare || a->filter_count > 1 || b->filter_count > 1 ||
+        a->filters[0].extract_count != b->filters[0].extract_count)
+        return false;
+    for (size_t i = 0; i < a->filters[0].extract_count; i++) {
+        const struct mt_extract_step *one = &a->filters[0].extract[i];
+        const struct mt_extract_step *other = &b->filters[0].extract[i];
         if (one->kind != other->kind || one->kind == MT_EXTRACT_WORDS) return false;
         if (one->kind == MT_EXTRACT_REGEX && strcmp(one->pattern, other->pattern) != 0) return false;
     }

@@ -187,9 +187,9 @@ static void test_public_golds(void **state)
         skip();
     }
     mt_context_init(&ctx, NULL);
-    check_task(&ctx, "math500", data, 500, 0);
+    check_task(&ctx, "math500_chat", data, 500, 0);
     check_task(&ctx, "numina", data, 1000, 0);
-    check_task(&ctx, "gsm8k", data, 1319, 0);
+    check_task(&ctx, "gsm8k_chat", data, 1319, 0);
     FILE *file = numina_file(folder);
     copy_renamed(&ctx, path, file);
     assert_int_equal(fclose(file), 0);

@@ -71,8 +71,11 @@ static void test_resolve(void **state)
     assert_int_equal(mt_task_resolve(&ctx, tasks_folder(), "bbh", &arena, &list), MT_OK);
     assert_int_equal(list.count, 57 + 27);
     // A task of a family in a group, by the group's name.
-    assert_int_equal(mt_task_resolve(&ctx, tasks_folder(), "bbh_boolean_expressions", &arena, &list), MT_OK);
-    assert_int_equal(list.count, 57 + 27); // there already
+    assert_int_equal(mt_task_resolve(&ctx, tasks_folder(), "bbh_chat", &arena, &list), MT_OK);
+    assert_int_equal(list.count, 57 + 27 + 27);
+    assert_int_equal(mt_task_resolve(&ctx, tasks_folder(), "bbh_chat_boolean_expressions", &arena, &list),
+                     MT_OK);
+    assert_int_equal(list.count, 57 + 27 + 27); // there already
     struct mt_task_list one = {0};
     assert_int_equal(mt_task_resolve(&ctx, tasks_folder(), "bbh_word_sorting", &arena, &one), MT_OK);
     assert_int_equal(one.count, 1);
@@ -111,6 +114,18 @@ static void test_refusals(void **state)
         {TASK "program: p\n", "t:6: program means nothing without compare: code"},
         {TASK "pass_k: 1\n", "t:6: pass_k means nothing without the metric pass"},
         {TASK "few_shot_pick: first\n", "t:6: few_shot_pick means nothing without few_shot_data"},
+        {TASK "few_shot_example: e\n", "t:6: there is no key 'few_shot_example'"},
+        {TASK "separator: x\n", "t:6: separator means nothing without examples"},
+        {TASK "filters: []\n", "t:6: filters is empty, expected MAP"},
+        {TASK "filters: {a: 1}\n", "t:6: expected a map with the key extract"},
+        {TASK "filters: {a: {}}\n", "t:6: the key 'extract' is missing"},
+        {TASK "filters: {'a,b': {extract: [whole]}}\n", "a filter's name is a word without commas"},
+        {TASK "filters: {a: {extract: [whole], normalise: [trim]}}\n", "did you mean 'normalize'?"},
+        {TASK "extract: [whole]\nfilters: {a: {extract: [whole]}}\n", "filters"},
+        {TASK "metrics: [f1]\nfilters: {a: {extract: [whole]}, b: {extract: [whole]}}\n",
+         "filters are for the metrics acc, exact_match and score"},
+        {TASK "choice_list: c\nshuffle: harness\n", "shuffle: harness needs choices or choice_fields"},
+        {"title: x\ndomain: math\ndata: d\nprompt: '{a|replace:x=yy}'\n", "an unknown filter"},
         {TASK "version: '2'\nseed: 3\n", "t:7: seed means nothing"},
         {TASK "seed: 3\n", "t:6: seed means nothing where neither"},
         {TASK "format: jsonl\ncolumns: a,b\n", "t:7: columns means nothing"},
@@ -201,21 +216,26 @@ static void check_prompt(const char *name, int64_t shots, const char *expected)
 static void test_examples_of_tasks(void **state)
 {
     (void)state;
-    check_prompt("mmlu_pro_math", 2,
-                 "Question: What is two times three?\nA. five\nB. six\n"
-                 "Answer: Let's think step by step. Two times three is six. The answer is (B).\n\n"
-                 "Question: What is four minus one?\nA. three\nB. four\n"
-                 "Answer: Let's think step by step. Four minus one is three. The answer is (A).\n\n"
-                 "The following is a multiple choice question about math.");
-    check_prompt("mmlu_pro_computer_science", 1, "Question: Which of these is a sorting method?\n");
+    check_prompt(
+        "mmlu_pro_math", 2,
+        "The following are multiple choice questions (with answers) about math. Think step by step and then "
+        "finish your answer with \"the answer is (X)\" where X is the correct letter choice.\n"
+        "Question:\nWhat is two times three?\nOptions:\nA. five\nB. six\n"
+        "Answer: Let's think step by step. Two times three is six. The answer is (B).\n\n"
+        "Question:\nWhat is four minus one?\nOptions:\nA. three\nB. four\n"
+        "Answer: Let's think step by step. Four minus one is three. The answer is (A).\n\n"
+        "Question:\nHow many sides");
+    check_prompt("mmlu_pro_chat_computer_science", 1, "The following is a multiple choice question about");
     check_prompt("mmlu_pro_biology", 2, NULL);
     check_prompt("bbh_boolean_expressions", 1,
                  "Evaluate the result of a random Boolean expression.\n\n"
                  "Q: not True is\nA: Let's think step by step.\n"
                  "\"not\" turns True into False. So the answer is False.\n\n");
+    check_prompt("bbh_boolean_expressions", 0, // what stands before the first example describes the task
+                 "Evaluate the result of a random Boolean expression.\n\nQ: not ( False )");
     check_prompt("bbh_boolean_expressions", 4, NULL);
-    check_prompt("bbh_word_sorting", 1, NULL); // no such text among the samples
-    check_prompt("mbpp_sanitized", 1,
+    check_prompt("bbh_snarks", 1, NULL); // no such text among the samples
+    check_prompt("mbpp_sanitized_chat", 1,
                  "Write a function to add two numbers. Your code should satisfy these tests:\n");
 }
 
@@ -229,23 +249,11 @@ struct expectation {
 
 /* What is expected of the partial copy; data that is not there is skipped by name. */
 static const struct expectation expected[] = {
-    {"gsm8k", 1, 1319},
-    {"math500", 1, 500},
-    {"numina", 1, 1000},
-    {"mmlu", 10, 0},
-    {"mmlu_pro", 14, 0},
-    {"bbh", 14, 0},
-    {"glue", 7, 0},
-    {"glue_qqp_json", 1, 1000},
-    {"glue_mnli_json", 1, 0},
-    {"livebench", 6, 572},
-    {"humaneval", 1, 164},
-    {"mbpp", 1, 500},
-    {"humaneval_continue", 1, 164},
-    {"lm_eval_mmlu", 10, 0},
-    {"lm_eval_sst2", 1, 872},
-    {"lm_eval_bbh_boolean_expressions", 1, 250},
-    {"lm_eval_gsm8k_flexible", 1, 1319},
+    {"gsm8k", 1, 1319},    {"math500", 1, 500},     {"numina", 1, 1000},        {"mmlu", 10, 0},
+    {"mmlu_chat", 10, 0},  {"mmlu_pro", 14, 0},     {"mmlu_pro_chat", 14, 0},   {"bbh", 14, 0},
+    {"bbh_chat", 14, 0},   {"glue", 7, 0},          {"glue_qqp_json", 1, 1000}, {"glue_mnli_json", 1, 0},
+    {"livebench", 6, 572}, {"humaneval", 1, 164},   {"mbpp", 1, 500},           {"humaneval_chat", 1, 164},
+    {"mbpp_chat", 1, 500}, {"gsm8k_chat", 1, 1319}, {"math500_chat", 1, 500},
 };
 
 static enum mt_status never(void *self, const struct mt_code_trial *trials, size_t count,
@@ -283,6 +291,24 @@ static enum mt_status judge(const struct mt_grader *grader, const struct mt_task
     return status;
 }
 
+/* The words that published filters look for. */
+static void write_published(const struct mt_task *task, const char **lead, const char **tail)
+{
+    static const struct {
+        const char *family, *lead, *tail;
+    } rows[] = {
+        {"gsm8k", "#### ", ""},
+        {"mmlu_pro", "The answer is (", ")."},
+        {"bbh", "So the answer is ", "."},
+        {"math500", "Final Answer: The final answer is $", "$. I hope it is correct."},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (strcmp(task->family, rows[i].family) != 0) continue;
+        *lead = rows[i].lead;
+        *tail = rows[i].tail;
+    }
+}
+
 /* What a model would have to write for the right answer, and for a wrong one. */
 static void write_answer(const struct mt_task *task, const struct mt_task_sample *sample, bool right,
                          struct mt_byte_list *text)
@@ -290,6 +316,7 @@ static void write_answer(const struct mt_task *task, const struct mt_task_sample
     text->count = 0;
     const char *lead = task->compare == MT_COMPARE_MATH ? "So \\boxed{" : "";
     const char *tail = task->compare == MT_COMPARE_MATH ? "}" : "";
+    if (task->form != NULL && task->kind == MT_TASK_GENERATE) write_published(task, &lead, &tail);
     assert_int_equal(mt_byte_list_append_text(text, lead), MT_OK);
     if (right) {
         assert_int_equal(mt_byte_list_append(text, sample->answer.data, sample->answer.count), MT_OK);
@@ -317,8 +344,8 @@ struct tally {
 static void check_solution(const struct mt_grader *grader, const struct mt_task_sample *sample,
                            struct tally *tally)
 {
-    bool gsm8k = strcmp(grader->task->name, "gsm8k") == 0;
-    if (!gsm8k && strcmp(grader->task->name, "math500") != 0) return;
+    bool gsm8k = strncmp(grader->task->name, "gsm8k", 5) == 0;
+    if (!gsm8k && strcmp(grader->task->name, "math500_chat") != 0) return;
     const struct mt_row_field *field = mt_row_field(&sample->row, gsm8k ? "answer" : "solution");
     struct mt_byte_list extracted = {.ctx = grader->ctx};
     struct mt_outcome outcome;
@@ -350,7 +377,10 @@ static void check_sample(const struct mt_grader *grader, const struct mt_task_sa
     // LiveBench's judge of its first puzzles takes one word, whatever the right answer is.
     bool one_word = task->compare == MT_COMPARE_LIVEBENCH && strstr(task->name, "zebra") != NULL &&
                     memchr(sample->answer.data, ',', sample->answer.count) == NULL;
-    bool right = outcome.score == 1.0 || task->compare == MT_COMPARE_INSTRUCTIONS || one_word;
+    // A published stop text may be in a right answer: BBH's "Q" is in "(Q)", which nobody gets right there.
+    bool stopped = task->form != NULL &&
+                   mt_text_until(mt_text_in(&sample->answer), task->stop).bytes < sample->answer.count;
+    bool right = outcome.score == 1.0 || task->compare == MT_COMPARE_INSTRUCTIONS || one_word || stopped;
     if (!right) {
         print_message("%s %s: right answer judged %g: '%.*s' extracted '%.*s'\n", task->name, sample->id,
                       outcome.score, (int)(text.count > 200 ? 200 : text.count), (const char *)text.data,
@@ -496,7 +526,7 @@ static void test_picked(void **state)
     assert_int_equal(mt_task_data_sample(data, 1, &sample), MT_OK);
     assert_string_equal(sample.id, "0");
     mt_task_data_close(data);
-    list.tasks[0].data = "gsm8k/train.jsonl"; // of two rows
+    list.tasks[0].data = "humaneval/HumanEval.jsonl"; // of fewer rows
     assert_int_equal(mt_task_data_open(&ctx, &list.tasks[0], folder, &data), MT_ERR_FORMAT);
     assert_non_null(strstr(ctx.message, "has become shorter"));
     mt_sample_free(&sample);

@@ -320,8 +320,8 @@ static void ask_task(struct bench *bench, struct mt_task *task, const char *samp
 static void test_tasks(void **state)
 {
     const struct workplace *place = *state;
-    static const char *const names[] = {"mmlu",      "bbh",  "gsm8k", "humaneval", "mbpp",         "math500",
-                                        "livebench", "glue", "gpqa",  "mmlu_pro",  "lm_eval_mmlu", "numina"};
+    static const char *const names[] = {"mmlu",      "bbh",  "gsm8k", "humaneval",     "mbpp",      "math500",
+                                        "livebench", "glue", "gpqa",  "mmlu_pro_math", "mmlu_chat", "numina"};
     char tasks[PATH_BYTES];
     char samples[PATH_BYTES];
     struct bench bench;

@@ -69,7 +69,7 @@ static enum mt_status ask(struct mt_context *ctx, const struct mt_task *task, co
     struct mt_task_sample sample;
     struct mt_byte_list text = {.ctx = ctx};
     struct mt_outcome outcome;
-    bool whole = task->extract_count == 1 && task->extract[0].kind == MT_EXTRACT_WHOLE;
+    bool whole = task->filters[0].extract_count == 1 && task->filters[0].extract[0].kind == MT_EXTRACT_WHOLE;
     bool written = task->kind == MT_TASK_GENERATE && (!whole || task->compare != MT_COMPARE_TEXT);
     enum mt_status status = written ? mt_grader_open(ctx, task, NULL, &grader) : MT_OK;
     mt_sample_init(ctx, &sample);
@@ -107,7 +107,8 @@ static void use_one_task(struct mt_context *ctx, struct mt_task *task)
     demand(task->answer != NULL && task->answer[0] != '\0' && task->continuation[0] != '\0');
     demand(task->subtasks == NULL || (task->subtasks[0] != NULL && task->subtasks[0][0] != '\0'));
     demand(task->compare != MT_COMPARE_CODE || (task->program[0] != '\0' && task->tests[0] != '\0'));
-    demand(task->max_tokens > 0 && task->metric_count > 0 && task->extract_count > 0);
+    demand(task->max_tokens > 0 && task->metric_count > 0 && task->filter_count > 0 &&
+           task->filters[0].extract_count > 0);
     task->data = "d.jsonl";
     if (task->few_shot_data != NULL) task->few_shot_data = "d.jsonl";
     if (task->few_shot_text != NULL) task->few_shot_text = "t.yaml";

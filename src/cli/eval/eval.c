@@ -32,6 +32,7 @@ static enum mt_status print_task(struct mt_context *ctx, const char *folder, con
                                  struct mt_arena *arena)
 {
     char path[4096];
+    char comparable[600] = "";
     struct mt_task task;
     (void)snprintf(path, sizeof path, "%s/%s", folder, file);
     enum mt_status status = mt_task_read(ctx, path, NULL, 0, arena, &task);
@@ -42,7 +43,9 @@ static enum mt_status print_task(struct mt_context *ctx, const char *folder, con
     char note[64] = "";
     if (parts > 0)
         (void)snprintf(note, sizeof note, " (%s of %zu)", task.members != NULL ? "group" : "family", parts);
-    (void)snprintf(path, sizeof path, "%s%s", task.title, note);
+    if (task.comparable != NULL)
+        (void)snprintf(comparable, sizeof comparable, "; comparable with %.512s", task.comparable);
+    (void)snprintf(path, sizeof path, "%.2048s%s%s", task.title, note, comparable);
     mt_make_printable(path, strlen(path), false);
     int taken = printf("%-22s %-10s ", mt_printable(task.name).text, mt_domain_name(task.domain));
     cli_print_text(taken, path);

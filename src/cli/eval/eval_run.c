@@ -37,8 +37,8 @@ struct evaluation {
 
 static void add_rows(struct cli_table *table, const struct mt_task_result *result)
 {
-    for (size_t k = 0; k < result->task->metric_count; k++) {
-        char label[64];
+    for (size_t k = 0; k < mt_task_figures(result->task); k++) {
+        char label[128];
         char violation[32] = "";
         const struct mt_metric_result *metric = &result->metrics[k];
         if (k == 0 && !isnan(result->max_vio))

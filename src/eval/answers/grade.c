@@ -20,13 +20,20 @@ enum mt_status mt_grader_open(struct mt_context *ctx, const struct mt_task *task
         return mt_fail(ctx, MT_ERR_UNSUPPORTED, "task %s runs programs, and nothing here may run them",
                        task->name);
     }
-    return mt_extractor_create(ctx, task->extract, task->extract_count, &grader->extractor);
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < task->filter_count && status == MT_OK; i++)
+        status = mt_extractor_create(ctx, task->filters[i].extract, task->filters[i].extract_count,
+                                     &grader->extractors[i]);
+    if (status != MT_OK) mt_grader_free(grader);
+    return status;
 }
 
 void mt_grader_free(struct mt_grader *grader)
 {
-    mt_extractor_free(grader->extractor);
-    grader->extractor = NULL;
+    for (size_t i = 0; i < MT_MOST_FILTERS; i++) {
+        mt_extractor_free(grader->extractors[i]);
+        grader->extractors[i] = NULL;
+    }
 }
 
 /* A number as text, separators out; NaN: none. */
@@ -100,8 +107,45 @@ void mt_grade_choice(const struct mt_task_sample *sample, int chosen, struct mt_
     *outcome = (struct mt_outcome){.score = right ? 1.0 : 0.0,
                                    .predicted = chosen >= 0 ? (double)chosen : (double)NAN,
                                    .gold = sample->gold,
+                                   .normalized = NAN,
                                    .tries = 1,
                                    .passed = right ? 1 : 0};
+}
+
+/* A choice's length as lm-evaluation-harness counts it: characters, without the space in front. */
+static double length_of(struct mt_text choice)
+{
+    double characters = 0;
+    size_t begin = choice.bytes > 0 && choice.text[0] == ' ' ? 1 : 0;
+    for (size_t i = begin; i < choice.bytes; i++) {
+        if (((unsigned char)choice.text[i] & 0xC0u) != 0x80u) characters++;
+    }
+    return characters > 0 ? characters : 1;
+}
+
+/* The likeliest choice, or the one that is likeliest for its length; -1: there are no log-likelihoods. */
+static int best_of(const struct mt_choice_question *question, bool normalized)
+{
+    int best = -1;
+    double most = -INFINITY;
+    for (size_t k = 0; k < question->count; k++) {
+        double score = question->scores[k].log_likelihood;
+        if (normalized) score /= length_of(question->continuations[k]);
+        if (isnan(score) || (best >= 0 && score <= most)) continue;
+        best = (int)k;
+        most = score;
+    }
+    return best;
+}
+
+int mt_grade_scored(const struct mt_task_sample *sample, const struct mt_choice_question *question,
+                    struct mt_outcome *outcome)
+{
+    int best = best_of(question, false);
+    int normalized = best_of(question, true);
+    mt_grade_choice(sample, best, outcome);
+    if (normalized >= 0) outcome->normalized = normalized == sample->gold ? 1.0 : 0.0;
+    return best;
 }
 
 /* The choice whose letter, or whose text where choices have labels, was extracted; -1: none. */
@@ -219,21 +263,32 @@ static size_t stop_at(struct mt_text text, size_t begin, const char *const *stop
     return end;
 }
 
-/* What is found in an answer, up to the task's first stop text: a model ends there, a file may go on.
- * `wanted` are the tests of a program, else empty. */
-static enum mt_status extract(const struct mt_grader *grader, const struct mt_task_sample *sample,
-                              struct mt_text text, struct mt_text wanted, struct mt_byte_list *extracted,
-                              bool *found)
+/*
+ * The part of an answer that is read: up to the task's first stop text, where a model ends and a file may go
+ * on. A task whose text is fixed is read as others read it, to the letter.
+ */
+static struct mt_text answer_of(const struct mt_task *task, struct mt_text text)
 {
-    size_t begin = answer_begin(text, grader->task->stop);
-    text.bytes = stop_at(text, begin, grader->task->stop);
-    if (grader->task->compare != MT_COMPARE_CODE) // a program may hold such a text
+    if (task->form != NULL) return mt_text_until(text, task->stop);
+    size_t begin = answer_begin(text, task->stop);
+    text.bytes = stop_at(text, begin, task->stop);
+    if (task->compare != MT_COMPARE_CODE) // a program may hold such a text
         text.bytes = begin + turn_end(mt_text_from(text, begin));
+    return text;
+}
+
+/* What a filter finds in an answer. `wanted` are the tests of a program, else empty. */
+static enum mt_status extract(const struct mt_grader *grader, size_t filter,
+                              const struct mt_task_sample *sample, struct mt_text text, struct mt_text wanted,
+                              struct mt_byte_list *extracted, bool *found)
+{
+    text = answer_of(grader->task, text);
     int choices = (int)sample->choice_count;
     struct mt_text right = mt_text_in(&sample->answer);
     // An option whose letter nobody knows is judged by its text.
     if (grader->task->compare == MT_COMPARE_OPTION && take_letter(&right) == '\0') choices = -1;
-    return mt_extract_wanted(grader->extractor, text.text, text.bytes, choices, wanted, extracted, found);
+    return mt_extract_wanted(grader->extractors[filter], text.text, text.bytes, choices, wanted, extracted,
+                             found);
 }
 
 enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_task_sample *sample,
@@ -252,7 +307,7 @@ enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_
     if (status != MT_OK) return status;
     struct mt_text wanted =
         mt_text_in(&parts[parts[MT_TRIAL_CALLS].count > 0 ? MT_TRIAL_CALLS : MT_TRIAL_TESTS]);
-    status = extract(grader, sample, text, wanted, extracted, &found);
+    status = extract(grader, 0, sample, text, wanted, extracted, &found);
     status = note_limit(status, unjudged);
     if (status != MT_OK || !found) return status;
     struct mt_text completion = mt_text_in(extracted);
@@ -262,7 +317,7 @@ enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_
 
 void mt_grade_passed(const struct mt_code_verdict *verdicts, size_t count, struct mt_outcome *outcome)
 {
-    *outcome = (struct mt_outcome){.predicted = NAN, .gold = NAN, .tries = (int64_t)count};
+    *outcome = (struct mt_outcome){.predicted = NAN, .gold = NAN, .normalized = NAN, .tries = (int64_t)count};
     for (size_t i = 0; i < count; i++) outcome->passed += verdicts[i].passed ? 1 : 0;
     outcome->score = count > 0 && verdicts[0].passed ? 1.0 : 0.0;
 }
@@ -364,18 +419,18 @@ static const struct judge {
 };
 
 /* Normalises copies of what was extracted and of the right answer, and compares them. */
-static enum mt_status compare(const struct mt_grader *grader, const struct mt_byte_list *extracted,
-                              const struct mt_byte_list *answer, struct mt_outcome *outcome)
+static enum mt_status compare(const struct mt_grader *grader, const struct mt_task_filter *filter,
+                              const struct mt_byte_list *extracted, const struct mt_byte_list *answer,
+                              struct mt_outcome *outcome)
 {
-    const struct mt_task *task = grader->task;
     struct mt_byte_list said = {.ctx = grader->ctx};
     struct mt_byte_list right = {.ctx = grader->ctx};
     enum mt_status status = mt_byte_list_append(&said, extracted->data, extracted->count);
     if (status == MT_OK) status = mt_byte_list_append(&right, answer->data, answer->count);
     if (status == MT_OK) {
-        mt_normalize_text(&said, task->normalize, task->normalize_count);
-        mt_normalize_text(&right, task->normalize, task->normalize_count);
-        status = judges[task->compare].texts(grader->ctx, &said, &right, outcome);
+        mt_normalize_text(&said, filter->normalize, filter->normalize_count);
+        mt_normalize_text(&right, filter->normalize, filter->normalize_count);
+        status = judges[grader->task->compare].texts(grader->ctx, &said, &right, outcome);
     }
     mt_byte_list_free(&said);
     mt_byte_list_free(&right);
@@ -385,11 +440,18 @@ static enum mt_status compare(const struct mt_grader *grader, const struct mt_by
 enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_task_sample *sample,
                         struct mt_text text, struct mt_byte_list *extracted, struct mt_outcome *outcome)
 {
+    return mt_grade_filter(grader, 0, sample, text, extracted, outcome);
+}
+
+enum mt_status mt_grade_filter(const struct mt_grader *grader, size_t filter,
+                               const struct mt_task_sample *sample, struct mt_text text,
+                               struct mt_byte_list *extracted, struct mt_outcome *outcome)
+{
     const struct judge *judge = &judges[grader->task->compare];
     bool found = false;
     int64_t unjudged = 0;
-    *outcome = (struct mt_outcome){.predicted = NAN, .gold = NAN, .tries = 1};
-    enum mt_status status = extract(grader, sample, text, mt_text_of(""), extracted, &found);
+    *outcome = (struct mt_outcome){.predicted = NAN, .gold = NAN, .normalized = NAN, .tries = 1};
+    enum mt_status status = extract(grader, filter, sample, text, mt_text_of(""), extracted, &found);
     status = note_limit(status, &unjudged);
     if (status != MT_OK) return status;
     if (sample->choice_count > 0) {
@@ -398,7 +460,7 @@ enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_task_sam
         return MT_OK;
     }
     if (judge->row == NULL) {
-        status = compare(grader, extracted, &sample->answer, outcome);
+        status = compare(grader, &grader->task->filters[filter], extracted, &sample->answer, outcome);
     } else if (found) {
         status =
             mt_livebench_judge(grader->ctx, judge->row, &sample->row, mt_text_in(extracted), &outcome->score);

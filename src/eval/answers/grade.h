@@ -9,8 +9,8 @@
 struct mt_grader {
     struct mt_context *ctx; // borrowed
     const struct mt_task *task;
-    struct mt_extractor *extractor;
-    const struct mt_code_judge *judge; // borrowed; NULL: programs cannot be run
+    struct mt_extractor *extractors[MT_MOST_FILTERS]; // of the task's filters
+    const struct mt_code_judge *judge;                // borrowed; NULL: programs cannot be run
 };
 
 /* The caller frees. A task of programs is refused without a judge. */
@@ -41,7 +41,16 @@ void mt_grade_passed(const struct mt_code_verdict *verdicts, size_t count, struc
 enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_task_sample *sample,
                         struct mt_text text, struct mt_byte_list *extracted, struct mt_outcome *outcome);
 
+/* The same by the task's filter of that number; 0 is what mt_grade asks. */
+enum mt_status mt_grade_filter(const struct mt_grader *grader, size_t filter,
+                               const struct mt_task_sample *sample, struct mt_text text,
+                               struct mt_byte_list *extracted, struct mt_outcome *outcome);
+
 /* The same for a choice that was made. */
 void mt_grade_choice(const struct mt_task_sample *sample, int chosen, struct mt_outcome *outcome);
+
+/* The same for choices with log-likelihoods; returns the likeliest, -1: there are none. */
+int mt_grade_scored(const struct mt_task_sample *sample, const struct mt_choice_question *question,
+                    struct mt_outcome *outcome);
 
 #endif

@@ -11,9 +11,16 @@
 #define MOST_CLASSES 32
 
 static const char *const names[MT_METRIC_KINDS] = {
-    [MT_METRIC_ACCURACY] = "acc",    [MT_METRIC_EXACT_MATCH] = "exact_match", [MT_METRIC_MEAN] = "score",
-    [MT_METRIC_F1] = "f1",           [MT_METRIC_MACRO_F1] = "macro_f1",       [MT_METRIC_MATTHEWS] = "mcc",
-    [MT_METRIC_PEARSON] = "pearson", [MT_METRIC_SPEARMAN] = "spearman",       [MT_METRIC_PASS] = "pass",
+    [MT_METRIC_ACC_NORM] = "acc_norm",
+    [MT_METRIC_ACCURACY] = "acc",
+    [MT_METRIC_EXACT_MATCH] = "exact_match",
+    [MT_METRIC_MEAN] = "score",
+    [MT_METRIC_F1] = "f1",
+    [MT_METRIC_MACRO_F1] = "macro_f1",
+    [MT_METRIC_MATTHEWS] = "mcc",
+    [MT_METRIC_PEARSON] = "pearson",
+    [MT_METRIC_SPEARMAN] = "spearman",
+    [MT_METRIC_PASS] = "pass",
 };
 
 const char *mt_metric_name(enum mt_metric_kind kind)
@@ -28,8 +35,8 @@ enum mt_metric_kind mt_metric_named(const char *name)
 
 bool mt_metric_is_mean(enum mt_metric_kind kind)
 {
-    return kind == MT_METRIC_ACCURACY || kind == MT_METRIC_EXACT_MATCH || kind == MT_METRIC_MEAN ||
-           kind == MT_METRIC_PASS;
+    return kind == MT_METRIC_ACCURACY || kind == MT_METRIC_ACC_NORM || kind == MT_METRIC_EXACT_MATCH ||
+           kind == MT_METRIC_MEAN || kind == MT_METRIC_PASS;
 }
 
 double mt_pass_at_k(int64_t n, int64_t c, int64_t k)
@@ -59,6 +66,7 @@ static size_t place(const struct metric_view *view, size_t i)
 static double part_of(const struct mt_outcome *one, enum mt_metric_kind kind, int64_t k)
 {
     if (kind == MT_METRIC_PASS) return mt_pass_at_k(one->tries, one->passed, k);
+    if (kind == MT_METRIC_ACC_NORM) return one->normalized;
     return kind == MT_METRIC_MEAN ? one->score : (one->score == 1.0 ? 1.0 : 0.0);
 }
 

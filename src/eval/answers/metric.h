@@ -17,8 +17,11 @@
 #define MT_RESAMPLING_SEED 20240817u
 #define MT_NORMAL_95       1.959963984540054 // two-sided 95 %
 
+#define MT_MOST_FILTERS    3 // ways to read one answer
+
 enum mt_metric_kind {
     MT_METRIC_ACCURACY,    // share of right answers; lm-evaluation-harness: acc
+    MT_METRIC_ACC_NORM,    // the same by log-likelihoods over the choices' lengths; there: acc_norm
     MT_METRIC_EXACT_MATCH, // the same, for answers that were written
     MT_METRIC_MEAN,        // of scores between 0 and 1
     MT_METRIC_F1,          // of class 1 against class 0
@@ -35,7 +38,9 @@ struct mt_outcome {
     double score;     // 1: right, 0: wrong, or between
     double predicted; // class or number; NaN: no answer
     double gold;
-    int64_t tries; // answers given, and how many of them are right
+    double normalized;                 // score by log-likelihoods over lengths; NaN: there are none
+    double other[MT_MOST_FILTERS - 1]; // scores by the task's other filters
+    int64_t tries;                     // answers given, and how many of them are right
     int64_t passed;
     int64_t unjudged; // of the answers given: those whose judging took more work than allowed; they count as
                       // wrong

@@ -96,6 +96,22 @@ static double number_in(const struct mt_json_node *root, const char *key)
     return value;
 }
 
+/* Scores by the task's other filters, in its order. */
+static enum mt_status read_filters(const struct mt_json_node *line, struct mt_outcome *outcome)
+{
+    struct mt_json_node filters;
+    bool present = false;
+    enum mt_status status = mt_json_optional_array(line, "filters", &filters, &present);
+    size_t count = status == MT_OK && present ? mt_json_count(&filters) : 0;
+    for (size_t i = 0; i < MT_MOST_FILTERS - 1; i++) {
+        outcome->other[i] = NAN;
+        if (i >= count) continue;
+        struct mt_json_node one = mt_json_element(&filters, i);
+        if (mt_json_kind(&one) == MT_JSON_OBJECT) outcome->other[i] = number_in(&one, "score");
+    }
+    return status;
+}
+
 static enum mt_status read_line(void *self, const struct mt_json_node *line)
 {
     struct mt_results *results = self;
@@ -112,11 +128,13 @@ static enum mt_status read_line(void *self, const struct mt_json_node *line)
     if (status != MT_OK) return status;
     struct mt_outcome outcome = {.score = number_in(line, "score"),
                                  .predicted = number_in(line, "predicted"),
-                                 .gold = number_in(line, "gold")};
+                                 .gold = number_in(line, "gold"),
+                                 .normalized = number_in(line, "normalized")};
     status = mt_json_get_integer(line, "tries", 0, 1000000, &outcome.tries);
     if (status == MT_OK) status = mt_json_get_integer(line, "passed", 0, 1000000, &outcome.passed);
     if (status == MT_OK && mt_json_has(line, "unjudged"))
         status = mt_json_get_integer(line, "unjudged", 0, 1000000, &outcome.unjudged);
+    if (status == MT_OK) status = read_filters(line, &outcome);
     return status == MT_OK ? remember(results, key_of_digits(id, digits), content, &outcome) : status;
 }
 
@@ -173,6 +191,21 @@ static void put_choices(struct mt_text_writer *line, const struct mt_choice_ques
     mt_text_put(line, "]");
 }
 
+/* What the first answer is by the task's other filters. */
+static void put_filters(struct mt_text_writer *line, const struct mt_result_record *record)
+{
+    if (record->filter_count < 2) return;
+    mt_text_put(line, ", \"filters\": [");
+    for (size_t i = 1; i < record->filter_count; i++) {
+        mt_text_put_string(line,
+                           i > 1 ? ", {\"filter\": " : "{\"filter\": ", mt_text_of(record->filters[i].name));
+        mt_text_put_string(line, ", \"filtered_resps\": [", record->other[i - 1]);
+        mt_text_put_number(line, "], \"score\": ", record->outcome.other[i - 1]);
+        mt_text_put(line, "}");
+    }
+    mt_text_put(line, "]");
+}
+
 enum mt_status mt_results_add(struct mt_results *results, const struct mt_result_record *record)
 {
     struct mt_text_writer *line = &results->line;
@@ -194,6 +227,8 @@ enum mt_status mt_results_add(struct mt_results *results, const struct mt_result
     mt_text_put_number(line, ", \"score\": ", outcome->score);
     mt_text_put_number(line, ", \"predicted\": ", outcome->predicted);
     mt_text_put_number(line, ", \"gold\": ", outcome->gold);
+    if (!isnan(outcome->normalized)) mt_text_put_number(line, ", \"normalized\": ", outcome->normalized);
+    put_filters(line, record);
     mt_text_putf(line, ", \"tries\": %lld, \"passed\": %lld", (long long)outcome->tries,
                  (long long)outcome->passed);
     if (outcome->unjudged > 0) mt_text_putf(line, ", \"unjudged\": %lld", (long long)outcome->unjudged);

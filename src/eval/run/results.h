@@ -12,6 +12,7 @@
 #include "base/files/digest.h"
 #include "eval/answerer.h"
 #include "eval/answers/metric.h"
+#include "eval/tasks/task.h"
 
 struct mt_results; // opaque
 
@@ -37,6 +38,9 @@ struct mt_result_record {
     const struct mt_text *answers; // [count], as the model gave them
     const struct mt_text *found;   // [count], what was extracted
     size_t count;
+    const struct mt_task_filter *filters; // [filter_count], the task's; of the others `other` is what they
+    size_t filter_count;                  // found, their scores are in the outcome
+    const struct mt_text *other;          // [filter_count - 1]
     const struct mt_text
         *why; // [count], why a program did not pass, or empty; NULL: all passed, or no programs
     const struct mt_choice_question *choosing; // with its scores; NULL: the answers were written

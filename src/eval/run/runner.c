@@ -37,10 +37,11 @@ struct task_batch {
     bool *answered;                 // [capacity]
     // Answers in writing; `tries` for each sample.
     size_t tries;
-    struct mt_question *questions; // [capacity]
-    struct mt_byte_list *answers;  // [capacity · tries]
-    struct mt_byte_list *found;    // [capacity · tries]: what was extracted
-    struct mt_text *texts;         // [3 · tries]
+    struct mt_question *questions;                  // [capacity]
+    struct mt_byte_list *answers;                   // [capacity · tries]
+    struct mt_byte_list *found;                     // [capacity · tries]: what was extracted
+    struct mt_byte_list other[MT_MOST_FILTERS - 1]; // of the sample in hand: by the task's other filters
+    struct mt_text *texts;                          // [3 · tries]
     // Programs; only of the samples that were answered.
     struct mt_byte_list *programs;    // [capacity · tries · MT_TRIAL_PARTS]
     struct mt_code_trial *trials;     // [capacity · tries]
@@ -169,6 +170,7 @@ static enum mt_status open_batch(struct task_run *run)
     batch->texts = mt_arena_array(arena, 3 * tries, sizeof *batch->texts, &status);
     batch->answers = take_lists(arena, answers, &status);
     batch->found = take_lists(arena, answers, &status);
+    for (size_t i = 0; i < MT_MOST_FILTERS - 1; i++) batch->other[i].ctx = run->ctx;
     if (run->chooses) {
         size_t choices = capacity * MT_SAMPLE_MOST_CHOICES;
         batch->choosing = mt_arena_array(arena, capacity, sizeof *batch->choosing, &status);
@@ -191,6 +193,7 @@ static void free_batch(struct task_batch *batch)
     for (size_t i = 0; batch->samples != NULL && i < batch->capacity; i++) mt_sample_free(&batch->samples[i]);
     free_lists(batch->answers, answers);
     free_lists(batch->found, answers);
+    free_lists(batch->other, MT_MOST_FILTERS - 1);
     free_lists(batch->programs, answers * MT_TRIAL_PARTS);
     mt_byte_list_free(&batch->continuation_bytes);
     if (batch->capacity > 0) mt_arena_free(&batch->arena);
@@ -212,6 +215,8 @@ static enum mt_status record(struct task_run *run, size_t i, size_t answers,
         batch->texts[2 * answers + k] = mt_text_of(verdicts != NULL ? verdicts[k].why : NULL);
     }
     bool failed = verdicts != NULL && outcome->passed < outcome->tries;
+    struct mt_text other[MT_MOST_FILTERS - 1];
+    for (size_t k = 0; k < MT_MOST_FILTERS - 1; k++) other[k] = mt_text_in(&batch->other[k]);
     struct mt_result_record line = {.number = batch->numbers[i],
                                     .id = sample->id,
                                     .prompt = mt_text_in(&sample->prompt),
@@ -219,6 +224,9 @@ static enum mt_status record(struct task_run *run, size_t i, size_t answers,
                                     .answers = batch->texts,
                                     .found = batch->texts + answers,
                                     .count = answers,
+                                    .filters = run->task->filters,
+                                    .filter_count = run->chooses ? 1 : run->task->filter_count,
+                                    .other = other,
                                     .why = failed ? batch->texts + 2 * answers : NULL,
                                     .choosing = run->chooses ? &batch->choosing[i] : NULL,
                                     .form = run->form,
@@ -257,6 +265,13 @@ static enum mt_status judge_written(struct task_run *run, size_t i)
         if (k > 0) total.unjudged += one.unjudged;
     }
     total.tries = (int64_t)batch->tries;
+    for (size_t f = 1; f < run->task->filter_count && status == MT_OK; f++) {
+        struct mt_outcome one;
+        status = mt_grade_filter(&run->grader, f, &batch->samples[i],
+                                 mt_text_in(&batch->answers[i * batch->tries]), &batch->other[f - 1], &one);
+        total.other[f - 1] = one.score;
+        total.unjudged += one.unjudged;
+    }
     return status == MT_OK ? record(run, i, batch->tries, NULL, &total) : status;
 }
 
@@ -264,13 +279,8 @@ static enum mt_status judge_choice(struct task_run *run, size_t i)
 {
     struct task_batch *batch = &run->batch;
     const struct mt_choice_question *question = &batch->choosing[i];
-    int best = -1;
-    for (size_t k = 0; k < question->count; k++) {
-        double score = question->scores[k].log_likelihood;
-        if (!isnan(score) && (best < 0 || score > question->scores[best].log_likelihood)) best = (int)k;
-    }
     struct mt_outcome outcome;
-    mt_grade_choice(&batch->samples[i], best, &outcome);
+    int best = mt_grade_scored(&batch->samples[i], question, &outcome);
     batch->answers[i].count = 0;
     batch->found[i].count = 0;
     enum mt_status status = MT_OK;
@@ -657,6 +667,12 @@ static void warn_of_failed(const struct task_run *run)
                    run->why[0] != '\0' ? "; the first, " : "", run->why);
 }
 
+/* The outcomes become those by another filter. */
+static void take_filter(struct task_run *run, size_t count, size_t filter)
+{
+    for (size_t i = 0; i < count; i++) run->outcomes[i].score = run->outcomes[i].other[filter - 1];
+}
+
 /* Of the samples that were answered. */
 static enum mt_status compute_metrics(struct task_run *run, struct mt_task_result *result)
 {
@@ -672,8 +688,10 @@ static enum mt_status compute_metrics(struct task_run *run, struct mt_task_resul
         mt_log_warning(run->options->log,
                        "task %s: %s as wrong, unjudged: a pattern of the task needs too much work on them",
                        run->task->name, mt_counted(result->unjudged, "answer counts", "answers count").text);
-    for (size_t i = 0; i < run->task->metric_count && status == MT_OK; i++) {
-        status = mt_metric_compute(run->ctx, run->task->metrics[i], mt_task_metric_k(run->task, i),
+    for (size_t i = 0; i < mt_task_figures(run->task) && status == MT_OK; i++) {
+        size_t metric = i % run->task->metric_count;
+        if (i > 0 && metric == 0) take_filter(run, count, i / run->task->metric_count);
+        status = mt_metric_compute(run->ctx, run->task->metrics[metric], mt_task_metric_k(run->task, metric),
                                    run->outcomes, count, &result->metrics[i]);
     }
     return status;

@@ -27,7 +27,7 @@ struct mt_task_result {
     size_t kept;                     // of those, done before
     size_t failed;                   // got no answer: not done, and not in the figures
     size_t unjudged;                 // answers whose judging took more work than allowed; they count as wrong
-    struct mt_metric_result metrics[MT_TASK_MOST_METRICS];
+    struct mt_metric_result metrics[MT_TASK_MOST_FIGURES]; // [mt_task_figures]
     double max_vio; // how unevenly experts were used, if somebody watched; else NaN
 };
 
@@ -84,7 +84,8 @@ enum mt_status mt_eval_write_summary(struct mt_context *ctx, const struct mt_eva
 bool mt_eval_group(const struct mt_task_result *results, size_t count, size_t first,
                    struct mt_metric_result *mean);
 
-/* "exact_match", "pass@1": a metric of a task. Lives as long as the buffer. */
-const char *mt_eval_metric_label(const struct mt_task *task, size_t metric, char *text, size_t bytes);
+/* "exact_match", "pass@1", and of several filters "exact_match,strict-match": a figure of a task. Lives as
+ * long as the buffer. */
+const char *mt_eval_metric_label(const struct mt_task *task, size_t figure, char *text, size_t bytes);
 
 #endif

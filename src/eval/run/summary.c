@@ -9,14 +9,32 @@
 
 #define PATH_BYTES 4096
 
-const char *mt_eval_metric_label(const struct mt_task *task, size_t metric, char *text, size_t bytes)
+/* The metric of a figure, with its k. */
+static const char *metric_label(const struct mt_task *task, size_t figure, char *text, size_t bytes)
 {
+    size_t metric = figure % task->metric_count;
     enum mt_metric_kind kind = task->metrics[metric];
     if (kind == MT_METRIC_PASS) {
         (void)snprintf(text, bytes, "pass@%lld", (long long)mt_task_metric_k(task, metric));
     } else {
         (void)snprintf(text, bytes, "%s", mt_metric_name(kind));
     }
+    return text;
+}
+
+/* The filter of a figure, as the harness has it: "none" where there is only one. */
+static const char *filter_label(const struct mt_task *task, size_t figure)
+{
+    const char *name = task->filters[figure / task->metric_count].name;
+    return name != NULL ? name : "none";
+}
+
+const char *mt_eval_metric_label(const struct mt_task *task, size_t figure, char *text, size_t bytes)
+{
+    char metric[64];
+    (void)metric_label(task, figure, metric, sizeof metric);
+    bool alone = task->filters[0].name == NULL;
+    (void)snprintf(text, bytes, "%s%s%s", metric, alone ? "" : ",", alone ? "" : filter_label(task, figure));
     return text;
 }
 
@@ -57,17 +75,18 @@ static void put_task(struct mt_text_writer *writer, const struct mt_task_result 
 {
     const struct mt_task *task = result->task;
     mt_text_put_string(writer, "{\"alias\": ", mt_text_of(task->name));
-    for (size_t i = 0; i < task->metric_count; i++) {
+    for (size_t i = 0; i < mt_task_figures(task); i++) {
         char label[64];
+        const char *filter = filter_label(task, i);
         const struct mt_metric_result *metric = &result->metrics[i];
-        (void)mt_eval_metric_label(task, i, label, sizeof label);
-        mt_text_putf(writer, ", \"%s,none\": ", label);
+        (void)metric_label(task, i, label, sizeof label);
+        mt_text_putf(writer, ", \"%s,%s\": ", label, filter);
         mt_text_put_number(writer, "", metric->value);
         if (!isnan(metric->error)) { // the harness's own reader expects a number, or nothing
-            mt_text_putf(writer, ", \"%s_stderr,none\": ", label);
+            mt_text_putf(writer, ", \"%s_stderr,%s\": ", label, filter);
             mt_text_put_number(writer, "", metric->error);
         }
-        mt_text_putf(writer, ", \"%s_ci95,none\": [", label);
+        mt_text_putf(writer, ", \"%s_ci95,%s\": [", label, filter);
         mt_text_put_number(writer, "", metric->low);
         mt_text_put_number(writer, ", ", metric->high);
         mt_text_put(writer, "]");
@@ -104,6 +123,8 @@ static void put_config(struct mt_text_writer *writer, const struct mt_task_resul
     };
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         mt_text_put_string(writer, members[i][0], mt_text_of(members[i][1]));
+    if (task->comparable != NULL)
+        mt_text_put_string(writer, ", \"comparable\": ", mt_text_of(task->comparable));
     put_form(writer, result->form);
     mt_text_putf(writer, ", \"num_fewshot\": %lld, \"repeats\": %lld, \"max_gen_toks\": %lld}",
                  (long long)task->few_shot, (long long)task->samples, (long long)task->max_tokens);

@@ -18,11 +18,25 @@ struct prompt_field {
     int count;
 };
 
-static const char *const filters[] = {"trim", "lower", "upper", "words",  "boxed",   "unescape",
-                                      "unix", "join",  "paren", "after:", "before:", "option:"};
+static const char *const filters[] = {"trim", "lower", "upper",  "words",   "boxed",     "unescape", "unix",
+                                      "join", "paren", "after:", "before:", "full_stop", "option:"};
+
+/* "replace:FROM=TO", where TO is no longer: texts only shrink. */
+static bool is_replacement(const char *part, size_t *from, const char **to)
+{
+    static const char name[] = "replace:";
+    if (strncmp(part, name, sizeof name - 1) != 0) return false;
+    part += sizeof name - 1;
+    *from = strcspn(part, "=");
+    *to = part + *from + 1;
+    return *from > 0 && part[*from] == '=' && strlen(*to) <= *from;
+}
 
 static bool is_filter(const char *part)
 {
+    size_t from = 0;
+    const char *to = NULL;
+    if (is_replacement(part, &from, &to)) return true;
     for (size_t i = 0; i < sizeof filters / sizeof filters[0]; i++) {
         size_t length = strlen(filters[i]);
         bool argument = filters[i][length - 1] == ':';
@@ -205,11 +219,31 @@ static void join_pairs(struct mt_byte_list *out, size_t start, uint8_t first, ui
     out->count = kept;
 }
 
+/* Every FROM of "replace:FROM=TO" becomes TO, from the left. */
+static void replace(struct mt_byte_list *out, size_t start, const char *filter)
+{
+    size_t from = 0;
+    const char *to = NULL;
+    if (!is_replacement(filter, &from, &to)) return;
+    const char *text = to - 1 - from;
+    size_t length = strlen(to);
+    size_t kept = start;
+    for (size_t i = start; i < out->count;) {
+        bool here = out->count - i >= from && memcmp(out->data + i, text, from) == 0;
+        if (here) memcpy(out->data + kept, to, length);
+        if (!here) out->data[kept] = out->data[i];
+        kept += here ? length : 1;
+        i += here ? from : 1;
+    }
+    out->count = kept;
+}
+
 /* Applies a filter to what was appended from `start` on; it only shrinks. */
 static void apply(struct mt_byte_list *out, size_t start, const char *filter)
 {
     if (strcmp(filter, "unescape") == 0) join_pairs(out, start, '\\', 'n');
     if (strcmp(filter, "unix") == 0) join_pairs(out, start, '\r', '\n');
+    replace(out, start, filter);
     bool lower = strcmp(filter, "lower") == 0;
     bool upper = strcmp(filter, "upper") == 0;
     bool words = strcmp(filter, "words") == 0;
@@ -275,6 +309,8 @@ static enum mt_status append_filtered(const struct prompt_field *field, const st
     size_t start = out->count;
     enum mt_status status = append_value(field, row, names, out);
     for (int i = 1; i < field->count && status == MT_OK; i++) {
+        bool ends = out->count > start && out->data[out->count - 1] == '.';
+        if (strcmp(field->parts[i], "full_stop") == 0 && !ends) status = mt_byte_list_append_text(out, ".");
         bool option = strncmp(field->parts[i], "option:", 7) == 0;
         if (option) status = complete_option(row, field->parts[i] + 7, start, out);
         if (!option) apply(out, start, field->parts[i]);

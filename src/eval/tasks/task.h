@@ -43,11 +43,29 @@ enum mt_task_compare {
 };
 
 enum mt_task_pick {
-    MT_PICK_DRAWN, // examples by the seed
-    MT_PICK_FIRST, // the first rows, in order
+    MT_PICK_DRAWN,   // examples by the seed
+    MT_PICK_FIRST,   // the first rows, in order
+    MT_PICK_HARNESS, // as lm-evaluation-harness draws them: others for every question (python_random.h)
+};
+
+enum mt_task_shuffle {
+    MT_SHUFFLE_NOT,
+    MT_SHUFFLE_ROW,     // mix the choices, by seed and row; the answer is the first before
+    MT_SHUFFLE_HARNESS, // as lm-evaluation-harness mixes them: one stream of numbers over all rows in their
+                        // order (python_random.h); the answer is the last before
 };
 
 #define MT_TASK_MOST_METRICS 4
+#define MT_TASK_MOST_FIGURES (MT_TASK_MOST_METRICS * MT_MOST_FILTERS)
+
+/* One way to read an answer, by name: "strict-match". */
+struct mt_task_filter {
+    const char *name; // NULL: the task has one way, which needs none
+    const struct mt_extract_step *extract;
+    size_t extract_count;
+    const enum mt_normalize_step *normalize;
+    size_t normalize_count;
+};
 
 /* All texts live in the arena the task was read with. The key of a field is its name. */
 struct mt_task {
@@ -56,6 +74,7 @@ struct mt_task {
     const char *asked;  // the name it was resolved from
     const char *file;   // it was read from; NULL: from memory
     const char *title;
+    const char *comparable; // whose published figures its own can stand beside; NULL: nobody's
     enum mt_task_domain domain;
     int64_t version;
     const char *const *members;  // NULL: not a group
@@ -78,17 +97,17 @@ struct mt_task {
     const char *const *choice_fields; // or the fields that hold them
     const char *choice_list;          // or the field that holds a list
     const char *choice_drop;          // a choice of that text is none; NULL: all are
+    const char *choice_text;          // a template of {choice}; NULL: as the row has it
     const char *const *choice_labels; // what `answer` says for choice 0, 1, ...; NULL: letters A, B, ...
-    bool shuffle;                     // mix the choices, by seed and row; the answer is the first before
+    enum mt_task_shuffle shuffle;
     enum mt_task_kind kind;
     const char *continuation; // of CHOOSE: what is scored, a template
     int64_t max_tokens;
     const char *const *stop; // never NULL
     int64_t samples;         // answers per question
-    const struct mt_extract_step *extract;
-    size_t extract_count;
-    const enum mt_normalize_step *normalize;
-    size_t normalize_count;
+    // Every answer is read in each of these ways; the first one's verdict is the sample's.
+    struct mt_task_filter filters[MT_MOST_FILTERS];
+    size_t filter_count;
     enum mt_task_compare compare;
     const char *program; // of CODE: a template with {completion}, what runs as the answer
     const char *tests;   // of CODE: what must then run through, in an interpreter of its own
@@ -98,10 +117,11 @@ struct mt_task {
     size_t metric_count;
     int64_t pass_k; // of pass@k; see mt_task_metric_k
     int64_t few_shot;
-    const char *few_shot_data; // NULL: none
-    const char *few_shot_rows; // as `rows`
-    const char *few_shot_text; // or a file of worked examples, each beginning with "Q: "; NULL: none
-    const char *few_shot_example;
+    const char *few_shot_data;   // NULL: none
+    const char *few_shot_rows;   // as `rows`
+    const char *few_shot_text;   // or a file of worked examples, each beginning with "Q: "; NULL: none
+    const char *separator;       // between the prompt and the answer of an example
+    const char *few_shot_answer; // of an example, a template; NULL: the right answer
     enum mt_task_pick few_shot_pick;
     uint64_t seed;
     int64_t most; // samples, where whoever asks wants no more; 0: all. No key
@@ -137,6 +157,9 @@ bool mt_task_take_samples(struct mt_task *task, int64_t samples, int64_t k);
 
 /* k of a metric that is pass@k: pass_k, and 1 where another pass follows. */
 int64_t mt_task_metric_k(const struct mt_task *task, size_t metric);
+
+/* Figures of a task: each metric by the first filter, then by the others. */
+size_t mt_task_figures(const struct mt_task *task);
 
 const char *mt_domain_name(enum mt_task_domain domain);
 

@@ -10,6 +10,7 @@
 #include "base/amount.h"
 #include "base/files/file.h"
 #include "base/rng.h"
+#include "eval/tasks/python_random.h"
 #include "formats/text/printable.h"
 #include "formats/text/utf8.h"
 
@@ -28,6 +29,12 @@ struct mt_task_data {
     size_t left_out;              // rows without a right answer
     struct mt_byte_list examples; // the few-shot part of every prompt
     bool all;                     // rows that make no sense are samples, too
+    // Where every sample has examples of its own: the file they come from, and the rows of each.
+    struct mt_dataset *pool;
+    uint64_t *drawn; // [count · few_shot]
+    size_t drawn_capacity;
+    unsigned char *orders; // [count · choices]: of shuffle: harness, the places choices are taken from
+    size_t choices;
 };
 
 // ------------------------------------------------------------------ files
@@ -42,8 +49,15 @@ static bool path_of(const struct mt_task *task, const char *folder, const char *
             ? snprintf(name, sizeof name, "%s", data)
             : snprintf(name, sizeof name, "%.*s%s%s", (int)(mark - data), data, task->subtask, mark + 9);
     if (written < 0 || (size_t)written >= sizeof name) return false;
-    written = name[0] == '/' ? snprintf(path, PATH_BYTES, "%s", name)
-                             : snprintf(path, PATH_BYTES, "%s/%s", folder, name);
+    if (name[0] == '/') {
+        written = snprintf(path, PATH_BYTES, "%s", name);
+    } else if (strncmp(name, "./", 2) == 0 && task->file != NULL) { // beside the task's file
+        const char *slash = strrchr(task->file, '/');
+        int length = slash != NULL ? (int)(slash - task->file) + 1 : 0;
+        written = snprintf(path, PATH_BYTES, "%.*s%s", length, task->file, name + 2);
+    } else {
+        written = snprintf(path, PATH_BYTES, "%s/%s", folder, name);
+    }
     if (written < 0 || written >= PATH_BYTES - 4) return false;
     if (access(path, R_OK) == 0) return true;
     memcpy(path + written, ".gz", 4);
@@ -205,6 +219,26 @@ static enum mt_status add_choice(const struct mt_task *task, struct mt_task_samp
     return MT_OK;
 }
 
+/* The choices as the task's template has them, in the sample's own memory. */
+static enum mt_status rewrite_choices(const struct mt_task *task, struct mt_task_sample *sample)
+{
+    struct mt_prompt_names names = mt_sample_names(task, sample);
+    size_t end[MT_SAMPLE_MOST_CHOICES];
+    enum mt_status status = MT_OK;
+    sample->choice_text.count = 0;
+    for (size_t i = 0; i < sample->choice_count && status == MT_OK; i++) {
+        names.choice = (int)i;
+        status = mt_prompt_render(task->choice_text, &sample->row, &names, &sample->choice_text);
+        end[i] = sample->choice_text.count;
+    }
+    for (size_t i = 0; i < sample->choice_count && status == MT_OK; i++) {
+        size_t begin = i > 0 ? end[i - 1] : 0;
+        sample->choices[i] = mt_text_from(mt_text_in(&sample->choice_text), begin);
+        sample->choices[i].bytes = end[i] - begin;
+    }
+    return status;
+}
+
 /* The choices in the order of the file; the row's own texts, which do not move. */
 static enum mt_status find_choices(const struct mt_task *task, struct mt_task_sample *sample)
 {
@@ -226,6 +260,7 @@ static enum mt_status find_choices(const struct mt_task *task, struct mt_task_sa
             return mt_row_fail(&sample->row, "choice %zu is not a text", i + 1);
         status = add_choice(task, sample, text, bytes);
     }
+    if (status == MT_OK && task->choice_text != NULL) status = rewrite_choices(task, sample);
     bool meant = task->choices != NULL || task->choice_fields != NULL || task->choice_list != NULL;
     if (status == MT_OK && meant && sample->choice_count == 0)
         return mt_row_fail(&sample->row, "there are no choices");
@@ -250,6 +285,19 @@ static int mix(const struct mt_task *task, uint64_t row, struct mt_task_sample *
     return first;
 }
 
+/* The choices in the order that was drawn for the sample; returns where the last one went. */
+static int arrange(const unsigned char *order, struct mt_task_sample *sample)
+{
+    struct mt_text before[MT_SAMPLE_MOST_CHOICES];
+    int last = 0;
+    memcpy(before, sample->choices, sizeof before);
+    for (size_t i = 0; i < sample->choice_count; i++) {
+        sample->choices[i] = before[order[i]];
+        if (order[i] + 1u == sample->choice_count) last = (int)i;
+    }
+    return last;
+}
+
 /* Which choice the answer names: by label, by letter. */
 static int named_choice(const struct mt_task *task, const struct mt_task_sample *sample)
 {
@@ -266,14 +314,21 @@ static int named_choice(const struct mt_task *task, const struct mt_task_sample 
 }
 
 /* The right answer: of choices, the letter or the label's own text. */
-static enum mt_status make_answer(const struct mt_task *task, uint64_t row, struct mt_task_sample *sample)
+static enum mt_status make_answer(const struct mt_task *task, uint64_t row, const unsigned char *order,
+                                  struct mt_task_sample *sample)
 {
     struct mt_prompt_names names = mt_sample_names(task, sample);
     sample->answer.count = 0;
     sample->gold = -1;
     enum mt_status status = mt_prompt_render(task->answer, &sample->row, &names, &sample->answer);
     if (status != MT_OK || sample->choice_count == 0) return status;
-    sample->gold = task->shuffle ? mix(task, row, sample) : named_choice(task, sample);
+    if (task->shuffle == MT_SHUFFLE_NOT) {
+        sample->gold = named_choice(task, sample);
+    } else if (task->shuffle == MT_SHUFFLE_ROW) {
+        sample->gold = mix(task, row, sample);
+    } else {
+        sample->gold = order != NULL ? arrange(order, sample) : (int)sample->choice_count - 1;
+    }
     if (sample->gold < 0) {
         return mt_row_fail(&sample->row, "the answer '%s' is none of the %zu choices",
                            mt_printable_bytes((const char *)sample->answer.data, sample->answer.count).text,
@@ -302,20 +357,53 @@ static enum mt_status make_id(const struct mt_task *task, uint64_t row, struct m
     return MT_OK;
 }
 
+/* `order` is that of its choices; NULL: the file's. */
 static enum mt_status read_sample(const struct mt_task *task, const struct mt_dataset *dataset, uint64_t row,
-                                  struct mt_task_sample *sample)
+                                  const unsigned char *order, struct mt_task_sample *sample)
 {
     sample->choice_count = 0;
     enum mt_status status = mt_dataset_read(dataset, row, &sample->row);
     if (status == MT_OK) status = make_id(task, row, sample);
     if (status == MT_OK) status = find_choices(task, sample);
-    return status == MT_OK ? make_answer(task, row, sample) : status;
+    return status == MT_OK ? make_answer(task, row, order, sample) : status;
+}
+
+/* One example: the prompt, the separator and the answer; then an empty line. */
+static enum mt_status append_example(const struct mt_task *task, const struct mt_task_sample *sample,
+                                     struct mt_byte_list *out)
+{
+    struct mt_prompt_names names = mt_sample_names(task, sample);
+    enum mt_status status = mt_prompt_render(task->prompt, &sample->row, &names, out);
+    if (status == MT_OK) status = mt_byte_list_append_text(out, task->separator);
+    if (status == MT_OK && task->few_shot_answer != NULL) {
+        status = mt_prompt_render(task->few_shot_answer, &sample->row, &names, out);
+    } else if (status == MT_OK) {
+        status = mt_byte_list_append(out, sample->answer.data, sample->answer.count);
+    }
+    return status == MT_OK ? mt_byte_list_append_text(out, "\n\n") : status;
+}
+
+/* The examples that were drawn for this sample alone. */
+static enum mt_status append_own_examples(const struct mt_task_data *data, size_t index,
+                                          struct mt_byte_list *out)
+{
+    size_t shots = (size_t)data->task->few_shot;
+    struct mt_task_sample example;
+    enum mt_status status = MT_OK;
+    mt_sample_init(data->ctx, &example);
+    for (size_t i = 0; i < shots && status == MT_OK; i++) {
+        status = read_sample(data->task, data->pool, data->drawn[index * shots + i], NULL, &example);
+        if (status == MT_OK) status = append_example(data->task, &example, out);
+    }
+    mt_sample_free(&example);
+    return status;
 }
 
 enum mt_status mt_task_data_sample(const struct mt_task_data *data, size_t index,
                                    struct mt_task_sample *sample)
 {
-    enum mt_status status = read_sample(data->task, data->dataset, data->rows[index], sample);
+    const unsigned char *order = data->orders != NULL ? data->orders + index * data->choices : NULL;
+    enum mt_status status = read_sample(data->task, data->dataset, data->rows[index], order, sample);
     if (status != MT_OK) return status;
     struct mt_prompt_names names = mt_sample_names(data->task, sample);
     sample->prompt.count = 0;
@@ -323,8 +411,9 @@ enum mt_status mt_task_data_sample(const struct mt_task_data *data, size_t index
         status = mt_prompt_render(data->task->description, &sample->row, &names, &sample->prompt);
     if (status == MT_OK && data->examples.count > 0)
         status = mt_byte_list_append(&sample->prompt, data->examples.data, data->examples.count);
-    if (status != MT_OK) return status;
     sample->shared = sample->prompt.count;
+    if (status == MT_OK && data->drawn != NULL) status = append_own_examples(data, index, &sample->prompt);
+    if (status != MT_OK) return status;
     return mt_prompt_render(data->task->prompt, &sample->row, &names, &sample->prompt);
 }
 
@@ -355,7 +444,7 @@ static enum mt_status leave_out_unanswered(struct mt_task_data *data)
     if (data->all || data->task->picked != NULL) return MT_OK;
     mt_sample_init(data->ctx, &sample);
     for (size_t i = 0; i < data->count && status == MT_OK; i++) {
-        status = read_sample(data->task, data->dataset, data->rows[i], &sample);
+        status = read_sample(data->task, data->dataset, data->rows[i], NULL, &sample);
         if (status == MT_OK && mt_sample_answered(data->task, &sample)) data->rows[kept++] = data->rows[i];
     }
     data->left_out = data->count - kept;
@@ -366,43 +455,86 @@ static enum mt_status leave_out_unanswered(struct mt_task_data *data)
 
 // ------------------------------------------------------------------ examples
 
-/* One example: its own template, or the prompt, a space and the answer; then an empty line. */
-static enum mt_status append_example(struct mt_task_data *data, struct mt_task_sample *sample)
+/* The prompt's own words, before its field and behind it. */
+struct prompt_words {
+    struct mt_text before, behind;
+};
+
+/* Of a task whose examples are a text: its prompt has one field, and words on both sides. */
+static enum mt_status find_words(const struct mt_task_data *data, struct prompt_words *words)
+{
+    struct mt_text prompt = mt_text_of(data->task->prompt);
+    size_t open = mt_text_find(prompt, 0, "{");
+    size_t close = mt_text_find(prompt, 0, "}");
+    bool one = open > 0 && open < close && mt_text_find(prompt, close, "{") == prompt.bytes;
+    if (one) {
+        words->before = (struct mt_text){.text = prompt.text, .bytes = open};
+        words->behind = mt_text_trimmed(mt_text_from(prompt, close + 1));
+    }
+    if (one && words->behind.bytes > 0) return MT_OK;
+    return mt_fail(data->ctx, MT_ERR_USAGE,
+                   "task %s: with few_shot_text the prompt is words, one field and words again",
+                   data->task->name);
+}
+
+/*
+ * One worked example out of a text, appended as the prompt puts it: the text's own white space between
+ * question and answer does not count.
+ */
+static enum mt_status take_example(struct mt_task_data *data, const char *path, struct mt_text piece,
+                                   const struct prompt_words *words)
 {
     const struct mt_task *task = data->task;
-    struct mt_prompt_names names = mt_sample_names(task, sample);
-    const char *template = task->few_shot_example != NULL ? task->few_shot_example : task->prompt;
-    enum mt_status status = mt_prompt_render(template, &sample->row, &names, &data->examples);
-    if (status == MT_OK && task->few_shot_example == NULL) {
-        status = mt_byte_list_append_text(&data->examples, " ");
-        if (status == MT_OK)
-            status = mt_byte_list_append(&data->examples, sample->answer.data, sample->answer.count);
-    }
-    return status == MT_OK ? mt_byte_list_append_text(&data->examples, "\n\n") : status;
+    const char *field = strchr(task->prompt, '}');
+    struct mt_text question = mt_text_from(piece, words->before.bytes);
+    char behind[256];
+    (void)snprintf(behind, sizeof behind, "%.*s", (int)words->behind.bytes, words->behind.text);
+    size_t at = mt_text_find(question, 0, behind);
+    if (at == question.bytes)
+        return mt_fail(data->ctx, MT_ERR_FORMAT,
+                       "task %s: %s has an example without \"%s\", which its prompt has", task->name, path,
+                       mt_printable(behind).text);
+    struct mt_text answer = mt_text_trimmed(mt_text_from(question, at + words->behind.bytes));
+    question.bytes = at;
+    question = mt_text_trimmed(question);
+    struct mt_byte_list *out = &data->examples;
+    enum mt_status status = mt_byte_list_append(out, words->before.text, words->before.bytes);
+    if (status == MT_OK) status = mt_byte_list_append(out, question.text, question.bytes);
+    if (status == MT_OK) status = mt_byte_list_append_text(out, field + 1);
+    if (status == MT_OK) status = mt_byte_list_append_text(out, task->separator);
+    if (status == MT_OK) status = mt_byte_list_append(out, answer.text, answer.bytes);
+    return status == MT_OK ? mt_byte_list_append_text(out, "\n\n") : status;
 }
 
 /*
  * Examples out of a text: what stands before the first, below a line of dashes where there is one, and the
- * first so many pieces that begin with "Q: ".
+ * first so many pieces, each beginning on a line of its own as the prompt begins.
  */
 static enum mt_status take_examples(struct mt_task_data *data, const char *path, struct mt_text text)
 {
     static const char line[] = "\n-----\n";
-    static const char begin[] = "\nQ: ";
+    struct prompt_words words = {0};
+    char begin[256];
+    enum mt_status status = find_words(data, &words);
+    if (status != MT_OK) return status;
+    (void)snprintf(begin, sizeof begin, "\n%.*s", (int)words.before.bytes, words.before.text);
     size_t dashes = mt_text_find(text, 0, line);
     if (dashes < text.bytes) text = mt_text_from(text, dashes + sizeof line - 2);
-    size_t end = mt_text_find(text, 0, begin);
-    for (int64_t i = 0; i < data->task->few_shot; i++) {
-        if (end == text.bytes)
+    size_t at = mt_text_find(text, 0, begin);
+    struct mt_text lead = mt_text_trimmed((struct mt_text){.text = text.text, .bytes = at});
+    if (lead.bytes > 0) status = mt_byte_list_append(&data->examples, lead.text, lead.bytes);
+    if (lead.bytes > 0 && status == MT_OK) status = mt_byte_list_append_text(&data->examples, "\n\n");
+    for (int64_t i = 0; i < data->task->few_shot && status == MT_OK; i++) {
+        if (at == text.bytes)
             return mt_fail(data->ctx, MT_ERR_USAGE, "task %s: %s wanted, %s has %lld", data->task->name,
                            mt_counted((uint64_t)data->task->few_shot, "example is", "examples are").text,
                            path, (long long)i);
-        end = mt_text_find(text, end + 1, begin);
+        size_t end = mt_text_find(text, at + 1, begin);
+        struct mt_text piece = {.text = text.text + at + 1, .bytes = end - at - 1};
+        status = take_example(data, path, piece, &words);
+        at = end;
     }
-    text.bytes = end;
-    text = mt_text_trimmed(text);
-    enum mt_status status = mt_byte_list_append(&data->examples, text.text, text.bytes);
-    return status == MT_OK ? mt_byte_list_append_text(&data->examples, "\n\n") : status;
+    return status;
 }
 
 static enum mt_status read_examples(struct mt_task_data *data, const char *folder)
@@ -424,6 +556,54 @@ static enum mt_status read_examples(struct mt_task_data *data, const char *folde
     return status;
 }
 
+/* For every sample the rows that lm-evaluation-harness would draw, which asks them in this order. */
+static enum mt_status draw_for_each(struct mt_task_data *data, const uint64_t *rows, size_t count)
+{
+    size_t shots = (size_t)data->task->few_shot;
+    struct mt_python_random random;
+    void *memory = NULL;
+    if (count > UINT32_MAX)
+        return mt_fail(data->ctx, MT_ERR_LIMIT, "task %s: too many rows of examples", data->task->name);
+    uint32_t pool = mt_python_random_pool((uint32_t)count, (uint32_t)shots);
+    enum mt_status status = mt_allocate_array(data->ctx, pool + shots, sizeof(uint32_t), &memory);
+    uint32_t *numbers = memory;
+    if (status == MT_OK)
+        data->drawn = mt_list_reserve(data->ctx, data->drawn, &data->drawn_capacity, sizeof *data->drawn,
+                                      data->count * shots, &status);
+    mt_python_random_seed(&random, data->task->seed);
+    for (size_t i = 0; i < data->count && status == MT_OK; i++) {
+        mt_python_random_sample(&random, (uint32_t)count, (uint32_t)shots, numbers + shots, numbers);
+        for (size_t k = 0; k < shots; k++) data->drawn[i * shots + k] = rows[numbers[k]];
+    }
+    mt_release(data->ctx, memory, (pool + shots) * sizeof(uint32_t));
+    return status;
+}
+
+/* The order of every sample's choices, as lm-evaluation-harness shuffles them: one stream over all rows. */
+static enum mt_status draw_orders(struct mt_task_data *data)
+{
+    const char *const *names = data->task->choices != NULL ? data->task->choices : data->task->choice_fields;
+    struct mt_python_random random;
+    void *memory = NULL;
+    size_t choices = 0;
+    if (data->task->shuffle != MT_SHUFFLE_HARNESS || data->count == 0) return MT_OK;
+    while (names[choices] != NULL) choices++;
+    if (choices > MT_SAMPLE_MOST_CHOICES)
+        return mt_fail(data->ctx, MT_ERR_USAGE, "task %s: more than %d choices", data->task->name,
+                       MT_SAMPLE_MOST_CHOICES);
+    enum mt_status status = mt_allocate_array(data->ctx, data->count, choices, &memory);
+    if (status != MT_OK) return status;
+    data->orders = memory;
+    data->choices = choices;
+    mt_python_random_seed(&random, data->task->seed);
+    for (size_t i = 0; i < data->count; i++) {
+        unsigned char *order = data->orders + i * choices;
+        for (size_t k = 0; k < choices; k++) order[k] = (unsigned char)k;
+        mt_python_random_shuffle(&random, order, (uint32_t)choices);
+    }
+    return MT_OK;
+}
+
 /* Distinct rows: the first ones, or a partial shuffle of their numbers. */
 static enum mt_status pick_examples(struct mt_task_data *data, const char *folder)
 {
@@ -433,8 +613,8 @@ static enum mt_status pick_examples(struct mt_task_data *data, const char *folde
     uint64_t *rows = NULL;
     size_t count = 0;
     size_t capacity = 0;
-    if (task->few_shot == 0) return MT_OK;
     if (task->few_shot_text != NULL) return read_examples(data, folder);
+    if (task->few_shot == 0) return MT_OK;
     mt_sample_init(data->ctx, &sample);
     enum mt_status status = open_file(data->ctx, task, folder, task->few_shot_data, &dataset);
     if (status == MT_OK)
@@ -444,15 +624,21 @@ static enum mt_status pick_examples(struct mt_task_data *data, const char *folde
                          mt_counted((uint64_t)task->few_shot, "example is", "examples are").text,
                          mt_dataset_path(dataset), mt_counted(count, "row", "rows").text);
     }
-    for (size_t i = 0; status == MT_OK && i < (size_t)task->few_shot; i++) {
+    bool own = task->few_shot_pick == MT_PICK_HARNESS;
+    if (status == MT_OK && own) status = draw_for_each(data, rows, count);
+    if (status == MT_OK && own) {
+        data->pool = dataset;
+        dataset = NULL;
+    }
+    for (size_t i = 0; !own && status == MT_OK && i < (size_t)task->few_shot; i++) {
         size_t other = i;
         if (task->few_shot_pick == MT_PICK_DRAWN)
             other += (size_t)mt_rng_below(task->seed, DRAW_STREAM, i, count - i);
         uint64_t row = rows[other];
         rows[other] = rows[i];
         rows[i] = row;
-        status = read_sample(task, dataset, row, &sample);
-        if (status == MT_OK) status = append_example(data, &sample);
+        status = read_sample(task, dataset, row, NULL, &sample);
+        if (status == MT_OK) status = append_example(task, &sample, &data->examples);
     }
     mt_release(data->ctx, rows, capacity * sizeof *rows);
     mt_sample_free(&sample);
@@ -483,6 +669,7 @@ static enum mt_status open_data(struct mt_context *ctx, const struct mt_task *ta
     if (status == MT_OK && made->count == 0 && !all)
         status = mt_fail(ctx, MT_ERR_FORMAT, "task %s: %s has no rows for it", task->name,
                          mt_dataset_path(made->dataset));
+    if (status == MT_OK) status = draw_orders(made);
     if (status == MT_OK) status = pick_examples(made, folder);
     if (status != MT_OK) {
         mt_task_data_close(made);
@@ -508,7 +695,10 @@ void mt_task_data_close(struct mt_task_data *data)
 {
     if (data == NULL) return;
     mt_dataset_close(data->dataset);
+    mt_dataset_close(data->pool);
+    mt_release(data->ctx, data->orders, data->count * data->choices);
     mt_byte_list_free(&data->examples);
+    mt_release(data->ctx, data->drawn, data->drawn_capacity * sizeof *data->drawn);
     mt_release(data->ctx, data->rows, data->capacity * sizeof *data->rows);
     mt_release(data->ctx, data, sizeof *data);
 }

@@ -132,6 +132,11 @@ bool mt_task_take_samples(struct mt_task *task, int64_t samples, int64_t k)
     return true;
 }
 
+size_t mt_task_figures(const struct mt_task *task)
+{
+    return task->metric_count * task->filter_count;
+}
+
 int64_t mt_task_metric_k(const struct mt_task *task, size_t metric)
 {
     for (size_t i = metric + 1; i < task->metric_count; i++) {

@@ -84,7 +84,7 @@ static enum mt_status read_way(const struct mt_keys_reader *reader, const struct
 static enum mt_status set_ways(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
                                void *target)
 {
-    struct mt_task *task = target;
+    struct mt_task_filter *filter = target;
     const struct mt_yaml_node *node = entry->node;
     if (node->kind != MT_YAML_LIST || node->count == 0) return mt_key_refuse(reader, entry);
     enum mt_status status = MT_OK;
@@ -93,15 +93,15 @@ static enum mt_status set_ways(const struct mt_keys_reader *reader, const struct
     size_t count = 0;
     for (const struct mt_yaml_node *item = node->first; item != NULL && status == MT_OK; item = item->next)
         status = read_way(reader, entry, item, &steps[count++]);
-    task->extract = steps;
-    task->extract_count = count;
+    filter->extract = steps;
+    filter->extract_count = count;
     return status;
 }
 
 static enum mt_status set_steps(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
                                 void *target)
 {
-    struct mt_task *task = target;
+    struct mt_task_filter *filter = target;
     const char *const *names = NULL;
     size_t count = entry->node->count;
     enum mt_status status = read_texts(reader, entry, &names);
@@ -113,8 +113,75 @@ static enum mt_status set_steps(const struct mt_keys_reader *reader, const struc
             return mt_key_fail(reader, entry, NULL, "unknown step of normalize '%s'",
                                mt_printable(names[i]).text);
     }
-    task->normalize = steps;
-    task->normalize_count = count;
+    filter->normalize = steps;
+    filter->normalize_count = count;
+    return MT_OK;
+}
+
+static const struct mt_key_row filter_rows[] = {
+    {"extract", MT_KEY_OWN, 0, "LIST OF WAYS", "required",
+     .meaning = "how this filter finds the answer; the first way that finds one counts", .set = set_ways},
+    {"normalize", MT_KEY_OWN, 0, "LIST OF STEPS", "the task's",
+     .meaning = "done to both answers before they are compared", .set = set_steps},
+    {0},
+};
+static const struct mt_key_part filter_parts[] = {{.rows = filter_rows}, {0}};
+static const struct mt_keys filter_keys = {.parts = filter_parts, .loose = true};
+
+static enum mt_status set_extract(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                  void *target)
+{
+    return set_ways(reader, entry, &((struct mt_task *)target)->filters[0]);
+}
+
+static enum mt_status set_normalize(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                    void *target)
+{
+    struct mt_task *task = target;
+    enum mt_status status = set_steps(reader, entry, &task->filters[0]);
+    for (size_t i = 1; i < MT_MOST_FILTERS; i++) {
+        task->filters[i].normalize = task->filters[0].normalize;
+        task->filters[i].normalize_count = task->filters[0].normalize_count;
+    }
+    return status;
+}
+
+/* A map of names to filters, in its order. */
+static enum mt_status set_filters(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                  void *target)
+{
+    struct mt_task *task = target;
+    const struct mt_yaml_node *node = entry->node;
+    enum mt_status status = MT_OK;
+    if (node->kind != MT_YAML_MAP || node->count == 0) return mt_key_refuse(reader, entry);
+    if (node->count > MT_MOST_FILTERS)
+        return mt_key_fail(reader, entry, NULL, "more than %d filters", MT_MOST_FILTERS);
+    task->filter_count = 0;
+    for (const struct mt_yaml_node *item = node->first; item != NULL && status == MT_OK; item = item->next) {
+        struct mt_task_filter *filter = &task->filters[task->filter_count++];
+        if (strcspn(item->key, ", ") != strlen(item->key) || item->key[0] == '\0')
+            return mt_key_fail(reader, entry, item, "a filter's name is a word without commas");
+        if (item->kind != MT_YAML_MAP)
+            return mt_key_fail(reader, entry, item, "expected a map with the key extract");
+        filter->name = item->key;
+        struct mt_keys_reader within = mt_keys_reader_within(reader, &filter_keys, filter);
+        status = mt_keys_read_map(&within, item, entry->word);
+        if (status == MT_OK && mt_keys_given(&within, "extract") == NULL)
+            return mt_key_fail(reader, entry, item, "the key 'extract' is missing");
+    }
+    return status;
+}
+
+/* What stands between an example's prompt and its answer: white space, or nothing at all. */
+static enum mt_status set_separator(const struct mt_keys_reader *reader, const struct mt_key_entry *entry,
+                                    void *target)
+{
+    const struct mt_yaml_node *node = entry->node;
+    if (node->kind != MT_YAML_SCALAR || mt_yaml_is_nothing(node)) {
+        bool empty = node->kind == MT_YAML_SCALAR && node->quoted;
+        if (!empty) return mt_key_refuse(reader, entry);
+    }
+    ((struct mt_task *)target)->separator = node->text;
     return MT_OK;
 }
 
@@ -138,6 +205,8 @@ static enum mt_status add_metric(const struct mt_keys_reader *reader, const stru
 
 static const struct mt_key_row rows[] = {
     {"title", MT_KEY_NAME, AT(title), "TEXT", "required", .meaning = "what it is, in a line"},
+    {"comparable", MT_KEY_TEXT, AT(comparable), "TEXT", "none",
+     .meaning = "whose published figures this task's can stand beside"},
     {"domain", MT_KEY_CHOICE, AT(domain), "language|reasoning|science|math|code", "required",
      .meaning = "the group its figure counts in"},
     {"version", MT_KEY_WHOLE, AT(version), "WHOLE NUMBER", "1",
@@ -173,10 +242,14 @@ static const struct mt_key_row rows[] = {
      .meaning = "a field that holds a list of choices"},
     {"choice_drop", MT_KEY_TEXT, AT(choice_drop), "TEXT", "none",
      .meaning = "choices of this text are left out"},
+    {"choice_text", MT_KEY_OWN, AT(choice_text), "TEMPLATE", "{choice}", .meaning = "of every choice",
+     .set = mt_task_set_template},
     {"choice_labels", MT_KEY_TEXTS, AT(choice_labels), "LIST OF TEXTS", "A, B, ...",
      .meaning = "what `answer` says for each choice"},
-    {"shuffle", MT_KEY_FLAG, AT(shuffle), "true|false", "false",
-     .meaning = "mix the choices by seed and row; the first is right before"},
+    {"shuffle", MT_KEY_CHOICE, AT(shuffle), "false|true|harness", "false",
+     .meaning =
+         "mix the choices by seed and row, the first is right before; or as lm-evaluation-harness does, "
+         "the last is"},
     {"kind", MT_KEY_CHOICE, AT(kind), "generate|choose", "generate",
      .meaning = "the model writes, or choices get log-likelihoods"},
     {"continuation", MT_KEY_OWN, AT(continuation), "TEMPLATE", "\" {letter}\"",
@@ -187,9 +260,13 @@ static const struct mt_key_row rows[] = {
     {"samples", MT_KEY_WHOLE, AT(samples), "WHOLE NUMBER", "1", .meaning = "answers per question",
      .most = 1e12},
     {"extract", MT_KEY_OWN, 0, "LIST OF WAYS", "whole",
-     .meaning = "how the answer is found; the first that finds one counts", .set = set_ways},
+     .meaning = "how the answer is found; the first that finds one counts", .set = set_extract},
     {"normalize", MT_KEY_OWN, 0, "LIST OF STEPS", "trim",
-     .meaning = "done to both answers before texts are compared", .set = set_steps},
+     .meaning = "done to both answers before texts are compared", .set = set_normalize},
+    {"filters", MT_KEY_OWN, 0, "MAP OF NAMES TO {extract, normalize}", "none",
+     .meaning = "instead of extract: several ways to read an answer, each with figures of its own; the first "
+                "one's verdict is the sample's",
+     .set = set_filters, .instead = "extract"},
     {"compare", MT_KEY_CHOICE, AT(compare),
      "text|math|code|list|numbers|instructions|table|mapping|livebench|option", "text",
      .meaning = "when an answer is right"},
@@ -205,7 +282,8 @@ static const struct mt_key_row rows[] = {
     {"calls", MT_KEY_OWN, AT(calls), "TEMPLATE", "see docs/sandbox.md",
      .meaning = "of compare: code; names the tests take from the answer: name=name_in_answer ...",
      .set = mt_task_set_template},
-    {"metrics", MT_KEY_EACH, 0, "LIST OF acc|exact_match|score|f1|macro_f1|mcc|pearson|spearman|pass", "acc",
+    {"metrics", MT_KEY_EACH, 0,
+     "LIST OF acc|acc_norm|exact_match|score|f1|macro_f1|mcc|pearson|spearman|pass", "acc",
      .meaning = "figures to report", .set = add_metric},
     {"pass_k", MT_KEY_WHOLE, AT(pass_k), "WHOLE NUMBER", "1", .meaning = "k of pass@k", .most = 1e12},
     {"few_shot", MT_KEY_WHOLE, AT(few_shot), "WHOLE NUMBER", "0", .meaning = "examples before the question",
@@ -216,10 +294,13 @@ static const struct mt_key_row rows[] = {
      .meaning = "as rows, of that file"},
     {"few_shot_text", MT_KEY_OWN, AT(few_shot_text), "PATH", "none",
      .meaning = "or a text of worked examples, each beginning with \"Q: \"", .set = mt_task_set_template},
-    {"few_shot_example", MT_KEY_OWN, AT(few_shot_example), "TEMPLATE", "prompt and answer",
-     .meaning = "one example, with its answer", .set = mt_task_set_template},
-    {"few_shot_pick", MT_KEY_CHOICE, AT(few_shot_pick), "drawn|first", "drawn",
-     .meaning = "examples drawn by the seed, or the first rows in order"},
+    {"few_shot_answer", MT_KEY_OWN, AT(few_shot_answer), "TEMPLATE", "the right answer",
+     .meaning = "of an example, which is the prompt, the separator and this", .set = mt_task_set_template},
+    {"separator", MT_KEY_OWN, 0, "TEXT", "one space",
+     .meaning = "between the prompt and the answer of an example", .set = set_separator},
+    {"few_shot_pick", MT_KEY_CHOICE, AT(few_shot_pick), "drawn|first|harness", "drawn",
+     .meaning = "examples drawn by the seed; the first rows in order; or for every question others, as "
+                "lm-evaluation-harness draws them"},
     {"seed", MT_KEY_SEED, AT(seed), "WHOLE NUMBER", "1234",
      .meaning = "of shuffled choices and drawn examples"},
     {0},
@@ -282,7 +363,7 @@ static enum mt_status check_void(const struct mt_keys_reader *reader)
     bool passes = false;
     for (size_t i = 0; i < task->metric_count; i++) passes = passes || task->metrics[i] == MT_METRIC_PASS;
     bool examples = task->few_shot_data != NULL;
-    bool drawn = examples && task->few_shot_pick == MT_PICK_DRAWN;
+    bool drawn = examples && task->few_shot_pick != MT_PICK_FIRST;
     const struct {
         const char *name;
         bool now;
@@ -293,7 +374,8 @@ static enum mt_status check_void(const struct mt_keys_reader *reader)
         {"normalize", task->compare == MT_COMPARE_CODE, "with compare: code, which compares no texts"},
         {"pass_k", !passes, "without the metric pass"},
         {"few_shot_rows", !examples, "without few_shot_data"},
-        {"few_shot_example", !examples, "without few_shot_data"},
+        {"few_shot_answer", !examples, "without few_shot_data"},
+        {"separator", !examples && task->few_shot_text == NULL, "without examples"},
         {"few_shot_pick", !examples, "without few_shot_data"},
         {"seed", !task->shuffle && !drawn, "where neither choices are shuffled nor examples drawn"},
         {"columns", task->format == MT_DATASET_JSONL || task->format == MT_DATASET_JSON,
@@ -336,10 +418,15 @@ static enum mt_status check(const struct mt_keys_reader *reader)
     if (task->members != NULL) return check_group(reader);
     int choices = (task->choices != NULL) + (task->choice_fields != NULL) + (task->choice_list != NULL);
     bool chooses = task->kind == MT_TASK_CHOOSE || task->shuffle || task->choice_labels != NULL;
+    bool fixed = task->choices != NULL || task->choice_fields != NULL;
     bool code = task->compare == MT_COMPARE_CODE;
+    bool means = true;
+    for (size_t i = 0; i < task->metric_count; i++) means = means && mt_metric_is_mean(task->metrics[i]);
     const struct mt_key_check checks[] = {
         {choices > 1, "", "choices, choice_fields and choice_list exclude each other"},
         {choices == 0 && chooses, "", "the key 'choices' is missing (or choice_fields, or choice_list)"},
+        {task->shuffle == MT_SHUFFLE_HARNESS && (!fixed || task->choice_drop != NULL), "shuffle",
+         "shuffle: harness needs choices or choice_fields, so many for every row"},
         {code && task->program == NULL, "", "the key 'program' is missing, which compare: code runs"},
         {code && task->tests == NULL, "",
          "the key 'tests' is missing, which call the program's functions from an interpreter of their own"},
@@ -351,6 +438,8 @@ static enum mt_status check(const struct mt_keys_reader *reader)
          "the key 'few_shot_data' is missing, where the examples come from"},
         {task->few_shot_data != NULL && task->few_shot_text != NULL, "",
          "few_shot_data and few_shot_text exclude each other"},
+        {task->filter_count > 1 && (code || !means), "filters",
+         "filters are for the metrics acc, exact_match and score, and not for compare: code"},
         {task->samples < 1 || task->samples > 1000 || task->pass_k < 1 || task->pass_k > task->samples, "",
          "samples must be 1 to 1000 and pass_k at most samples"},
     };
@@ -373,14 +462,16 @@ static enum mt_status read_task(struct mt_keys_reader *reader, const char *text,
                              .family = name,
                              .continuation = " {letter}",
                              .stop = nothing,
-                             .extract = &whole_text,
-                             .extract_count = 1,
-                             .normalize = &only_trim,
-                             .normalize_count = 1};
+                             .separator = " ",
+                             .filter_count = 1};
+    for (size_t i = 0; i < MT_MOST_FILTERS; i++) {
+        task->filters[i] = (struct mt_task_filter){
+            .extract = &whole_text, .extract_count = 1, .normalize = &only_trim, .normalize_count = 1};
+    }
     enum mt_status status = mt_keys_read(reader, text, bytes, NULL, 0);
     if (task->metric_count == 0) task->metrics[task->metric_count++] = MT_METRIC_ACCURACY;
-    if (task->kind == MT_TASK_CHOOSE && mt_keys_given(reader, "extract") == NULL)
-        task->extract = &letter_first;
+    if (task->kind == MT_TASK_CHOOSE && mt_keys_given(reader, "extract|filters") == NULL)
+        task->filters[0].extract = &letter_first;
     return status == MT_OK ? check(reader) : status;
 }
 

@@ -16,7 +16,7 @@ export OPENAI_API_KEY
 unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY all_proxy
 
 # Nobody there: a sentence, at once.
-"$metier" eval gsm8k --data "$samples" --endpoint http://127.0.0.1:9/v1 --model m --retries 0 --out "$folder/none" \
+"$metier" eval gsm8k_chat --data "$samples" --endpoint http://127.0.0.1:9/v1 --model m --retries 0 --out "$folder/none" \
     >/dev/null 2>"$folder/err" && fail "nobody there"
 if grep -q 'without libcurl' "$folder/err"; then
     printf 'endpoint.sh: built without libcurl, the endpoint is not tested\n'
@@ -86,37 +86,37 @@ grep -q '^of 3 samples, 0 judged now and 3 before$' "$folder/out" || fail "again
 grep -q 'questions\{0,1\} go' "$folder/err" && fail "again: nothing goes out"
 again good 2 "$folder/stop.yaml" --max-new 5
 said 'asked in another way'
-ask good 0 gsm8k --max-tokens 5 --slots 1 --template none
+ask good 0 gsm8k_chat --max-tokens 5 --slots 1 --template none
 grep -q '"max_tokens": 5,' "$folder/bodies" || fail "--max-tokens"
 grep -q '^/good/v1/completions .*"prompt": "Question' "$folder/bodies" || fail "--template none is a plain text"
 grep -q ' [23] with' "$folder/requests" && fail "--slots 1: requests run at the same time"
-ask good 0 gsm8k --temperature 0.5 --top-p 0.9 --seed 3 --limit 1
+ask good 0 gsm8k_chat --temperature 0.5 --top-p 0.9 --seed 3 --limit 1
 grep -q '"temperature": 0.5, "top_p": 0.9[0-9]*, "seed": [0-9]*[,}]' "$folder/bodies" || { cat "$folder/bodies"; fail "drawing"; }
-said '^gsm8k: 1 question goes to'
+said '^gsm8k_chat: 1 question goes to'
 
 # Several answers of each: other seeds.
 echo pass >"$folder/nothing.py"
 if "$metier" sandbox "$folder/nothing.py" >/dev/null 2>&1; then
-    ask good 0 humaneval --samples 3 --limit 1
+    ask good 0 humaneval_chat --samples 3 --limit 1
     [ "$(grep -o '"seed": [0-9]*' "$folder/bodies" | sort -u | wc -l)" -eq 3 ] || fail "three seeds"
     grep -q '"temperature": 0.8' "$folder/bodies" || fail "several answers are drawn"
 fi
 
 # Trouble that passes, and trouble that does not.
-ask busy 0 gsm8k
+ask busy 0 gsm8k_chat
 [ "$(requests busy)" -eq 9 ] || fail "busy: nine requests, not $(requests busy)"
-ask broken 0 gsm8k
-ask dead 1 gsm8k --retries 2 --slots 1
+ask broken 0 gsm8k_chat
+ask dead 1 gsm8k_chat --retries 2 --slots 1
 said '503: no room for .*after 3 tries'
-ask held 1 gsm8k --timeout 0.3 --retries 1
+ask held 1 gsm8k_chat --timeout 0.3 --retries 1
 said "imeout"
-ask endless 1 gsm8k --timeout 0.5 --retries 0
-ask truncated 1 gsm8k --retries 1
-ask redirect 2 gsm8k
+ask endless 1 gsm8k_chat --timeout 0.5 --retries 0
+ask truncated 1 gsm8k_chat --retries 1
+ask redirect 2 gsm8k_chat
 said 'redirections are not followed'
-ask stranger 2 gsm8k
+ask stranger 2 gsm8k_chat
 said 'does not accept the key'
-ask nowhere 2 gsm8k
+ask nowhere 2 gsm8k_chat
 # One question's trouble is its own: counted, left out of the figures, asked again.
 ask picky 1 "$folder/stop.yaml"
 said 'task stop: 1 question got no answer, left out of the figures; .*sample 1: HTTP status 400: too long'
@@ -127,24 +127,24 @@ again good 0 "$folder/stop.yaml"
 [ "$(requests good)" -eq 1 ] || fail "picky: one is asked again, not $(requests good)"
 grep -q 'stop .* 3 *exact_match *1.0000' "$folder/out" || fail "picky: figures of three"
 for bad in garbage shapeless deep huge refuse; do
-    ask $bad 1 gsm8k
+    ask $bad 1 gsm8k_chat
     said '3 questions got no answer'
 done
 said 'status 400: too long'
 for bad in header headers; do
-    ask $bad 1 gsm8k
+    ask $bad 1 gsm8k_chat
     said '3 questions got no answer, .*header is longer than 64 KiB'
 done
-ask refuse 1 gsm8k
+ask refuse 1 gsm8k_chat
 grep -q "$(printf '\033')" "$folder/err" && fail "refuse: control characters reach the terminal"
-ask echo 0 gsm8k
-ask escaped 0 gsm8k
-ask thinking 0 gsm8k
-grep -q '"resps": \[""\]' "$folder/run/samples_gsm8k.jsonl" || fail "thinking: an answer of nothing"
+ask echo 0 gsm8k_chat
+ask escaped 0 gsm8k_chat
+ask thinking 0 gsm8k_chat
+grep -q '"resps": \[""\]' "$folder/run/samples_gsm8k_chat.jsonl" || fail "thinking: an answer of nothing"
 # All of many: the run ends early.
 mkdir -p "$folder/data/gsm8k"
 for i in 1 2 3 4 5 6 7 8 9 10; do cat "$samples/gsm8k/test.jsonl"; done >"$folder/data/gsm8k/test.jsonl"
-"$metier" eval gsm8k --data "$folder/data" --endpoint "http://127.0.0.1:$port/garbage" --model m --slots 2 \
+"$metier" eval gsm8k_chat --data "$folder/data" --endpoint "http://127.0.0.1:$port/garbage" --model m --slots 2 \
     --out "$folder/many" --quiet >"$folder/out" 2>"$folder/err" && fail "many: garbage"
 said 'the first 20 questions all got no answer (.*not JSON'
 
@@ -152,10 +152,10 @@ said 'the first 20 questions all got no answer (.*not JSON'
 begin() {
     : >"$folder/requests"
     echo "$1" >"$folder/go.new" && mv "$folder/go.new" "$folder/go"
-    env --default-signal=INT "$metier" eval gsm8k --data "$folder/data" --endpoint "http://127.0.0.1:$port/held/v1" \
+    env --default-signal=INT "$metier" eval gsm8k_chat --data "$folder/data" --endpoint "http://127.0.0.1:$port/held/v1" \
         --model m --slots 4 --out "$folder/stopped" --quiet >"$folder/out" 2>"$folder/err" </dev/null &
     process=$!
-    while [ "$(cat "$folder/stopped/samples_gsm8k.jsonl" 2>/dev/null | wc -l)" -lt "$1" ] && kill -0 $process 2>/dev/null; do
+    while [ "$(cat "$folder/stopped/samples_gsm8k_chat.jsonl" 2>/dev/null | wc -l)" -lt "$1" ] && kill -0 $process 2>/dev/null; do
         sleep 0.05
     done
 }
@@ -168,10 +168,10 @@ said 'the same command goes on'
 begin 8
 kill -KILL $process
 wait $process 2>/dev/null
-done=$(wc -l <"$folder/stopped/samples_gsm8k.jsonl")
+done=$(wc -l <"$folder/stopped/samples_gsm8k_chat.jsonl")
 [ "$done" -eq 8 ] || fail "killed: $done samples are kept, 8 were answered"
 : >"$folder/requests"
-"$metier" eval gsm8k --data "$folder/data" --endpoint "http://127.0.0.1:$port/good/v1" --model m --slots 16 \
+"$metier" eval gsm8k_chat --data "$folder/data" --endpoint "http://127.0.0.1:$port/good/v1" --model m --slots 16 \
     --out "$folder/stopped" --quiet >"$folder/out" 2>"$folder/err" || { cat "$folder/err"; fail "going on"; }
 [ "$(requests good)" -eq $((30 - done)) ] || fail "going on: $(requests good) requests, $done were done"
 
@@ -200,7 +200,7 @@ ask dead 1 glue_cola --retries 0
 refuse() {
     sentence=$1
     shift
-    "$metier" eval gsm8k --data "$samples" --quiet --out "$folder/refused" "$@" 2>"$folder/err" >/dev/null &&
+    "$metier" eval gsm8k_chat --data "$samples" --quiet --out "$folder/refused" "$@" 2>"$folder/err" >/dev/null &&
         fail "not refused: $*"
     grep -q -- "$sentence" "$folder/err" || { cat "$folder/err"; fail "no '$sentence' for $*"; }
 }
@@ -217,7 +217,7 @@ refuse '--timeout is 0' --endpoint "$url" --model m --timeout 0
 refuse 'one of --model DIR' --endpoint "$url" --model m --answers "$folder/nothing.py"
 [ "$(requests never)" -eq 0 ] || fail "something was sent"
 url=http://127.0.0.1:$port/good
-(cd "$folder" && "$metier" eval gsm8k --data "$samples" --endpoint "$url" --model the/model --quiet >/dev/null 2>&1) ||
+(cd "$folder" && "$metier" eval gsm8k_chat --data "$samples" --endpoint "$url" --model the/model --quiet >/dev/null 2>&1) ||
     fail "no --out"
 [ -s "$folder/eval-model/results.json" ] || fail "results do not go to eval-model"
 exit $failed

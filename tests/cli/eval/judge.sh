@@ -16,11 +16,11 @@ export OPENAI_API_KEY
 unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY all_proxy
 
 cat >"$folder/answers" <<END
-{"task": "gsm8k", "id": "0", "answer": "6 bags, so \$18. #### 18"}
-{"task": "gsm8k", "id": 1, "answer": "That is \\\\boxed{30} {question} </script><b>"}
-{"task": "gsm8k", "id": "2", "answer": "He owes 7 dollars."}
+{"task": "gsm8k_chat", "id": "0", "answer": "6 bags, so \$18. #### 18"}
+{"task": "gsm8k_chat", "id": 1, "answer": "That is \\\\boxed{30} {question} </script><b>"}
+{"task": "gsm8k_chat", "id": "2", "answer": "He owes 7 dollars."}
 END
-"$metier" eval gsm8k --data "$samples" --answers "$folder/answers" --out "$folder/fresh" --quiet >/dev/null ||
+"$metier" eval gsm8k_chat --data "$samples" --answers "$folder/answers" --out "$folder/fresh" --quiet >/dev/null ||
     fail "evaluating"
 
 # Without libcurl the verb says so, and the rest does not depend on it.
@@ -53,7 +53,7 @@ judge() {
     cat "$folder/out" "$folder/err" "$folder"/run/* | grep -q 'very-secret' && fail "$mood: the key was written"
 }
 requests() { wc -l <"$folder/requests"; }
-verdicts() { cat "$folder"/run/judge_gsm8k.jsonl 2>/dev/null | grep -c '"verdict": "'"$1"'"'; }
+verdicts() { cat "$folder"/run/judge_gsm8k_chat.jsonl 2>/dev/null | grep -c '"verdict": "'"$1"'"'; }
 
 judge good 0
 [ "$(verdicts correct)" -eq 2 ] && [ "$(verdicts incorrect)" -eq 1 ] || fail "good: the verdicts"
@@ -68,8 +68,8 @@ judge good 0
 "$metier" judge "$folder/run" --endpoint "http://127.0.0.1:$port/stranger/v1" --model judge-1 --quiet >"$folder/out" ||
     fail "again"
 grep -q '^0 answers judged by judge-1, 3 had' "$folder/out" || fail "nothing is asked again"
-head -c -20 "$folder/run/judge_gsm8k.jsonl" >"$folder/torn"
-cp "$folder/torn" "$folder/run/judge_gsm8k.jsonl"
+head -c -20 "$folder/run/judge_gsm8k_chat.jsonl" >"$folder/torn"
+cp "$folder/torn" "$folder/run/judge_gsm8k_chat.jsonl"
 "$metier" judge "$folder/run" --endpoint "http://127.0.0.1:$port/good" --model judge-1 --quiet >"$folder/out" ||
     fail "torn"
 grep -q '^1 answer judged by judge-1, 2 had' "$folder/out" || fail "the torn one is asked again"
@@ -91,7 +91,7 @@ rm -f "$folder/run"/judge_*
 "$metier" judge "$folder/run" --endpoint "http://127.0.0.1:$port/held/v1" --model judge-1 --parallel 1 --quiet \
     >"$folder/out" 2>"$folder/err" &
 judging=$!
-while [ ! -e "$folder/run/judge_gsm8k.jsonl" ] && kill -0 $judging 2>/dev/null; do sleep 0.05; done
+while [ ! -e "$folder/run/judge_gsm8k_chat.jsonl" ] && kill -0 $judging 2>/dev/null; do sleep 0.05; done
 mv "$folder/run" "$folder/taken" && mkdir "$folder/run"
 echo 3 >"$folder/go"
 if wait $judging; then fail "verdicts for a folder that is not there"; fi
@@ -117,7 +117,7 @@ judge refuse 1
 grep -q 'status 400: too long' "$folder/err" || { cat "$folder/err"; fail "refuse: why"; }
 grep -q "$(printf '\033')" "$folder/err" && fail "refuse: control characters reach the terminal"
 judge echo 0
-grep -q 'thrice .*\*\*\*' "$folder/run/judge_gsm8k.jsonl" || fail "echo: the reply is kept without the key"
+grep -q 'thrice .*\*\*\*' "$folder/run/judge_gsm8k_chat.jsonl" || fail "echo: the reply is kept without the key"
 judge escaped 0
 judge chatty 0
 [ "$(verdicts correct)" -eq 2 ] && [ "$(verdicts incorrect)" -eq 1 ] || fail "chatty: a verdict in a sentence"
@@ -140,7 +140,7 @@ grep -q 'two words' "$folder/err" && fail "the bad key was named"
 
 # Evaluating again writes the summary anew; agreement stays in it.
 judge good 0
-"$metier" eval gsm8k --data "$samples" --answers "$folder/answers" --out "$folder/run" --quiet >/dev/null || fail "again"
+"$metier" eval gsm8k_chat --data "$samples" --answers "$folder/answers" --out "$folder/run" --quiet >/dev/null || fail "again"
 grep -q '"agreement": {' "$folder/run/results.json" || fail "agreement is lost when evaluating again"
 
 # refuse SENTENCE options: nothing is sent
@@ -168,21 +168,21 @@ grep -q '</script><b>' "$folder/page.html" && fail "an answer is HTML in the pag
 [ "$(grep -c '</script>' "$folder/page.html")" -eq 2 ] || fail "two scripts end"
 grep -qE '(src|href)="?https?:' "$folder/page.html" && fail "the page needs the network"
 "$metier" review "$folder/run" --sample 2 --seed 3 --out "$folder/some.html" | grep -q '^2 answers' || fail "a sample of two"
-hash=$(sed -n 's/.*"id": "2".*"answer_hash": "\([0-9a-f]*\)".*/\1/p' "$folder/run/judge_gsm8k.jsonl")
+hash=$(sed -n 's/.*"id": "2".*"answer_hash": "\([0-9a-f]*\)".*/\1/p' "$folder/run/judge_gsm8k_chat.jsonl")
 mark() { # TASK ID HASH VERDICT
     printf '{"format": "metier-review", "version": 1, "marks": [{"task": "%s", "id": "%s", "answer_hash": "%s", "verdict": "%s"}]}' \
         "$@" >"$folder/marks.json"
 }
-mark gsm8k 2 "$hash" correct
+mark gsm8k_chat 2 "$hash" correct
 "$metier" eval --merge-review "$folder/marks.json" --out "$folder/run" >"$folder/out" || fail "merging"
 grep -q 'rule-human .* 1 .*0.000' "$folder/out" || { cat "$folder/out"; fail "the person disagrees"; }
-[ "$(wc -l <"$folder/run/review_gsm8k.jsonl")" -eq 1 ] || fail "one mark"
-cp "$folder/run/review_gsm8k.jsonl" "$folder/kept"
-for bad in "gsm9k 2 $hash correct" "gsm8k 9 $hash correct" "gsm8k 2 00 correct" "gsm8k 2 $hash perhaps"; do
+[ "$(wc -l <"$folder/run/review_gsm8k_chat.jsonl")" -eq 1 ] || fail "one mark"
+cp "$folder/run/review_gsm8k_chat.jsonl" "$folder/kept"
+for bad in "gsm9k 2 $hash correct" "gsm8k_chat 9 $hash correct" "gsm8k_chat 2 00 correct" "gsm8k_chat 2 $hash perhaps"; do
     # shellcheck disable=SC2086
     mark $bad
     "$metier" review "$folder/run" --merge "$folder/marks.json" >/dev/null 2>"$folder/err" && fail "merged: $bad"
     grep -q 'marks\[0\]' "$folder/err" || { cat "$folder/err"; fail "which mark is wrong: $bad"; }
 done
-cmp -s "$folder/kept" "$folder/run/review_gsm8k.jsonl" || fail "a refused file changed the marks"
+cmp -s "$folder/kept" "$folder/run/review_gsm8k_chat.jsonl" || fail "a refused file changed the marks"
 exit $failed

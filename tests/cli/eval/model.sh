@@ -44,9 +44,9 @@ same() {
 }
 
 # Every kind: written answers, numbers, lists, choices, programs; alone and in company the same bits.
-kinds=gsm8k,math500,mmlu_astronomy,mmlu_pro_math,gpqa,glue_cola,glue_stsb,bbh_words_word_sorting,livebench_olympiad
+kinds=gsm8k_chat,math500_chat,mmlu_chat_astronomy,mmlu_pro_chat_math,gpqa_chat,glue_cola,glue_stsb,bbh_chat_words_word_sorting,livebench_olympiad
 evaluate one --tasks $kinds --slots 1 --no-routing
-[ -e "$place/one/routing_gsm8k.json" ] && fail "--no-routing writes routing"
+[ -e "$place/one/routing_gsm8k_chat.json" ] && fail "--no-routing writes routing"
 evaluate eight --tasks $kinds --slots 8
 grep -q 'MaxVio' "$place/text" || fail "no MaxVio in the table"
 for task in $(echo $kinds | tr , ' '); do
@@ -77,10 +77,10 @@ evaluate group glue --limit 1 --no-routing
 grep -Eq '^glue +[0-9]+ +mean +[01]\.[0-9]+ +[01]\.[0-9]+ to [01]\.[0-9]+' "$place/text" || fail "no mean of the group"
 
 # Another way of asking is not mixed in.
-refuse 'holds answers of another model' gsm8k --data "$samples" --model "$model" --template chatml --out "$place/one"
+refuse 'holds answers of another model' gsm8k_chat --data "$samples" --model "$model" --template chatml --out "$place/one"
 "$metier" forward "$model" --ids 1,2 --grads --train lora --targets attention,routed_experts --rank 2 --alpha 4 \
     --lora-b-std 0.3 --save-adapter "$place/adapter" >/dev/null 2>&1 || fail "no adapter"
-refuse 'holds answers of another model' gsm8k --data "$samples" --model "$model" --adapter "$place/adapter" --out "$place/one"
+refuse 'holds answers of another model' gsm8k_chat --data "$samples" --model "$model" --adapter "$place/adapter" --out "$place/one"
 # Files that have become others, their length and time the same, are named; put back, or only copied, they are the same.
 # swap FILE FROM TO: other bytes of the same number in place.
 swap() {
@@ -116,7 +116,7 @@ while [ $over = yes ]; do
     rm -rf "$place/lost" "$place/taken"
     "$metier" eval --tasks $kinds --data "$samples" --model "$model" --out "$place/lost" --threads 1 --quiet >"$place/text" 2>&1 &
     process=$!
-    while [ ! -s "$place/lost/samples_gsm8k.jsonl" ] && kill -0 $process 2>/dev/null; do sleep 0.02; done
+    while [ ! -s "$place/lost/samples_gsm8k_chat.jsonl" ] && kill -0 $process 2>/dev/null; do sleep 0.02; done
     mv "$place/lost" "$place/taken" && mkdir "$place/lost"
     [ -e "$place/taken/results.json" ] && wait $process || over=no
 done
@@ -129,32 +129,32 @@ evaluate adapted glue_cola --adapter "$place/adapter"
 sort "$place/adapted/samples_glue_cola.jsonl" >"$place/a"
 sort "$place/one/samples_glue_cola.jsonl" >"$place/b"
 cmp -s "$place/a" "$place/b" && fail "an adapter changes nothing"
-evaluate asked gsm8k glue_cola --template chatml
+evaluate asked gsm8k_chat glue_cola --template chatml
 # The length of an answer is the folder's.
-evaluate short gsm8k --max-new 3
+evaluate short gsm8k_chat --max-new 3
 grep -q '"max_new": 3' "$place/short/source.json" || fail "--max-new is not noted"
-refuse 'holds answers of another model' gsm8k --data "$samples" --model "$model" --out "$place/short"
+refuse 'holds answers of another model' gsm8k_chat --data "$samples" --model "$model" --out "$place/short"
 
 # A run's adapter is asked through the template it was trained with, unless somebody says otherwise.
 mkdir "$place/run"
 cp -r "$place/adapter" "$place/run/adapter"
 printf 'data:\n    template: chatml\n' >"$place/run/config.yaml"
-"$metier" eval gsm8k --data "$samples" --model "$model" --adapter "$place/run/adapter" --out "$place/taken-template" \
+"$metier" eval gsm8k_chat --data "$samples" --model "$model" --adapter "$place/run/adapter" --out "$place/taken-template" \
     --threads 1 >"$place/text" 2>&1 || fail "the template of a run"
 grep -q "^form: chatml, because the run was trained with it (.*/run/config.yaml)" "$place/text" ||
     { cat "$place/text"; fail "the template is not told of"; }
-evaluate told gsm8k --adapter "$place/run/adapter" --template chatml
-same taken-template told gsm8k
+evaluate told gsm8k_chat --adapter "$place/run/adapter" --template chatml
+same taken-template told gsm8k_chat
 cmp -s "$place/taken-template/source.json" "$place/told/source.json" || fail "the template of a run is not noted"
-evaluate plain-run gsm8k --adapter "$place/run/adapter" --template none
-evaluate plain-adapter gsm8k --adapter "$place/adapter"
-same plain-run plain-adapter gsm8k
+evaluate plain-run gsm8k_chat --adapter "$place/run/adapter" --template none
+evaluate plain-adapter gsm8k_chat --adapter "$place/adapter"
+same plain-run plain-adapter gsm8k_chat
 printf 'data: [\n' >"$place/run/config.yaml"
-refuse 'which template the run was trained with' gsm8k --data "$samples" --model "$model" --adapter "$place/run/adapter"
-refuse "one of --model DIR" gsm8k --data "$samples"
-refuse "--slots is 0" gsm8k --data "$samples" --model "$model" --slots 0
-refuse "none of these has it" gsm8k --data "$samples" --model "$model" --samples 4
-refuse "--pass-k is 5" humaneval --data "$samples" --model "$model" --samples 4 --pass-k 5
+refuse 'which template the run was trained with' gsm8k_chat --data "$samples" --model "$model" --adapter "$place/run/adapter"
+refuse "one of --model DIR" gsm8k_chat --data "$samples"
+refuse "--slots is 0" gsm8k_chat --data "$samples" --model "$model" --slots 0
+refuse "none of these has it" gsm8k_chat --data "$samples" --model "$model" --samples 4
+refuse "--pass-k is 5" humaneval_chat --data "$samples" --model "$model" --samples 4 --pass-k 5
 refuse "a task is missing" --tasks , --data "$samples" --model "$model"
 (cd "$place" && "$metier" eval glue_cola --data "$samples" --model "$model" --quiet >"$place/text" 2>&1) ||
     fail "no --out"
@@ -163,18 +163,18 @@ refuse "a task is missing" --tasks , --data "$samples" --model "$model"
 # Programs, where the sandbox works: several answers for pass@k, and those of a file.
 echo pass >"$place/nothing.py"
 if "$metier" sandbox "$place/nothing.py" >/dev/null 2>&1; then
-    evaluate code humaneval mbpp --samples 3 --pass-k 2 --seed 7
+    evaluate code humaneval_chat mbpp_chat --samples 3 --pass-k 2 --seed 7
     grep -q 'pass@1' "$place/text" && grep -q 'pass@2' "$place/text" || fail "no pass@k"
-    grep -q '"tries": 3' "$place/code/samples_humaneval.jsonl" || fail "not three answers"
-    printf '%s\n' '{"task": "humaneval", "id": "Sample/0", "answer": "```python\ndef add(a, b):\n    return a + b\n```"}' \
+    grep -q '"tries": 3' "$place/code/samples_humaneval_chat.jsonl" || fail "not three answers"
+    printf '%s\n' '{"task": "humaneval_chat", "id": "Sample/0", "answer": "```python\ndef add(a, b):\n    return a + b\n```"}' \
         >"$place/right"
-    printf '%s\n' '{"task": "humaneval", "id": "Sample/0", "answer": "```python\ndef add(a, b):\n    return a - b\n```"}' \
+    printf '%s\n' '{"task": "humaneval_chat", "id": "Sample/0", "answer": "```python\ndef add(a, b):\n    return a - b\n```"}' \
         >"$place/wrong"
-    printf '%s\n' '{"task": "humaneval", "id": "Sample/0", "answer": ""}' >"$place/none"
+    printf '%s\n' '{"task": "humaneval_chat", "id": "Sample/0", "answer": ""}' >"$place/none"
     for kind in right wrong none; do
         expected=0.0000
         [ $kind = right ] && expected=1.0000
-        "$metier" eval humaneval --data "$samples" --answers "$place/$kind" --out "$place/judged-$kind" --quiet \
+        "$metier" eval humaneval_chat --data "$samples" --answers "$place/$kind" --out "$place/judged-$kind" --quiet \
             >"$place/text" 2>&1 || fail "judging $kind"
         grep -q "pass@1 *$expected" "$place/text" || { cat "$place/text"; fail "a $kind program"; }
     done
@@ -190,7 +190,7 @@ if "$metier" sandbox "$place/nothing.py" >/dev/null 2>&1; then
     grep -q '?\]0;title????x' "$place/text" || { cat -v "$place/text"; fail "escape sequences reach the terminal"; }
 else
     printf 'model.sh: no sandbox here: programs are not tried\n'
-    refuse 'runs programs that a model wrote' humaneval --data "$samples" --model "$model" --out "$place/code"
+    refuse 'runs programs that a model wrote' humaneval_chat --data "$samples" --model "$model" --out "$place/code"
 fi
 
 # Many samples, so that there is time to stop and to kill.

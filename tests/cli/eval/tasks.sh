@@ -10,23 +10,23 @@ failed=0
 fail() { printf 'tasks.sh: %s\n' "$*"; failed=1; }
 
 "$metier" eval --list >"$folder/list" || fail "--list"
-for task in gsm8k math500 numina mmlu mmlu_pro bbh glue livebench gpqa humaneval mbpp; do
+for task in gsm8k math500 numina mmlu mmlu_pro bbh glue livebench gpqa humaneval mbpp gsm8k_chat; do
     grep -q "^$task " "$folder/list" || fail "--list lacks $task"
 done
 "$metier" eval --keys | grep -q '^prompt ' || fail "--keys"
 
-"$metier" eval gsm8k mmlu --skip-missing --data "$samples" --questions "$folder/questions" || fail "--questions"
+"$metier" eval gsm8k_chat mmlu_chat --skip-missing --data "$samples" --questions "$folder/questions" || fail "--questions"
 [ "$(wc -l <"$folder/questions")" -eq 5 ] || fail "five questions were expected"
 
 cat >"$folder/answers" <<END
-{"task": "gsm8k", "id": "0", "answer": "6 bags, so \$18. #### 18"}
-{"task": "gsm8k", "id": 1, "answer": "That is \\\\boxed{30}"}
-{"task": "gsm8k", "id": "2", "answer": "He owes 1,000 dollars."}
+{"task": "gsm8k_chat", "id": "0", "answer": "6 bags, so \$18. #### 18"}
+{"task": "gsm8k_chat", "id": 1, "answer": "That is \\\\boxed{30}"}
+{"task": "gsm8k_chat", "id": "2", "answer": "He owes 1,000 dollars."}
 END
-"$metier" eval gsm8k --data "$samples" --answers "$folder/answers" --out "$folder/out" --quiet >"$folder/table" ||
+"$metier" eval gsm8k_chat --data "$samples" --answers "$folder/answers" --out "$folder/out" --quiet >"$folder/table" ||
     fail "judging"
-grep -q 'gsm8k .* exact_match *0.6667' "$folder/table" || { cat "$folder/table"; fail "two of three are right"; }
-[ "$(wc -l <"$folder/out/samples_gsm8k.jsonl")" -eq 3 ] || fail "three lines of samples"
+grep -q 'gsm8k_chat .* exact_match *0.6667' "$folder/table" || { cat "$folder/table"; fail "two of three are right"; }
+[ "$(wc -l <"$folder/out/samples_gsm8k_chat.jsonl")" -eq 3 ] || fail "three lines of samples"
 grep -q '"exact_match,none": 0.666' "$folder/out/results.json" || fail "the summary"
 
 # Tables and mappings: the first in another order and among words, the second with a value lost; one pair of two.
@@ -46,55 +46,55 @@ grep -q 'livebench_tablejoin .* score *0.7500' "$folder/table" || { cat "$folder
 
 # An answer that loops, and a pattern that is quadratic: no verdict, which is counted, kept and said.
 mkdir "$folder/tasks"
-sed "s/^  - number$/  - regex: '(?m)^[^#%]*[#%](\\\\d+)'/" "$samples/../tasks/gsm8k.yaml" >"$folder/tasks/gsm8k.yaml"
+sed "s/^  - number$/  - regex: '(?m)^[^#%]*[#%](\\\\d+)'/" "$samples/../tasks/gsm8k_chat.yaml" >"$folder/tasks/gsm8k_chat.yaml"
 {
-    printf '{"task": "gsm8k", "id": "0", "answer": "'
+    printf '{"task": "gsm8k_chat", "id": "0", "answer": "'
     yes '\n' | head -n 60000 | tr -d '\n'
     printf '18"}\n'
     sed '/"id": "0"/d' "$folder/answers"
 } >"$folder/looping"
-"$metier" eval "$folder/tasks/gsm8k.yaml" --data "$samples" --answers "$folder/looping" --out "$folder/loop" --quiet \
+"$metier" eval "$folder/tasks/gsm8k_chat.yaml" --data "$samples" --answers "$folder/looping" --out "$folder/loop" --quiet \
     >"$folder/table" 2>"$folder/err" || { cat "$folder/err"; fail "judging an answer that loops"; }
-grep -q 'task gsm8k: 1 answer counts as wrong, unjudged' "$folder/err" || { cat "$folder/err"; fail "an answer without a verdict"; }
+grep -q 'task gsm8k_chat: 1 answer counts as wrong, unjudged' "$folder/err" || { cat "$folder/err"; fail "an answer without a verdict"; }
 grep -q '"unjudged,none": 1' "$folder/loop/results.json" || fail "unjudged in the summary"
-[ "$(grep -c '"unjudged": 1' "$folder/loop/samples_gsm8k.jsonl")" -eq 1 ] || fail "unjudged in the samples"
-"$metier" eval "$folder/tasks/gsm8k.yaml" --data "$samples" --answers "$folder/looping" --out "$folder/loop" --quiet \
+[ "$(grep -c '"unjudged": 1' "$folder/loop/samples_gsm8k_chat.jsonl")" -eq 1 ] || fail "unjudged in the samples"
+"$metier" eval "$folder/tasks/gsm8k_chat.yaml" --data "$samples" --answers "$folder/looping" --out "$folder/loop" --quiet \
     >/dev/null 2>&1
 grep -q '"unjudged,none": 1' "$folder/loop/results.json" || fail "unjudged after going on"
 
 # Folders above the one of results are made. Answers to no question are named, whatever was asked before.
-sed -e '$a {"task": "gsm8k", "id": 7, "answer": "1"}' -e '$a {"task": "gsm8K", "id": "0", "answer": "1"}' \
+sed -e '$a {"task": "gsm8k_chat", "id": 7, "answer": "1"}' -e '$a {"task": "gsm8K", "id": "0", "answer": "1"}' \
     "$folder/answers" >"$folder/stray"
 for limit in 1 3; do
-    "$metier" eval gsm8k --data "$samples" --answers "$folder/stray" --limit $limit --out "$folder/deep/er/out" --quiet \
+    "$metier" eval gsm8k_chat --data "$samples" --answers "$folder/stray" --limit $limit --out "$folder/deep/er/out" --quiet \
         >"$folder/table" 2>"$folder/err" || { cat "$folder/err"; fail "answers to no question"; }
-    grep -q 'stray: 2 answers match no question of these tasks: task gsm8k, id 7; task gsm8K, id 0$' "$folder/err" ||
+    grep -q 'stray: 2 answers match no question of these tasks: task gsm8k_chat, id 7; task gsm8K, id 0$' "$folder/err" ||
         { cat "$folder/err"; fail "answers to no question are not named"; }
 done
 grep -q "^written: $folder/deep/er/out/results.json" "$folder/table" || fail "where results went"
 grep -q ' to 0.9385$' "$folder/table" || { cat "$folder/table"; fail "the end of a row"; }
 
 # Answers of another length are another question to a model: noted where they go out.
-"$metier" eval gsm8k --data "$samples" --max-new 77 --questions - | grep -q '"max_tokens": 77}' || fail "--max-new"
-"$metier" eval gsm8k --data "$samples" --max-tokens 78 --questions - | grep -q '"max_tokens": 78}' || fail "--max-tokens"
+"$metier" eval gsm8k_chat --data "$samples" --max-new 77 --questions - | grep -q '"max_tokens": 77}' || fail "--max-new"
+"$metier" eval gsm8k_chat --data "$samples" --max-tokens 78 --questions - | grep -q '"max_tokens": 78}' || fail "--max-tokens"
 
 # Nothing is asked again: the answers are not even needed.
 : >"$folder/none"
-"$metier" eval gsm8k --data "$samples" --answers "$folder/none" --out "$folder/out" --quiet |
+"$metier" eval gsm8k_chat --data "$samples" --answers "$folder/none" --out "$folder/out" --quiet |
     grep -q 0.6667 || fail "continuing"
 
 # Answers or a task that have become others are named; a right answer that has is judged anew.
 sed 's/#### 18/#### 19/' "$folder/answers" >"$folder/changed"
 cp "$folder/answers" "$folder/kept"
 cat "$folder/changed" >"$folder/answers"
-"$metier" eval gsm8k --data "$samples" --answers "$folder/answers" --out "$folder/out" --quiet >/dev/null 2>"$folder/err" &&
+"$metier" eval gsm8k_chat --data "$samples" --answers "$folder/answers" --out "$folder/out" --quiet >/dev/null 2>"$folder/err" &&
     fail "changed answers are taken for the old ones"
 grep -q 'answers: is not what it was when the answers in --out were made' "$folder/err" || { cat "$folder/err"; fail "changed answers"; }
 cat "$folder/kept" >"$folder/answers"
 mkdir "$folder/data"
 cp -r "$samples/." "$folder/data"
-cp "$(dirname "$0")/../../../share/tasks/gsm8k.yaml" "$folder/own.yaml"
-sed 's/"gsm8k"/"own"/' "$folder/answers" >"$folder/own-answers"
+cp "$(dirname "$0")/../../../share/tasks/gsm8k_chat.yaml" "$folder/own.yaml"
+sed 's/"gsm8k_chat"/"own"/' "$folder/answers" >"$folder/own-answers"
 judge_own() {
     "$metier" eval "$folder/own.yaml" --data "$folder/data" --answers "$folder/own-answers" --out "$folder/own" --quiet \
         >"$folder/table" 2>"$folder/err"
@@ -112,19 +112,19 @@ grep -q 'own.yaml: is not what it was' "$folder/err" || { cat "$folder/err"; fai
 
 # A folder that somebody else is writing to: nothing is touched, and nothing of the lock is left.
 ls -a "$folder/out" >"$folder/before"
-flock "$folder/out" "$metier" eval gsm8k --data "$samples" --answers "$folder/none" --out "$folder/out" --quiet \
+flock "$folder/out" "$metier" eval gsm8k_chat --data "$samples" --answers "$folder/none" --out "$folder/out" --quiet \
     >/dev/null 2>"$folder/err" && fail "two in one folder"
 grep -q 'out: another process is evaluating there' "$folder/err" || { cat "$folder/err"; fail "who is in the folder"; }
-"$metier" eval gsm8k --data "$samples" --answers "$folder/none" --out "$folder/out" --quiet >/dev/null ||
+"$metier" eval gsm8k_chat --data "$samples" --answers "$folder/none" --out "$folder/out" --quiet >/dev/null ||
     fail "after the other one has ended"
 ls -a "$folder/out" | cmp -s - "$folder/before" || fail "the lock left something behind"
 
 "$metier" eval gsm8l --data "$samples" --questions - 2>"$folder/err" && fail "an unknown task"
 grep -q "did you mean 'gsm8k'" "$folder/err" || fail "the nearest task"
-"$metier" eval gsm8k --data "$samples" 2>/dev/null && fail "neither answers nor questions"
-"$metier" eval gsm8k --data "$samples" --answers "$folder/none" --out "$folder/other" --quiet 2>"$folder/err" &&
+"$metier" eval gsm8k_chat --data "$samples" 2>/dev/null && fail "neither answers nor questions"
+"$metier" eval gsm8k_chat --data "$samples" --answers "$folder/none" --out "$folder/other" --quiet 2>"$folder/err" &&
     fail "an answer is missing"
-grep -q 'no answer for task gsm8k, id 0' "$folder/err" || fail "which answer is missing"
+grep -q 'no answer for task gsm8k_chat, id 0' "$folder/err" || fail "which answer is missing"
 # Options that would change nothing.
 void() {
     text=$1
@@ -132,20 +132,20 @@ void() {
     "$metier" eval "$@" >/dev/null 2>"$folder/err" && fail "eval $* was not refused"
     grep -qF -- "$text" "$folder/err" || { cat "$folder/err"; fail "eval $*: no '$text'"; }
 }
-void "--device means nothing without --model" gsm8k --data "$samples" --answers "$folder/none" --out "$folder/x" --device cpu
-void "--slots means nothing without --model" gsm8k --data "$samples" --questions - --slots 4
-void "--max-new means nothing with --answers" gsm8k --data "$samples" --answers "$folder/none" --out "$folder/x" --max-new 3
-void "--out means nothing with --questions" gsm8k --data "$samples" --questions - --out "$folder/x"
+void "--device means nothing without --model" gsm8k_chat --data "$samples" --answers "$folder/none" --out "$folder/x" --device cpu
+void "--slots means nothing without --model" gsm8k_chat --data "$samples" --questions - --slots 4
+void "--max-new means nothing with --answers" gsm8k_chat --data "$samples" --answers "$folder/none" --out "$folder/x" --max-new 3
+void "--out means nothing with --questions" gsm8k_chat --data "$samples" --questions - --out "$folder/x"
 void "--data means nothing with --list" --list --data "$samples"
-void "--seed means nothing without --temperature" gsm8k --data "$samples" --model "$folder" --seed 3
-void "--max-new means nothing with these tasks: their choices are scored, not written" mmlu_astronomy --data "$samples" \
+void "--seed means nothing without --temperature" gsm8k_chat --data "$samples" --model "$folder" --seed 3
+void "--max-new means nothing with these tasks: their choices are scored, not written" mmlu_chat_astronomy --data "$samples" \
     --model "$folder" --max-new 2
-void "--temperature means nothing with these tasks" mmlu_astronomy glue_cola --data "$samples" --model "$folder" --temperature 1
-void "--without-sandbox means nothing with these tasks" gsm8k --data "$samples" --model "$folder" --without-sandbox
-void "--template-option means nothing without --template" gsm8k --data "$samples" --model "$folder" --template-option a=b
-void "--template-option means nothing with this --template, which is not in Jinja" gsm8k --data "$samples" --model "$folder" \
+void "--temperature means nothing with these tasks" mmlu_chat_astronomy glue_cola --data "$samples" --model "$folder" --temperature 1
+void "--without-sandbox means nothing with these tasks" gsm8k_chat --data "$samples" --model "$folder" --without-sandbox
+void "--template-option means nothing without --template" gsm8k_chat --data "$samples" --model "$folder" --template-option a=b
+void "--template-option means nothing with this --template, which is not in Jinja" gsm8k_chat --data "$samples" --model "$folder" \
     --template chatml --template-option a=b
 void "--shots means nothing with --list" --list --shots 2
 void "--limit means nothing with --keys" --keys --limit 2
-void "unexpected argument 'gsm8k'" gsm8k --list
+void "unexpected argument 'gsm8k_chat'" gsm8k_chat --list
 exit $failed

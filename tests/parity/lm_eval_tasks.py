@@ -1,0 +1,214 @@
+"""The paper's benchmarks for lm_eval_parity.py: the harness's task files, ours, and rows in the layout of each.
+
+Rows come from FOLDER (docs/evaluation.md says which files). Where the public files lack some, rows are made in the data
+set's own layout, which `made` says: MNLI and QQP as tables (of other copies), BBH's tasks without a file (questions and
+worked examples of the harness's own file), GPQA, HumanEval+."""
+import csv
+import gzip
+import json
+import os
+import re
+
+import yaml
+
+SUBTASKS = 0  # of a family, those there are
+GLUE = {  # ours: theirs, file, columns where the file has none, labels, metric
+    "glue_cola": ("cola", "CoLA", ["source", "label", "star", "sentence"], ["0", "1"], "mcc"),
+    "glue_sst2": ("sst2", "SST-2", None, ["0", "1"], "acc"),
+    "glue_mrpc": ("mrpc", "MRPC", None, ["0", "1"], "acc"),
+    "glue_qqp": ("qqp", "QQP", None, ["0", "1"], "acc"),
+    "glue_mnli": ("mnli", "MNLI", None, ["entailment", "neutral", "contradiction"], "acc"),
+    "glue_qnli": ("qnli", "QNLI", None, ["entailment", "not_entailment"], "acc"),
+    "glue_rte": ("rte", "RTE", None, ["entailment", "not_entailment"], "acc"),
+    "glue_wnli": ("wnli", "WNLI", None, ["0", "1"], "acc"),
+}
+RENAMED = {"#1 String": "sentence1", "#2 String": "sentence2", "Quality": "label", "is_duplicate": "label",
+           "gold_label": "label"}
+
+
+def opened(path):
+    if not os.path.exists(path) and os.path.exists(path + ".gz"):
+        return gzip.open(path + ".gz", "rt", encoding="utf-8-sig", newline="")
+    return open(path, encoding="utf-8-sig", newline="")
+
+
+def json_lines(path):
+    with opened(path) as file:
+        return [json.loads(line) for line in file]
+
+
+def json_file(path):
+    with opened(path) as file:
+        return json.load(file)
+
+
+def write_json_lines(path, rows):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def write_text(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def table_rows(path, names=None):
+    """GLUE's tables: tabs, and no quoting."""
+    with opened(path) as file:
+        lines = [line.rstrip("\r\n").split("\t") for line in file]
+    if names is None:
+        names, lines = lines[0], lines[1:]
+    return [dict(zip(names, line)) for line in lines]
+
+
+class Task:
+    """One task: ours, the harness's file, its rows by split; metric and filters, ours and theirs by the same name."""
+
+    def __init__(self, ours, theirs, splits, metric, filters=("none",), shots=0, made="", extra=None):
+        self.ours, self.theirs, self.splits, self.metric = ours, theirs, splits, metric
+        self.filters, self.shots, self.made, self.extra = filters, shots, made, extra or {}
+
+    @property
+    def test(self):
+        return "test" if "test" in self.splits else "validation" if "validation" in self.splits else "train"
+
+    @property
+    def chooses(self):
+        return self.metric in ("acc", "mcc")
+
+
+class Benchmarks:
+    """Every benchmark; `folder` becomes the folder of data that metier reads: the files of `data`, and rows made here."""
+
+    def __init__(self, harness, data, folder):
+        self.harness, self.data, self.folder = harness, data, folder
+        for name in os.listdir(data):
+            self.link(name)
+
+    def link(self, name):
+        """A folder of links, so that files can be put beside those of `data`."""
+        source, target = os.path.join(self.data, name), os.path.join(self.folder, name)
+        if not os.path.isdir(source):
+            os.symlink(source, target)
+            return
+        for root, _, files in os.walk(source):
+            below = os.path.join(self.folder, name, os.path.relpath(root, source))
+            os.makedirs(below, exist_ok=True)
+            for file in files:
+                os.symlink(os.path.join(root, file), os.path.join(below, file))
+
+    def at(self, *parts):
+        return os.path.join(self.folder, *parts)
+
+    def own(self, name):
+        """The harness's task file, without its functions."""
+        class Loader(yaml.SafeLoader):
+            pass
+        Loader.add_multi_constructor("!", lambda loader, suffix, node: None)
+        with open(os.path.join(self.harness, name), encoding="utf-8") as file:
+            return yaml.load(file, Loader)
+
+    def tasks(self):
+        for make in (self.gsm8k, self.mmlu, self.mmlu_pro, self.bbh, self.glue, self.gpqa, self.math500, self.code):
+            yield from make()
+
+    def gsm8k(self):
+        splits = {name: json_lines(self.at("gsm8k", name + ".jsonl")) for name in ("train", "test")}
+        yield Task("gsm8k", "gsm8k/gsm8k.yaml", splits, "exact_match", ("strict-match", "flexible-extract"), 5)
+
+    def mmlu(self):
+        def rows(split, subject):
+            with opened(self.at("mmlu", split, f"{subject}_{split}.csv")) as file:
+                return [{"question": row[0], "choices": row[1:5], "answer": "ABCD".index(row[5])}
+                        for row in csv.reader(file)]
+        for name in sorted(os.listdir(self.at("mmlu", "test"))):
+            subject = re.sub("_test.csv(.gz)?", "", name)
+            yield Task(f"mmlu_{subject}", f"mmlu/default/mmlu_{subject}.yaml",
+                       {split: rows(split, subject) for split in ("dev", "test")}, "acc", shots=5)
+
+    def mmlu_pro(self):
+        test = json_lines(self.at("mmlu_pro/test.jsonl"))
+        validation = json_file(self.at("mmlu_pro/mmlu_pro_dev.json"))
+        for row in validation:  # the hub's rows have none of these
+            row["options"] = [option for option in row["options"] if option != "N/A"]
+        for category in sorted({row["category"] for row in test}):
+            name = category.replace(" ", "_")
+            yield Task(f"mmlu_pro_{name}", f"mmlu_pro/mmlu_pro_{name}.yaml",
+                       {"test": [row for row in test if row["category"] == category],
+                        "validation": [row for row in validation if row["category"] == category]},
+                       "exact_match", ("custom-extract",), 5)
+
+    def make_bbh(self, name):
+        """Worked examples as the authors' file has them, and their questions as rows, out of the harness's file."""
+        own = self.own(f"bbh/cot_fewshot/{name}.yaml")
+        shots = own["fewshot_config"]["samples"]
+        pieces = [own["doc_to_text"].replace("{{input}}", shot["input"]) + shot["target"] for shot in shots]
+        write_text(self.at("bbh/cot-prompts", name + ".txt"),
+                   "made\n-----\n" + own["description"] + "\n\n".join(pieces))
+        rows = [{"input": shot["input"], "target": re.sub(r"(?s).*the answer is (.*).", r"\1", shot["target"])}
+                for shot in shots]
+        write_text(self.at("bbh/tasks", name + ".json"), json.dumps({"examples": rows}))
+
+    def bbh(self):
+        for name in sorted(os.listdir(os.path.join(self.harness, "bbh/cot_fewshot"))):
+            name, ending = os.path.splitext(name)
+            if ending != ".yaml" or name.startswith("_"):
+                continue
+            made = not any(os.path.exists(self.at("bbh/tasks", name + ".json" + end)) for end in ("", ".gz"))
+            if made:
+                self.make_bbh(name)
+            yield Task(f"bbh_{name}", f"bbh/cot_fewshot/{name}.yaml",
+                       {"test": json_file(self.at("bbh/tasks", name + ".json"))["examples"]}, "exact_match",
+                       ("get-answer",), 3, "rows and examples of the harness's file" if made else "")
+
+    def make_glue(self):
+        """MNLI and QQP as the tables gluebenchmark.com has, of copies in JSON."""
+        lines = ["index\tsentence1\tsentence2\tgold_label"]
+        for i, row in enumerate(json_lines(self.at("glue/MNLI/dev_matched.jsonl"))):
+            lines.append("\t".join([str(i), row["premise"], row["hypothesis"], row["label"]]))
+        write_text(self.at("glue/MNLI/dev_matched.tsv"), "\n".join(lines) + "\n")
+        lines = ["id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate"]
+        for i, row in json_file(self.at("glue/subset_QQP/dev.json")).items():
+            one, other = (row[key].replace("\t", " ") for key in ("text_a", "text_b"))
+            lines.append("\t".join([i, i, i, one, other, row["label"]]))
+        write_text(self.at("glue/QQP/dev.tsv"), "\n".join(lines) + "\n")
+
+    def glue(self):
+        self.make_glue()
+        for ours, (theirs, folder, names, labels, metric) in GLUE.items():
+            file = "dev_matched.tsv" if theirs == "mnli" else "dev.tsv"
+            rows = [{RENAMED.get(key, key): value for key, value in row.items()}
+                    for row in table_rows(self.at("glue", folder, file), names)]
+            if theirs == "mnli":
+                rows = [{**row, "premise": row["sentence1"], "hypothesis": row["sentence2"]} for row in rows]
+            rows = [{**row, "label": labels.index(row["label"])} for row in rows]
+            yield Task(ours, f"glue/{theirs}/default.yaml",
+                       {"validation_matched" if theirs == "mnli" else "validation": rows}, metric,
+                       made="a table of a copy" if theirs in ("mnli", "qqp") else "",
+                       extra={"training_split": None})
+
+    def gpqa(self):
+        names = ["Question", "Correct Answer", "Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3"]
+        rows = [dict(zip(names, [f" What is {i} + {i}?  Think twice. ", f"{2 * i} ", f"{2 * i + 1}",
+                                 f"  {2 * i}  plus one [title]", f"{3 * i + 5}"])) for i in range(1, 41)]
+        os.makedirs(self.at("gpqa"), exist_ok=True)
+        with open(self.at("gpqa/gpqa_diamond.csv"), "w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, names)
+            writer.writeheader()
+            writer.writerows(rows)
+        yield Task("gpqa", "gpqa/zeroshot/gpqa_diamond_zeroshot.yaml", {"train": rows}, "acc", made="forty sums")
+
+    def math500(self):
+        yield Task("math500", "minerva_math/minerva_math500.yaml",
+                   {"test": json_lines(self.at("math500/test.jsonl"))}, "exact_match", ("strict-match",), 4)
+
+    def code(self):
+        humaneval = json_lines(self.at("humaneval/HumanEval.jsonl"))
+        write_json_lines(self.at("humaneval_plus/test.jsonl"), humaneval)
+        mbpp = [row for row in json_lines(self.at("mbpp/mbpp.jsonl")) if 11 <= row["task_id"] <= 510]
+        yield Task("humaneval", "humaneval/humaneval.yaml", {"test": humaneval}, "pass@1", ("create_test",))
+        yield Task("humaneval_plus", "humaneval/humaneval_plus.yaml", {"test": humaneval}, "pass@1", ("create_test",),
+                   made="HumanEval's rows")
+        yield Task("mbpp", "mbpp/mbpp.yaml", {"test": mbpp}, "pass_at_1", shots=3)
