@@ -107,6 +107,11 @@ static enum mt_status write_task_questions(struct mt_context *ctx, const struct 
 static enum mt_status write_questions(struct mt_context *ctx, const struct eval_arguments *arguments,
                                       const struct mt_task_list *list)
 {
+    bool there = false;
+    for (size_t i = 0; i < list->count && !there; i++)
+        there = mt_task_data_exists(&list->tasks[i], arguments->data);
+    if (!there && arguments->skip_missing)
+        return mt_fail(ctx, MT_ERR_USAGE, "%s: there is no data of any of the tasks", arguments->data);
     bool standard = strcmp(arguments->questions, "-") == 0;
     struct mt_file_writer writer = {0};
     enum mt_status status = standard ? MT_OK : mt_file_writer_open(ctx, arguments->questions, &writer);

@@ -37,6 +37,9 @@ struct mt_outcome {
     double gold;
     int64_t tries; // answers given, and how many of them are right
     int64_t passed;
+    int64_t cut;      // of the answers given: those that ended at the limit of tokens,
+    int64_t empty;    // that say nothing,
+    int64_t unclosed; // that end before their thinking does
     int64_t unjudged; // of the answers given: those whose judging took more work than allowed; they count as
                       // wrong
 };
