@@ -7,12 +7,19 @@
 
 #include "eval/code/code_trial.h"
 
+/* How an answer ended, as far as whoever gave it knows. */
+struct mt_answer_end {
+    bool cut;    // by the limit of tokens, or for want of room
+    bool opened; // its prompt had begun the model's thinking already: <think> stands in it
+};
+
 struct mt_question {
     const char *task; // its name
     const char *id;   // of the sample; both NUL-terminated
     uint64_t number;  // of the sample in its task: draws depend on it, not on what else is asked
     struct mt_text prompt;
     size_t shared; // bytes of it that stand before every question of the task: description, examples
+    struct mt_answer_end *ends; // [samples], zeroed, the asker's: filled in; NULL: nobody wants to know
 };
 
 struct mt_answer_options {

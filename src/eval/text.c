@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/exact.h"
 #include "formats/text/utf8.h"
@@ -97,4 +98,18 @@ void mt_text_put_number(struct mt_text_writer *writer, const char *before, doubl
     char digits[MT_EXACT_BYTES];
     mt_text_put(writer, before);
     mt_text_put(writer, isfinite(number) ? mt_exact_text(number, digits) : "null");
+}
+
+/* Behind the last of them; 0: there is none. */
+static size_t behind_last(struct mt_text text, const char *mark)
+{
+    size_t behind = 0;
+    for (size_t at = mt_text_find(text, 0, mark); at < text.bytes; at = mt_text_find(text, behind, mark))
+        behind = at + strlen(mark);
+    return behind;
+}
+
+bool mt_text_is_thinking(struct mt_text text)
+{
+    return behind_last(text, "<think>") > behind_last(text, "</think>");
 }

@@ -65,6 +65,9 @@ struct mt_text mt_text_until(struct mt_text text, const char *const *ends);
 /* The line at *at, without its end; *at moves to the next. False: the text is over. */
 bool mt_text_next_line(struct mt_text text, size_t *at, struct mt_text *line);
 
+/* True when a text ends within a model's thoughts: behind its last <think> there is no </think>. */
+bool mt_text_is_thinking(struct mt_text text);
+
 /* The place of a name in a list; `count`: it is not there. */
 int mt_name_place(const char *const *names, int count, const char *name);
 

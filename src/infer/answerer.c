@@ -10,6 +10,7 @@
 #define BATCH_PER_SLOT      8 // so that few slots are empty while the last answers of a batch are written
 #define JOBS_PER_SLOT       2 // requests that wait beside those being computed
 #define DRAWING_TEMPERATURE 0.8
+#define LAST_TOKENS         16 // of a prompt: what asks for the answer
 #define ARENA_BYTES         ((size_t)1 << 16)
 
 struct mt_session_answerer {
@@ -92,6 +93,7 @@ struct answer_job {
     size_t place; // question · samples + sample
     struct mt_id_list ids;
     struct mt_answer answer;
+    struct mt_answer_end end;
     struct mt_generation request;
 };
 
@@ -120,9 +122,9 @@ static enum mt_status take_token(void *self, int32_t id, bool *stop)
 
 static enum mt_status take_end(void *self, enum mt_finish why)
 {
-    (void)why;
     struct answer_job *job = self;
     job->finished = true;
+    job->end.cut = why == MT_FINISH_LENGTH;
     return mt_answer_end(&job->answer);
 }
 
@@ -135,6 +137,21 @@ static int64_t cut_prompt(struct writing *writing, const struct mt_id_list *ids)
     if (cut <= 0) return 0;
     writing->answerer->cut++;
     return cut;
+}
+
+/* Whether a prompt ends within thoughts, which its template has begun: as text, in its last few tokens. */
+static enum mt_status find_thinking(const struct mt_session_answerer *answerer, const struct mt_id_list *ids,
+                                    bool *opened)
+{
+    struct mt_byte_list text = {.ctx = answerer->ctx};
+    size_t last = ids->count < LAST_TOKENS ? ids->count : LAST_TOKENS;
+    *opened = false;
+    if (!mt_session_talks(answerer->session)) return MT_OK;
+    enum mt_status status = mt_tokenizer_decode(answerer->session->tokenizer, answerer->ctx,
+                                                ids->data + ids->count - last, last, 0, &text);
+    if (status == MT_OK) *opened = mt_text_is_thinking(mt_text_in(&text));
+    mt_byte_list_free(&text);
+    return status;
 }
 
 static struct mt_sampling sampling_of(const struct writing *writing)
@@ -160,6 +177,9 @@ static enum mt_status start(struct writing *writing, struct answer_job *job)
     if (status == MT_OK) status = encode(writing->answerer, &question->prompt, &job->ids);
     if (status == MT_OK)
         status = count_common(writing->answerer, shared, question->number, &job->ids, encode, &common);
+    job->end = (struct mt_answer_end){0};
+    if (status == MT_OK && question->ends != NULL)
+        status = find_thinking(writing->answerer, &job->ids, &job->end.opened);
     if (status != MT_OK) return fail_in(writing->answerer, question->task, question->id, status);
     int64_t cut = cut_prompt(writing, &job->ids);
     if (cut > 0 && writing->answerer->options.watched) common = 0;
@@ -188,6 +208,8 @@ static enum mt_status finish(struct writing *writing, struct answer_job *job)
     size_t question = job->place / writing->samples;
     const struct mt_byte_list *text = &job->answer.text;
     enum mt_status status = mt_byte_list_append(&writing->answers[job->place], text->data, text->count);
+    struct mt_answer_end *ends = writing->questions[question].ends;
+    if (ends != NULL) ends[job->place % writing->samples] = job->end;
     job->busy = false;
     writing->written++;
     writing->left[question]--;

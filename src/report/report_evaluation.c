@@ -112,6 +112,33 @@ static void add_forms(struct mt_page *page, const struct mt_run *runs, size_t co
     }
 }
 
+/* What became of answers and rows that the figures do not show. */
+static void add_troubles(struct mt_page *page, const struct mt_run *runs, size_t count)
+{
+    struct mt_figure *table = NULL;
+    for (size_t r = 0; r < count; r++) {
+        const char *before = "";
+        for (const struct mt_run_result *one = runs[r].results; one != NULL;
+             before = one->task, one = one->next) {
+            if (one->trouble == NULL || strcmp(before, one->task) == 0) continue;
+            if (table == NULL) {
+                table = mt_page_figure(page,
+                                       &(struct mt_figure_head){
+                                           .kind = MT_FIGURE_TABLE,
+                                           .title = "Lost answers and rows",
+                                           .meaning = "Answers that ended early count as they are, mostly as "
+                                                      "wrong; rows that could not be asked do not count."});
+                mt_figure_column(table, MT_COLUMN_LABEL, "run");
+                mt_figure_column(table, MT_COLUMN_LABEL, "task");
+                mt_figure_column(table, MT_COLUMN_LABEL, "lost");
+            }
+            mt_figure_text(table, runs[r].name);
+            mt_figure_text(table, one->task);
+            mt_figure_text(table, one->trouble);
+        }
+    }
+}
+
 /* Each task's first metric. */
 static void add_bars(struct mt_page *page, const struct mt_run *runs, size_t count)
 {
@@ -186,5 +213,6 @@ void mt_report_evaluation(struct mt_page *page, const struct mt_run *runs, size_
     add_bars(page, runs, count);
     add_table(page, runs, count);
     add_forms(page, runs, count);
+    add_troubles(page, runs, count);
     add_routing(page, runs, count);
 }

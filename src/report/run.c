@@ -111,6 +111,44 @@ static enum mt_status read_form(struct mt_run *run, const struct mt_json_node *r
     return status == MT_OK ? read_text(run, &one, "form_warning", &result->warning) : status;
 }
 
+/* Counts among a task's figures that are no figures: of what went wrong. */
+static const struct {
+    const char *key, *one, *several;
+} troubles[] = {
+    {"cut", "answer cut at the limit of tokens", "answers cut at the limit of tokens"},
+    {"unclosed", "answer that ends within its thoughts", "answers that end within their thoughts"},
+    {"empty", "empty answer", "empty answers"},
+    {"unjudged", "answer without a verdict", "answers without a verdict"},
+    {"unanswered", "question without an answer", "questions without an answer"},
+    {"dropped_rows", "row left out", "rows left out"},
+    {"unanswered_rows", "of these for want of a right answer", "of these for want of a right answer"}};
+
+static bool is_trouble(const char *key, size_t length)
+{
+    for (size_t i = 0; i < sizeof troubles / sizeof troubles[0]; i++) {
+        if (strlen(troubles[i].key) == length && memcmp(troubles[i].key, key, length) == 0) return true;
+    }
+    return false;
+}
+
+static enum mt_status read_trouble(struct mt_run *run, const struct mt_json_node *task, const char **text)
+{
+    char sentence[512] = "";
+    size_t used = 0;
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < sizeof troubles / sizeof troubles[0] && status == MT_OK; i++) {
+        char key[NAME_BYTES];
+        double count = (double)NAN;
+        (void)snprintf(key, sizeof key, "%s" ENDING, troubles[i].key);
+        status = optional(task, key, &count);
+        if (status != MT_OK || !(count >= 1.0) || used >= sizeof sentence) continue;
+        used += (size_t)snprintf(sentence + used, sizeof sentence - used, "%s%.0f %s", used > 0 ? ", " : "",
+                                 count, count < 2.0 ? troubles[i].one : troubles[i].several);
+    }
+    if (status != MT_OK || used == 0) return status;
+    return mt_arena_copy_text(&run->arena, sentence, strlen(sentence), text);
+}
+
 static enum mt_status read_metric(struct mt_run *run, const struct mt_json_node *root,
                                   const struct mt_json_node *task, const char *key, size_t length,
                                   struct mt_run_result ***end)
@@ -129,6 +167,7 @@ static enum mt_status read_metric(struct mt_run *run, const struct mt_json_node 
     if (status == MT_OK) status = read_interval(task, other, result);
     if (status == MT_OK) status = read_samples(root, task->key, &result->samples);
     if (status == MT_OK) status = read_form(run, root, task->key, result);
+    if (status == MT_OK) status = read_trouble(run, task, &result->trouble);
     if (status != MT_OK) return status;
     **end = result;
     *end = &result->next;
@@ -174,7 +213,8 @@ static enum mt_status read_results(struct mt_run *run, const char *path)
         status = mt_json_expect_object(&task);
         while (status == MT_OK && mt_json_next(&task, &inner, &member)) {
             size_t length = metric_length(member.key);
-            if (length > 0) status = read_metric(run, &root, &task, member.key, length, &end);
+            if (length > 0 && !is_trouble(member.key, length))
+                status = read_metric(run, &root, &task, member.key, length, &end);
         }
         if (status == MT_OK) status = read_routing(run, task.key, &routing_end);
     }

@@ -91,6 +91,7 @@ struct mt_run_result {
     double samples;
     const char *form, *why; // of its texts; NULL: not known
     const char *warning;    // that they had another form than the run was trained in; NULL: none
+    const char *trouble;    // "3 answers cut at the limit of tokens, 1 row left out"; NULL: none
     struct mt_run_result *next;
 };
 

@@ -177,7 +177,7 @@ static void test_replies(void **state)
     char line[128];
     mt_context_init(&ctx, NULL);
     const char *good = "{\"choices\": [{\"message\": {\"content\": \"a sk-key b s\\u006b-key\"}}]}";
-    assert_int_equal(mt_chat_reply(&ctx, good, strlen(good), "sk-key", &text, NULL), MT_OK);
+    assert_int_equal(mt_chat_reply(&ctx, good, strlen(good), "sk-key", &text, NULL, NULL), MT_OK);
     assert_int_equal(text.count, 17);
     assert_memory_equal(text.data, "a ****** b ******", text.count);
     static const char *const bad[] = {"",
@@ -188,7 +188,7 @@ static void test_replies(void **state)
                                       "{\"choices\": [{\"message\": {\"content\": null}}]}",
                                       "{\"choices\": [{\"message\": {\"content\": \"x"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_int_equal(mt_chat_reply(&ctx, bad[i], strlen(bad[i]), NULL, &text, NULL), MT_ERR_FORMAT);
+        assert_int_equal(mt_chat_reply(&ctx, bad[i], strlen(bad[i]), NULL, &text, NULL, NULL), MT_ERR_FORMAT);
     const char *refusal = "{\"error\": {\"message\": \"no\\u001b sk-key\"}}";
     assert_int_equal(mt_chat_refusal(&ctx, refusal, strlen(refusal), "sk-key", line, sizeof line), MT_OK);
     assert_string_equal(line, "no? ******");

@@ -89,9 +89,12 @@ static enum mt_status write_task_questions(struct mt_context *ctx, const struct 
     struct mt_task_data *data = NULL;
     struct mt_task_sample sample;
     struct mt_byte_list line = {.ctx = ctx};
+    struct mt_log log;
+    mt_log_init(&log, stderr, MT_LOG_WARNING);
     if (arguments->skip_missing && !mt_task_data_exists(task, arguments->data)) return MT_OK;
     mt_sample_init(ctx, &sample);
     enum mt_status status = mt_task_data_open(ctx, task, arguments->data, &data);
+    if (status == MT_OK) status = mt_task_data_warn(data, &log);
     size_t count = status == MT_OK ? mt_task_data_count(data) : 0;
     if (arguments->limit > 0 && (uint64_t)arguments->limit < count) count = (size_t)arguments->limit;
     for (size_t i = 0; i < count && status == MT_OK; i++) {
@@ -107,6 +110,11 @@ static enum mt_status write_task_questions(struct mt_context *ctx, const struct 
 static enum mt_status write_questions(struct mt_context *ctx, const struct eval_arguments *arguments,
                                       const struct mt_task_list *list)
 {
+    bool there = false;
+    for (size_t i = 0; i < list->count && !there; i++)
+        there = mt_task_data_exists(&list->tasks[i], arguments->data);
+    if (!there && arguments->skip_missing)
+        return mt_fail(ctx, MT_ERR_USAGE, "%s: there is no data of any of the tasks", arguments->data);
     bool standard = strcmp(arguments->questions, "-") == 0;
     struct mt_file_writer writer = {0};
     enum mt_status status = standard ? MT_OK : mt_file_writer_open(ctx, arguments->questions, &writer);

@@ -35,30 +35,57 @@ struct evaluation {
 
 // ------------------------------------------------------------------ the table
 
-static void add_rows(struct cli_table *table, const struct mt_task_result *result)
+/* "20 cut, 3 empty": answers that end early. */
+static const char *describe_ends(const struct mt_task_result *result, char *text, size_t bytes)
 {
+    const struct {
+        size_t count;
+        const char *what;
+    } kinds[] = {{result->cut, "cut"}, {result->unclosed, "still thinking"}, {result->empty, "empty"}};
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (kinds[i].count == 0 || used >= bytes) continue;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%zu %s", used > 0 ? ", " : "", kinds[i].count,
+                                 kinds[i].what);
+    }
+    return text;
+}
+
+static void add_rows(struct cli_table *table, const struct mt_task_result *result, bool watched)
+{
+    char ends[96];
     for (size_t k = 0; k < mt_task_figures(result->task); k++) {
         char label[128];
         char violation[32] = "";
         const struct mt_metric_result *metric = &result->metrics[k];
         if (k == 0 && !isnan(result->max_vio))
             (void)snprintf(violation, sizeof violation, "%.3f", result->max_vio);
-        cli_table_add(table, "%s\t%zu\t%s\t%.4f\t%.4f to %.4f\t%s", k == 0 ? result->task->name : "",
+        cli_table_add(table, "%s\t%zu\t%s\t%.4f\t%.4f to %.4f\t%s%s%s", k == 0 ? result->task->name : "",
                       result->done, mt_eval_metric_label(result->task, k, label, sizeof label), metric->value,
-                      metric->low, metric->high, violation);
+                      metric->low, metric->high, violation, watched ? "\t" : "",
+                      k == 0 ? describe_ends(result, ends, sizeof ends) : "");
     }
 }
 
 static enum mt_status print_results(const struct evaluation *e)
 {
-    static const struct cli_column columns[] = {{"task", false}, {"samples", true},        {"metric", false},
-                                                {"value", true}, {"95 % interval", false}, {"MaxVio", true}};
+    struct cli_column columns[7] = {
+        {"task", false}, {"samples", true}, {"metric", false}, {"value", true}, {"95 % interval", false}};
+    int count = 5;
+    bool ended = false;
     struct cli_table table;
     bool watched = false;
     for (size_t i = 0; i < e->list->count; i++) watched = watched || !isnan(e->tasks.results[i].max_vio);
-    cli_table_init(&table, e->ctx, columns, watched ? 6 : 5);
     for (size_t i = 0; i < e->list->count; i++) {
-        if (!e->tasks.results[i].skipped) add_rows(&table, &e->tasks.results[i]);
+        const struct mt_task_result *result = &e->tasks.results[i];
+        ended = ended || result->cut > 0 || result->empty > 0 || result->unclosed > 0;
+    }
+    if (watched) columns[count++] = (struct cli_column){"MaxVio", true};
+    if (ended) columns[count++] = (struct cli_column){"answers", false};
+    cli_table_init(&table, e->ctx, columns, count);
+    for (size_t i = 0; i < e->list->count; i++) {
+        if (!e->tasks.results[i].skipped) add_rows(&table, &e->tasks.results[i], watched);
     }
     for (size_t i = 0; i < e->list->count; i++) {
         struct mt_metric_result mean;

@@ -42,6 +42,9 @@ struct mt_outcome {
     double other[MT_MOST_FILTERS - 1]; // scores by the task's other filters
     int64_t tries;                     // answers given, and how many of them are right
     int64_t passed;
+    int64_t cut;      // of the answers given: those that ended at the limit of tokens,
+    int64_t empty;    // that say nothing,
+    int64_t unclosed; // that end before their thinking does
     int64_t unjudged; // of the answers given: those whose judging took more work than allowed; they count as
                       // wrong
 };

@@ -37,7 +37,7 @@ static void blot(char *text, size_t bytes, const char *key)
     }
 }
 
-static enum mt_status content_of(const struct mt_json_node *root, const char **content)
+static enum mt_status content_of(const struct mt_json_node *root, const char **content, bool *cut)
 {
     struct mt_json_node choices;
     struct mt_json_node message;
@@ -48,11 +48,12 @@ static enum mt_status content_of(const struct mt_json_node *root, const char **c
     struct mt_json_node first = mt_json_element(&choices, 0);
     const char *why = "";
     status = mt_json_expect_object(&first);
+    if (status == MT_OK) status = mt_json_optional_string(&first, "finish_reason", &why);
+    *cut = strcmp(why, "length") == 0;
     if (status == MT_OK && mt_json_has(&first, "text")) return mt_json_get_string(&first, "text", content);
     if (status == MT_OK) status = mt_json_get_object(&first, "message", &message);
-    if (status == MT_OK) status = mt_json_optional_string(&first, "finish_reason", &why);
     *content = "";
-    if (status != MT_OK || (strcmp(why, "length") == 0 && !mt_json_has(&message, "content"))) return status;
+    if (status != MT_OK || (*cut && !mt_json_has(&message, "content"))) return status;
     return mt_json_get_string(&message, "content", content);
 }
 
@@ -81,8 +82,9 @@ int64_t mt_reply_tokens(const struct mt_json_node *reply)
 }
 
 enum mt_status mt_chat_reply(struct mt_context *ctx, const void *body, size_t bytes, const char *key,
-                             struct mt_byte_list *text, int64_t *tokens)
+                             struct mt_byte_list *text, int64_t *tokens, bool *cut)
 {
+    bool length = false;
     struct mt_json json = {0};
     const char *content = NULL;
     size_t before = text->count;
@@ -91,7 +93,8 @@ enum mt_status mt_chat_reply(struct mt_context *ctx, const void *body, size_t by
     if (status == MT_ERR_FORMAT) return mt_fail(ctx, MT_ERR_FORMAT, "the reply is not JSON");
     if (status != MT_OK) return status;
     struct mt_json_node root = mt_json_root(&json);
-    status = content_of(&root, &content);
+    status = content_of(&root, &content, &length);
+    if (cut != NULL) *cut = length;
     if (status == MT_OK) status = mt_byte_list_append_text(text, content);
     if (status == MT_OK && tokens != NULL) *tokens = mt_reply_tokens(&root);
     if (status == MT_OK && text->count > before) blot((char *)text->data + before, text->count - before, key);

@@ -16,11 +16,11 @@ enum mt_status mt_chat_request(const char *model, struct mt_text text, int64_t m
 
 /*
  * Appends the text of a reply to a chat or a completion; `key` (may be NULL) is blotted out in it. *tokens
- * (may be NULL) becomes what it cost, as far as it says. A model that was cut off while it still thought has
- * said nothing, "". What is no reply is MT_ERR_FORMAT.
+ * (may be NULL) becomes what it cost, as far as it says; *cut (may be NULL) whether it ended for its length.
+ * A model that was cut off while it still thought has said nothing, "". What is no reply is MT_ERR_FORMAT.
  */
 enum mt_status mt_chat_reply(struct mt_context *ctx, const void *body, size_t bytes, const char *key,
-                             struct mt_byte_list *text, int64_t *tokens);
+                             struct mt_byte_list *text, int64_t *tokens, bool *cut);
 
 /* Puts U+FFFD for every NUL (\u0000) of a reply in JSON, in place: models write such things, and texts end
  * there. */

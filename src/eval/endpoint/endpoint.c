@@ -121,13 +121,16 @@ static enum mt_status take_answer(void *self, size_t index, const struct mt_byte
     struct asking *asking = self;
     struct mt_endpoint *endpoint = asking->endpoint;
     int64_t tokens = 0;
+    bool cut = false;
     asking->text.count = 0;
     enum mt_status status = mt_chat_reply(endpoint->ctx, body->data, body->count, endpoint->options.http.key,
-                                          &asking->text, &tokens);
+                                          &asking->text, &tokens, &cut);
     if (status == MT_ERR_FORMAT) return settle(asking, index / asking->samples, endpoint->ctx->message);
     if (status != MT_OK) return status;
     asking->tokens += tokens;
     struct mt_text text = cut_at_stops(mt_text_in(&asking->text), asking->options->stop);
+    struct mt_answer_end *ends = asking->questions[index / asking->samples].ends;
+    if (ends != NULL) ends[index % asking->samples].cut = cut && text.bytes == asking->text.count;
     status = mt_byte_list_append(&asking->answers[index], text.text, text.bytes);
     return status == MT_OK ? settle(asking, index / asking->samples, NULL) : status;
 }

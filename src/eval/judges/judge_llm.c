@@ -152,7 +152,7 @@ static enum mt_status take_reply(void *self, size_t index, const struct mt_byte_
     struct mt_judged_sample *sample = &judging->task->samples[judging->open[index]];
     judging->text.count = 0;
     enum mt_status status = mt_chat_reply(judging->ctx, body->data, body->count, judging->options->http.key,
-                                          &judging->text, NULL);
+                                          &judging->text, NULL, NULL);
     if (status == MT_ERR_FORMAT) return note_failure(self, index, judging->ctx->message);
     if (status != MT_OK) return status;
     enum mt_verdict verdict = mt_judge_prompt_verdict((const char *)judging->text.data, judging->text.count);

@@ -113,6 +113,16 @@ static struct recorded_entry *find(const struct mt_recorded *recorded, const cha
     return bsearch(&wanted, recorded->entries, recorded->count, sizeof *recorded->entries, by_key);
 }
 
+/* "finish_reason": "length", as servers say it: of one answer, or of each in a list. */
+static bool was_cut(const struct mt_row *row, size_t index)
+{
+    const struct mt_row_field *field = mt_row_field(row, "finish_reason");
+    const char *text = field != NULL && field->kind == MT_FIELD_TEXT ? field->text : NULL;
+    size_t bytes = text != NULL ? field->bytes : 0;
+    if (text == NULL && !mt_row_item(row, "finish_reason", index, &text, &bytes)) return false;
+    return mt_text_same((struct mt_text){.text = text, .bytes = bytes}, mt_text_of("length"));
+}
+
 static enum mt_status answer_one(struct mt_recorded *recorded, const struct mt_question *question,
                                  size_t samples, struct mt_byte_list *answers)
 {
@@ -123,6 +133,8 @@ static enum mt_status answer_one(struct mt_recorded *recorded, const struct mt_q
     }
     enum mt_status status = mt_dataset_read(recorded->dataset, entry->row, &recorded->row);
     if (status != MT_OK) return status;
+    for (size_t i = 0; question->ends != NULL && i < samples; i++)
+        question->ends[i].cut = was_cut(&recorded->row, i);
     const struct mt_row_field *answer = mt_row_field(&recorded->row, "answer");
     if (answer != NULL && answer->kind == MT_FIELD_TEXT && samples == 1)
         return mt_byte_list_append(&answers[0], answer->text, answer->bytes);

@@ -1,7 +1,8 @@
 /*
  * Answers made elsewhere, out of a JSONL file: {"task": "gsm8k", "id": "0", "answer": "..."}, or "answers":
  * [...] where a task asks for several. `id` is what the task's file names a row by, else the row's number
- * from 0; numbers may be numbers. A file for one task may leave `task` out.
+ * from 0; numbers may be numbers. "finish_reason": "length" says that an answer was cut off. A file for one
+ * task may leave `task` out.
  */
 #ifndef MT_EVAL_RECORDED_H
 #define MT_EVAL_RECORDED_H

@@ -132,8 +132,15 @@ static enum mt_status read_line(void *self, const struct mt_json_node *line)
                                  .normalized = number_in(line, "normalized")};
     status = mt_json_get_integer(line, "tries", 0, 1000000, &outcome.tries);
     if (status == MT_OK) status = mt_json_get_integer(line, "passed", 0, 1000000, &outcome.passed);
-    if (status == MT_OK && mt_json_has(line, "unjudged"))
-        status = mt_json_get_integer(line, "unjudged", 0, 1000000, &outcome.unjudged);
+    const struct {
+        const char *key;
+        int64_t *count;
+    } counts[] = {{"cut", &outcome.cut},
+                  {"empty", &outcome.empty},
+                  {"unclosed", &outcome.unclosed},
+                  {"unjudged", &outcome.unjudged}};
+    for (size_t i = 0; status == MT_OK && i < sizeof counts / sizeof counts[0]; i++)
+        status = mt_json_optional_integer(line, counts[i].key, 0, 1000000, counts[i].count);
     if (status == MT_OK) status = read_filters(line, &outcome);
     return status == MT_OK ? remember(results, key_of_digits(id, digits), content, &outcome) : status;
 }
@@ -206,6 +213,12 @@ static void put_filters(struct mt_text_writer *line, const struct mt_result_reco
     mt_text_put(line, "]");
 }
 
+/* What is seldom there is left out where it is not. */
+static void put_count(struct mt_text_writer *line, const char *before, int64_t count)
+{
+    if (count > 0) mt_text_putf(line, "%s%lld", before, (long long)count);
+}
+
 enum mt_status mt_results_add(struct mt_results *results, const struct mt_result_record *record)
 {
     struct mt_text_writer *line = &results->line;
@@ -231,7 +244,10 @@ enum mt_status mt_results_add(struct mt_results *results, const struct mt_result
     put_filters(line, record);
     mt_text_putf(line, ", \"tries\": %lld, \"passed\": %lld", (long long)outcome->tries,
                  (long long)outcome->passed);
-    if (outcome->unjudged > 0) mt_text_putf(line, ", \"unjudged\": %lld", (long long)outcome->unjudged);
+    put_count(line, ", \"cut\": ", outcome->cut);
+    put_count(line, ", \"empty\": ", outcome->empty);
+    put_count(line, ", \"unclosed\": ", outcome->unclosed);
+    put_count(line, ", \"unjudged\": ", outcome->unjudged);
     mt_text_put(line, "}\n");
     enum mt_status status = line->status;
     if (status == MT_OK) status = mt_line_file_append(&results->file, &line->text);

@@ -24,6 +24,7 @@
 #define MOST_BATCH    4096
 #define MOST_ANSWERS  1000000 // of one batch
 #define MOST_FAILURES 20      // before the first answer: then something is wrong with all of them
+#define FEW_ANSWERS   0.03    // a share of answers that end early which nobody is warned of
 #define WHY_BYTES     512
 #define BYTES_A_TOKEN 4 // of an answer to come, beside the bytes of its prompt
 
@@ -38,6 +39,7 @@ struct task_batch {
     // Answers in writing; `tries` for each sample.
     size_t tries;
     struct mt_question *questions;                  // [capacity]
+    struct mt_answer_end *ends;                     // [capacity · tries]
     struct mt_byte_list *answers;                   // [capacity · tries]
     struct mt_byte_list *found;                     // [capacity · tries]: what was extracted
     struct mt_byte_list other[MT_MOST_FILTERS - 1]; // of the sample in hand: by the task's other filters
@@ -179,6 +181,7 @@ static enum mt_status open_batch(struct task_run *run)
         return status;
     }
     batch->questions = mt_arena_array(arena, capacity, sizeof *batch->questions, &status);
+    batch->ends = mt_arena_array(arena, answers, sizeof *batch->ends, &status);
     if (!mt_grader_runs_programs(&run->grader)) return status;
     batch->programs = take_lists(arena, answers * MT_TRIAL_PARTS, &status);
     batch->trials = mt_arena_array(arena, answers, sizeof *batch->trials, &status);
@@ -199,6 +202,23 @@ static void free_batch(struct task_batch *batch)
     if (batch->capacity > 0) mt_arena_free(&batch->arena);
 }
 
+/* Counts how the sample's answers ended. What is behind a model's thoughts is what it says. */
+static void count_ends(const struct task_batch *batch, size_t i, struct mt_outcome *outcome)
+{
+    outcome->cut = outcome->empty = outcome->unclosed = 0;
+    for (size_t k = i * batch->tries; k < (i + 1) * batch->tries; k++) {
+        const struct mt_answer_end *end = &batch->ends[k];
+        struct mt_text text = mt_text_in(&batch->answers[k]);
+        size_t thought = mt_text_find(text, 0, "</think>");
+        bool thinking = mt_text_is_thinking(text) || (end->opened && thought == text.bytes);
+        if (end->cut) outcome->cut++;
+        if (thinking) outcome->unclosed++;
+        for (; thought < text.bytes; thought = mt_text_find(text, 0, "</think>"))
+            text = mt_text_from(text, thought + sizeof "</think>" - 1);
+        if (!thinking && mt_text_trimmed(text).bytes == 0) outcome->empty++;
+    }
+}
+
 /*
  * Sample i of the batch is done: its line goes to the file. Answers: the first `answers` of the sample's;
  * their verdicts, where they are programs, else NULL.
@@ -217,6 +237,8 @@ static enum mt_status record(struct task_run *run, size_t i, size_t answers,
     bool failed = verdicts != NULL && outcome->passed < outcome->tries;
     struct mt_text other[MT_MOST_FILTERS - 1];
     for (size_t k = 0; k < MT_MOST_FILTERS - 1; k++) other[k] = mt_text_in(&batch->other[k]);
+    struct mt_outcome counted = *outcome;
+    if (!run->chooses) count_ends(batch, i, &counted);
     struct mt_result_record line = {.number = batch->numbers[i],
                                     .id = sample->id,
                                     .prompt = mt_text_in(&sample->prompt),
@@ -230,12 +252,12 @@ static enum mt_status record(struct task_run *run, size_t i, size_t answers,
                                     .why = failed ? batch->texts + 2 * answers : NULL,
                                     .choosing = run->chooses ? &batch->choosing[i] : NULL,
                                     .form = run->form,
-                                    .outcome = *outcome};
+                                    .outcome = counted};
     enum mt_status status = check_folder(run->ctx, run->options);
     if (status == MT_OK) status = mt_sample_sum(run->ctx, sample, &line.content);
     if (status == MT_OK) status = mt_results_add(run->file, &line);
     if (status != MT_OK) return status;
-    run->outcomes[batch->numbers[i]] = *outcome;
+    run->outcomes[batch->numbers[i]] = counted;
     run->done[batch->numbers[i]] = true;
     run->done_count++;
     return MT_OK;
@@ -373,8 +395,10 @@ static enum mt_status ask_to_write(struct task_run *run, const struct mt_answer_
                                                    .id = batch->samples[i].id,
                                                    .number = batch->numbers[i],
                                                    .prompt = mt_text_in(&batch->samples[i].prompt),
-                                                   .shared = batch->samples[i].shared};
+                                                   .shared = batch->samples[i].shared,
+                                                   .ends = batch->ends + i * batch->tries};
     }
+    memset(batch->ends, 0, batch->capacity * batch->tries * sizeof *batch->ends);
     for (size_t i = 0; i < batch->capacity * batch->tries; i++) batch->answers[i].count = 0;
     enum mt_status status = answerer->generate(answerer->self, batch->questions, batch->count, &options,
                                                listener, batch->answers);
@@ -599,10 +623,8 @@ static enum mt_status open_run(struct task_run *run)
     if (status == MT_OK) status = mt_rank_progress_create(run->comm, run->ctx, &run->ranks);
     if (status != MT_OK) return status;
     run->count = mt_task_data_count(run->data);
-    size_t left_out = mt_task_data_left_out(run->data);
-    if (left_out > 0 && run->rank == 0)
-        mt_log_warning(options->log, "task %s: %s no right answer and %s left out", run->task->name,
-                       mt_counted(left_out, "row has", "rows have").text, left_out == 1 ? "is" : "are");
+    if (run->rank == 0) status = mt_task_data_warn(run->data, options->log);
+    if (status != MT_OK) return status;
     if (options->limit > 0 && (uint64_t)options->limit < run->count) run->count = (size_t)options->limit;
     if (run->task->most > 0 && (uint64_t)run->task->most < run->count) run->count = (size_t)run->task->most;
     run->outcomes = mt_arena_array(&run->arena, run->count, sizeof *run->outcomes, &status);
@@ -673,6 +695,41 @@ static void take_filter(struct task_run *run, size_t count, size_t filter)
     for (size_t i = 0; i < count; i++) run->outcomes[i].score = run->outcomes[i].other[filter - 1];
 }
 
+/* One sentence of each kind of answer that says too little, if there are more than a few. */
+static void warn_of_ends(const struct task_run *run, const struct mt_task_result *result)
+{
+    const struct mt_task *task = run->task;
+    char cure[160];
+    (void)snprintf(cure, sizeof cure,
+                   "were cut at %lld tokens or for want of room: --max-new and --context give more",
+                   (long long)task->max_tokens);
+    const struct {
+        size_t count;
+        const char *what;
+    } kinds[] = {
+        {result->cut, cure},
+        {result->unclosed, "end before the model's thinking does (no </think>): --max-new gives more room"},
+        {result->empty, "are empty"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if ((double)kinds[i].count <= FEW_ANSWERS * (double)result->answers) continue;
+        mt_log_warning(run->options->log, "task %s: %zu of %s %s", task->name, kinds[i].count,
+                       mt_counted(result->answers, "answer", "answers").text, kinds[i].what);
+    }
+}
+
+static void count_answers(const struct task_run *run, size_t count, struct mt_task_result *result)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct mt_outcome *outcome = &run->outcomes[i];
+        if (!run->chooses) result->answers += (size_t)outcome->tries;
+        result->cut += (size_t)outcome->cut;
+        result->empty += (size_t)outcome->empty;
+        result->unclosed += (size_t)outcome->unclosed;
+        result->unjudged += (size_t)outcome->unjudged;
+    }
+    warn_of_ends(run, result);
+}
+
 /* Of the samples that were answered. */
 static enum mt_status compute_metrics(struct task_run *run, struct mt_task_result *result)
 {
@@ -683,7 +740,7 @@ static enum mt_status compute_metrics(struct task_run *run, struct mt_task_resul
     for (size_t i = 0; i < run->count; i++) {
         if (run->done[i]) run->outcomes[count++] = run->outcomes[i];
     }
-    for (size_t i = 0; i < count; i++) result->unjudged += (size_t)run->outcomes[i].unjudged;
+    count_answers(run, count, result);
     if (result->unjudged > 0)
         mt_log_warning(run->options->log,
                        "task %s: %s as wrong, unjudged: a pattern of the task needs too much work on them",
@@ -723,6 +780,8 @@ static enum mt_status run_task(struct mt_context *ctx, const struct mt_eval_opti
     if (status == MT_OK) status = join_samples(&run);
     if (status == MT_OK) {
         result->total = mt_task_data_count(run.data);
+        result->dropped = (size_t)mt_task_data_dropped(run.data)->count;
+        result->unanswered_rows = (size_t)mt_task_data_dropped(run.data)->unanswered;
         result->done = run.done_count;
         result->kept = run.kept;
         result->failed = run.failed;
@@ -736,8 +795,9 @@ static enum mt_status run_task(struct mt_context *ctx, const struct mt_eval_opti
     return status == MT_OK ? closed : status;
 }
 
-/* One line: a family may lack most of its tasks. */
-static void warn_of_missing(const struct mt_eval_options *options, const struct mt_task_result *results)
+/* One line: a family may lack most of its tasks. Without any data there is nothing to report. */
+static enum mt_status warn_of_missing(struct mt_context *ctx, const struct mt_eval_options *options,
+                                      const struct mt_task_result *results)
 {
     size_t missing = 0;
     const char *first = "";
@@ -746,9 +806,13 @@ static void warn_of_missing(const struct mt_eval_options *options, const struct 
         if (missing == 0) first = options->tasks[i].name;
         missing++;
     }
+    if (missing == options->task_count)
+        return mt_fail(ctx, MT_ERR_USAGE, "%s: there is no data of %s%s; nothing was asked", options->data,
+                       first, missing > 1 ? ", nor of any other of the tasks" : "");
     if (missing == 1) mt_log_warning(options->log, "task %s: no data, left out", first);
     if (missing > 1)
         mt_log_warning(options->log, "%zu tasks have no data and are left out: %s, ...", missing, first);
+    return MT_OK;
 }
 
 static enum mt_status write_summary(struct mt_context *ctx, const struct mt_eval_options *options,
@@ -776,7 +840,7 @@ static enum mt_status run_tasks(struct mt_context *ctx, const struct mt_eval_opt
         status = run_task(ctx, options, comm, &options->tasks[i], &results[i]);
         stopped = results[i].stopped;
     }
-    if (status == MT_OK) warn_of_missing(options, results);
+    if (status == MT_OK && !stopped) status = warn_of_missing(ctx, options, results);
     if (status != MT_OK || stopped) return status;
     if (mt_comm_rank(comm) == 0) status = write_summary(ctx, options, results, mt_clock_seconds() - start);
     return mt_comm_agree(comm, ctx, status);

@@ -26,6 +26,10 @@ struct mt_task_result {
     size_t done;                     // of them asked, now or before
     size_t kept;                     // of those, done before
     size_t failed;                   // got no answer: not done, and not in the figures
+    size_t dropped;                  // rows of the file that are no samples: dropped_rows.h
+    size_t unanswered_rows;          // of these, for want of a right answer
+    size_t answers;                  // that were written
+    size_t cut, empty, unclosed;     // of these: ended at the limit, say nothing, end within thoughts
     size_t unjudged;                 // answers whose judging took more work than allowed; they count as wrong
     struct mt_metric_result metrics[MT_TASK_MOST_FIGURES]; // [mt_task_figures]
     double max_vio; // how unevenly experts were used, if somebody watched; else NaN

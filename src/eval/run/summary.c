@@ -71,6 +71,12 @@ static struct mt_metric_result mean_of(const struct mt_task_result *results, siz
     return mean;
 }
 
+/* What went wrong is there where something did. */
+static void put_count(struct mt_text_writer *writer, const char *name, size_t count)
+{
+    if (count > 0) mt_text_putf(writer, ", \"%s,none\": %zu", name, count);
+}
+
 static void put_task(struct mt_text_writer *writer, const struct mt_task_result *result)
 {
     const struct mt_task *task = result->task;
@@ -91,8 +97,13 @@ static void put_task(struct mt_text_writer *writer, const struct mt_task_result 
         mt_text_put_number(writer, ", ", metric->high);
         mt_text_put(writer, "]");
     }
-    if (result->failed > 0) mt_text_put_number(writer, ", \"unanswered,none\": ", (double)result->failed);
-    if (result->unjudged > 0) mt_text_put_number(writer, ", \"unjudged,none\": ", (double)result->unjudged);
+    put_count(writer, "unanswered", result->failed);
+    put_count(writer, "unjudged", result->unjudged);
+    put_count(writer, "cut", result->cut);
+    put_count(writer, "empty", result->empty);
+    put_count(writer, "unclosed", result->unclosed);
+    put_count(writer, "dropped_rows", result->dropped);
+    put_count(writer, "unanswered_rows", result->unanswered_rows);
     if (!isnan(result->max_vio)) mt_text_put_number(writer, ", \"max_vio,none\": ", result->max_vio);
     mt_text_put(writer, "}");
 }

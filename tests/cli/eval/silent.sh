@@ -1,0 +1,91 @@
+#!/bin/sh
+# metier eval: nothing goes wrong without a word. Answers that end early, rows and tasks that are not there, verdicts of
+# another judge, folders that were asked in another way. Usage: silent.sh METIER
+set -u
+metier=$1
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+share=$(cd "$(dirname "$0")/../../../share" && pwd)
+samples=$share/samples
+model=$share/models/tiny-deepseek-v2
+failed=0
+
+fail() { printf 'silent.sh: %s\n' "$*"; failed=1; }
+# evaluate WANTED_STATUS ARGUMENT...
+evaluate() {
+    wanted=$1
+    shift
+    "$metier" eval "$@" --quiet >"$folder/table" 2>"$folder/err"
+    status=$?
+    [ $status -eq "$wanted" ] || { cat "$folder/err"; fail "status $status instead of $wanted: eval $*"; }
+}
+said() { grep -qF -- "$1" "$folder/err" || { cat "$folder/err"; fail "not said: $1"; }; }
+silent() { [ ! -s "$folder/err" ] || { cat "$folder/err"; fail "said something: $1"; }; }
+shown() { grep -q -- "$1" "$folder/table" || { cat "$folder/table"; fail "not in the table: $1"; }; }
+noted() { grep -qF -- "$2" "$folder/$1" || { cat "$folder/$1"; fail "not in $1: $2"; }; }
+
+# Answers cut at the limit, empty ones, thoughts that do not end: counted in samples, results, table, page, and said.
+cat >"$folder/early" <<'END'
+{"task": "gsm8k", "id": "0", "answer": "<think>6 bags, so", "finish_reason": "length"}
+{"task": "gsm8k", "id": "1", "answer": " "}
+{"task": "gsm8k", "id": "2", "answer": "<think>5?</think> 1000"}
+END
+evaluate 0 gsm8k --data "$samples" --answers "$folder/early" --out "$folder/ends"
+said 'task gsm8k: 1 of 3 answers were cut at 512 tokens or for want of room: --max-new'
+said "task gsm8k: 1 of 3 answers end before the model's thinking does"
+said 'task gsm8k: 1 of 3 answers are empty'
+shown '1 cut, 1 still thinking, 1 empty'
+noted ends/results.json '"cut,none": 1, "empty,none": 1, "unclosed,none": 1'
+grep -q '"id": "0".*"cut": 1, "unclosed": 1}' "$folder/ends/samples_gsm8k.jsonl" || fail "the cut sample"
+grep -q '"id": "1".*"empty": 1}' "$folder/ends/samples_gsm8k.jsonl" || fail "the empty sample"
+grep -q '"id": "2".*"passed": [01]}$' "$folder/ends/samples_gsm8k.jsonl" || fail "a whole sample"
+"$metier" report "$folder/ends" --out "$folder/page" >/dev/null || fail "a page"
+noted page '1 answer cut at the limit of tokens, 1 answer that ends within its thoughts, 1 empty answer'
+# Going on counts the same.
+evaluate 0 gsm8k --data "$samples" --answers "$folder/early" --out "$folder/ends"
+shown '1 cut, 1 still thinking, 1 empty'
+evaluate 0 gsm8k --data "$samples" --model "$model" --max-new 1 --out "$folder/short"
+said 'task gsm8k: 3 of 3 answers were cut at 1 tokens'
+shown '3 cut$'
+
+# Rows that cannot be used; none that can.
+mkdir "$folder/data"
+cat >"$folder/some.yaml" <<'END'
+title: some
+domain: science
+data: some.jsonl
+kind: choose
+prompt: "{question.stem}"
+choice_list: question.choices.text
+choice_label_list: question.choices.label
+answer: "{answerKey}"
+stop: ["\n"]
+END
+cat >"$folder/data/some.jsonl" <<'END'
+{"question": {"stem": "Sky?", "choices": [{"text": "red", "label": "A"}, {"text": "blue", "label": "B"}]}, "answerKey": "B"}
+{"question": {"stem": "Grass?", "choices": [{"text": "green", "label": "1"}, {"text": "pink", "label": "2"}]}, "answerKey": ""}
+{"question": {"stem": "Sun?", "options": ["hot"]}, "answerKey": "A"}
+END
+evaluate 0 "$folder/some.yaml" --data "$folder/data" --model "$model" --out "$folder/some"
+said "task some: 2 rows of $folder/data/some.jsonl left out: line 2: there is no right answer; line 3: there is no field 'question.choices.text' (the row has question.stem, question.options, answerKey)"
+shown '^some *1 '
+noted some/results.json '"dropped_rows,none": 2, "unanswered_rows,none": 1'
+"$metier" report "$folder/some" --out "$folder/page" >/dev/null || fail "a page"
+noted page '2 rows left out'
+"$metier" eval "$folder/some.yaml" --data "$folder/data" --questions "$folder/questions" 2>"$folder/err" || fail "questions"
+said 'task some: 2 rows of'
+sed '1d' "$folder/data/some.jsonl" >"$folder/rows" && cp "$folder/rows" "$folder/data/some.jsonl"
+evaluate 2 "$folder/some.yaml" --data "$folder/data" --model "$model" --out "$folder/none"
+said 'none of 2 rows can be used: line 1: there is no right answer; line 2: '
+sed '/choice_label/d; s/choice_list: .*/choice_list: options/; /^unanswered/d; $aunanswered: leave_out' "$folder/some.yaml" >"$folder/meant.yaml"
+printf '{"question": {"stem": "Q"}, "options": ["x", "y"], "answerKey": "%s"}\n' A '' B >"$folder/data/some.jsonl"
+evaluate 0 "$folder/meant.yaml" --data "$folder/data" --model "$model" --out "$folder/meant"
+silent "of rows that are left out on purpose"
+noted meant/results.json '"dropped_rows,none": 1, "unanswered_rows,none": 1'
+
+# No data at all.
+evaluate 2 gsm8k math500 --skip-missing --data "$folder" --model "$model" --out "$folder/nodata"
+said "$folder: there is no data of gsm8k, nor of any other of the tasks; nothing was asked"
+"$metier" eval gsm8k --skip-missing --data "$folder" --questions - >/dev/null 2>&1 && fail "no questions are no failure"
+
+exit $failed
