@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "eval/answers/statement.h"
+#include "eval/instructions/instructions.h"
 #include "eval/livebench/livebench.h"
 #include "eval/math/answer_math.h"
 
@@ -345,12 +346,15 @@ static enum mt_status judge_option(struct mt_context *ctx, const struct mt_byte_
 
 /*
  * The judges, by the task's key `compare`: of two normalised texts, or of the row, where the answer is no
- * text that could be held against another. Programs have none here: they are run.
+ * text that could be held against another; `marks` are of its instructions. Programs have none here: they are
+ * run.
  */
 static const struct judge {
     enum mt_status (*texts)(struct mt_context *ctx, const struct mt_byte_list *said,
                             const struct mt_byte_list *right, struct mt_outcome *outcome);
     mt_livebench_rule *row;
+    enum mt_status (*marks)(struct mt_context *ctx, const struct mt_row *row, struct mt_text answer,
+                            struct mt_instruction_marks *marks);
 } judges[] = {
     [MT_COMPARE_TEXT] = {.texts = judge_text},
     [MT_COMPARE_MATH] = {.texts = judge_math},
@@ -361,7 +365,21 @@ static const struct judge {
     [MT_COMPARE_MAPPING] = {.row = mt_livebench_mapping},
     [MT_COMPARE_LIVEBENCH] = {.row = mt_livebench_answer},
     [MT_COMPARE_OPTION] = {.texts = judge_option},
+    [MT_COMPARE_IFEVAL] = {.marks = mt_ifeval_judge},
 };
+
+/* Instruction by instruction. An answer without a verdict on all of them counts as unjudged. */
+static enum mt_status grade_marks(const struct mt_grader *grader, const struct mt_task_sample *sample,
+                                  struct mt_text text, struct mt_outcome *outcome)
+{
+    enum mt_status status =
+        judges[grader->task->compare].marks(grader->ctx, &sample->row, text, &outcome->marks);
+    double strict = mt_metric_follows_all(&outcome->marks, false);
+    outcome->unjudged = (outcome->marks.strict_open | outcome->marks.loose_open) != 0 ? 1 : 0;
+    outcome->score = isnan(strict) ? 0.0 : strict;
+    outcome->passed = outcome->score == 1.0 ? 1 : 0;
+    return status;
+}
 
 /* Normalises copies of what was extracted and of the right answer, and compares them. */
 static enum mt_status compare(const struct mt_grader *grader, const struct mt_byte_list *extracted,
@@ -392,6 +410,7 @@ enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_task_sam
     enum mt_status status = extract(grader, sample, text, mt_text_of(""), extracted, &found);
     status = note_limit(status, &unjudged);
     if (status != MT_OK) return status;
+    if (judge->marks != NULL) return grade_marks(grader, sample, mt_text_in(extracted), outcome);
     if (sample->choice_count > 0) {
         mt_grade_choice(sample, found ? chosen_by_text(grader, sample, extracted) : -1, outcome);
         outcome->unjudged = unjudged;

@@ -657,6 +657,21 @@ static void warn_of_failed(const struct task_run *run)
                    run->why[0] != '\0' ? "; the first, " : "", run->why);
 }
 
+static void warn_of_unjudged(const struct task_run *run, size_t unjudged)
+{
+    if (unjudged == 0) return;
+    if (run->task->compare == MT_COMPARE_IFEVAL) {
+        mt_log_warning(run->options->log,
+                       "task %s: %s an instruction that only another program can judge (its language, where "
+                       "sentences end), left out of the figures; docs/evaluation.md has a command for them",
+                       run->task->name, mt_counted(unjudged, "answer has", "answers have").text);
+        return;
+    }
+    mt_log_warning(run->options->log,
+                   "task %s: %s as wrong, unjudged: a pattern of the task needs too much work on them",
+                   run->task->name, mt_counted(unjudged, "answer counts", "answers count").text);
+}
+
 /* Of the samples that were answered. */
 static enum mt_status compute_metrics(struct task_run *run, struct mt_task_result *result)
 {
@@ -668,10 +683,7 @@ static enum mt_status compute_metrics(struct task_run *run, struct mt_task_resul
         if (run->done[i]) run->outcomes[count++] = run->outcomes[i];
     }
     for (size_t i = 0; i < count; i++) result->unjudged += (size_t)run->outcomes[i].unjudged;
-    if (result->unjudged > 0)
-        mt_log_warning(run->options->log,
-                       "task %s: %s as wrong, unjudged: a pattern of the task needs too much work on them",
-                       run->task->name, mt_counted(result->unjudged, "answer counts", "answers count").text);
+    warn_of_unjudged(run, result->unjudged);
     for (size_t i = 0; i < run->task->metric_count && status == MT_OK; i++) {
         status = mt_metric_compute(run->ctx, run->task->metrics[i], mt_task_metric_k(run->task, i),
                                    run->outcomes, count, &result->metrics[i]);

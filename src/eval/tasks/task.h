@@ -40,6 +40,7 @@ enum mt_task_compare {
     MT_COMPARE_MAPPING,      // a dict of names: F1 over its pairs (likewise)
     MT_COMPARE_LIVEBENCH,    // puzzles and contests, by LiveBench's own rules (likewise)
     MT_COMPARE_OPTION,       // "(B) text": the letter, the text or both
+    MT_COMPARE_IFEVAL,       // the row's instructions, each by itself (instructions.h)
 };
 
 enum mt_task_pick {
