@@ -18,6 +18,7 @@
 #include "eval/judges/agreement.h"
 #include "eval/run/results.h"
 #include "eval/run/sample_parts.h"
+#include "eval/run/task_judge.h"
 #include "eval/tasks/task_data.h"
 
 #define ARENA_BYTES   ((size_t)1 << 16)
@@ -41,7 +42,7 @@ struct task_batch {
     struct mt_byte_list *answers;  // [capacity · tries]
     struct mt_byte_list *found;    // [capacity · tries]: what was extracted
     struct mt_text *texts;         // [3 · tries]
-    // Programs; only of the samples that were answered.
+    // Programs, and answers a program judges; only of samples that were answered.
     struct mt_byte_list *programs;    // [capacity · tries · MT_TRIAL_PARTS]
     struct mt_code_trial *trials;     // [capacity · tries]
     struct mt_code_verdict *verdicts; // [capacity · tries]
@@ -71,10 +72,11 @@ struct task_run {
     bool *done;                  // [count]: before, or now by this rank
     int32_t *owner;              // [count]: the rank a sample is for; -1: done before
     size_t done_count, kept;
-    bool any;            // question was answered now
-    size_t failed;       // samples that got no answer now, of all ranks in the end
-    char why[WHY_BYTES]; // of the first of them
-    bool chooses;        // scores choices instead of reading answers
+    bool any;                               // question was answered now
+    size_t failed;                          // samples that got no answer now, of all ranks in the end
+    char why[WHY_BYTES];                    // of the first of them
+    char problem[MT_COMMAND_PROBLEM_BYTES]; // the first the task's own judge had
+    bool chooses;                           // scores choices instead of reading answers
     bool stopped;
     struct task_batch batch;
     struct mt_progress progress;
@@ -147,6 +149,12 @@ static void free_lists(struct mt_byte_list *lists, size_t count)
     for (size_t i = 0; lists != NULL && i < count; i++) mt_byte_list_free(&lists[i]);
 }
 
+/* True where answers wait until the call is over, and are judged side by side. */
+static bool judges_later(const struct task_run *run)
+{
+    return mt_grader_runs_programs(&run->grader) || mt_grader_asks_command(&run->grader);
+}
+
 /* A batch for the task at hand; freed whatever it returned. */
 static enum mt_status open_batch(struct task_run *run)
 {
@@ -177,10 +185,11 @@ static enum mt_status open_batch(struct task_run *run)
         return status;
     }
     batch->questions = mt_arena_array(arena, capacity, sizeof *batch->questions, &status);
+    if (!judges_later(run)) return status;
+    batch->verdicts = mt_arena_array(arena, answers, sizeof *batch->verdicts, &status);
     if (!mt_grader_runs_programs(&run->grader)) return status;
     batch->programs = take_lists(arena, answers * MT_TRIAL_PARTS, &status);
     batch->trials = mt_arena_array(arena, answers, sizeof *batch->trials, &status);
-    batch->verdicts = mt_arena_array(arena, answers, sizeof *batch->verdicts, &status);
     batch->unjudged = mt_arena_array(arena, capacity, sizeof *batch->unjudged, &status);
     return status;
 }
@@ -211,7 +220,7 @@ static enum mt_status record(struct task_run *run, size_t i, size_t answers,
         batch->texts[answers + k] = mt_text_in(&batch->found[first + k]);
         batch->texts[2 * answers + k] = mt_text_of(verdicts != NULL ? verdicts[k].why : NULL);
     }
-    bool failed = verdicts != NULL && outcome->passed < outcome->tries;
+    bool failed = verdicts != NULL && (outcome->passed < outcome->tries || verdicts[0].why[0] != '\0');
     struct mt_result_record line = {.number = batch->numbers[i],
                                     .id = sample->id,
                                     .prompt = mt_text_in(&sample->prompt),
@@ -280,14 +289,13 @@ static enum mt_status judge_choice(struct task_run *run, size_t i)
     return status == MT_OK ? record(run, i, 1, NULL, &outcome) : status;
 }
 
-/* Programs wait until the call is over: they then run side by side. */
 static enum mt_status answered(void *self, size_t i)
 {
     struct task_run *run = self;
     run->batch.answered[i] = true;
     run->any = true;
     if (run->chooses) return judge_choice(run, i);
-    return mt_grader_runs_programs(&run->grader) ? MT_OK : judge_written(run, i);
+    return judges_later(run) ? MT_OK : judge_written(run, i);
 }
 
 /* A sample without an answer: not recorded, so that the next start asks it again. */
@@ -300,6 +308,23 @@ static enum mt_status failed(void *self, size_t i, const char *why)
     if (run->failed < MOST_FAILURES || run->any) return MT_OK;
     return mt_fail(run->ctx, MT_ERR_IO, "task %s: the first %zu questions all got no answer (%s)",
                    run->task->name, run->failed, run->why);
+}
+
+/* The samples whose answers were judged side by side. */
+static enum mt_status record_judged(struct task_run *run)
+{
+    struct task_batch *batch = &run->batch;
+    const struct mt_code_verdict *verdicts = batch->verdicts;
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < batch->count && status == MT_OK; i++) {
+        if (!batch->answered[i]) continue;
+        struct mt_outcome outcome;
+        (batch->unjudged != NULL ? mt_grade_passed : mt_grade_scored)(verdicts, batch->tries, &outcome);
+        if (batch->unjudged != NULL) outcome.unjudged = batch->unjudged[i];
+        status = record(run, i, batch->tries, verdicts, &outcome);
+        verdicts += batch->tries;
+    }
+    return status;
 }
 
 /* The programs of one sample, written out as trials. */
@@ -333,16 +358,23 @@ static enum mt_status judge_programs(struct task_run *run)
         if (batch->answered[i]) status = make_trials(run, i, &count);
     }
     if (status == MT_OK && count > 0) status = judge->run(judge->self, batch->trials, count, batch->verdicts);
-    const struct mt_code_verdict *verdicts = batch->verdicts;
-    for (size_t i = 0; i < batch->count && status == MT_OK; i++) {
-        if (!batch->answered[i]) continue;
-        struct mt_outcome outcome;
-        mt_grade_passed(verdicts, batch->tries, &outcome);
-        outcome.unjudged = batch->unjudged[i];
-        status = record(run, i, batch->tries, verdicts, &outcome);
-        verdicts += batch->tries;
-    }
-    return status;
+    return status == MT_OK ? record_judged(run) : status;
+}
+
+/* Hands the answers to the task's own judge, a program. */
+static enum mt_status judge_by_command(struct task_run *run)
+{
+    struct task_batch *batch = &run->batch;
+    const struct mt_answers_to_judge answers = {.grader = &run->grader,
+                                                .samples = batch->samples,
+                                                .answered = batch->answered,
+                                                .count = batch->count,
+                                                .tries = batch->tries,
+                                                .answers = batch->answers,
+                                                .found = batch->found,
+                                                .verdicts = batch->verdicts};
+    enum mt_status status = mt_task_judge_by_command(run->ctx, &answers, run->problem);
+    return status == MT_OK ? record_judged(run) : status;
 }
 
 // ------------------------------------------------------------------ asking
@@ -368,11 +400,12 @@ static enum mt_status ask_to_write(struct task_run *run, const struct mt_answer_
     for (size_t i = 0; i < batch->capacity * batch->tries; i++) batch->answers[i].count = 0;
     enum mt_status status = answerer->generate(answerer->self, batch->questions, batch->count, &options,
                                                listener, batch->answers);
-    if (!mt_grader_runs_programs(&run->grader) || (status != MT_OK && status != MT_ERR_IO)) return status;
+    if (!judges_later(run) || (status != MT_OK && status != MT_ERR_IO)) return status;
     // An endpoint that is gone has answered some: they are judged, and not asked again.
     char why[sizeof run->ctx->message];
     memcpy(why, run->ctx->message, sizeof why);
-    enum mt_status judged = judge_programs(run);
+    bool asks = mt_grader_asks_command(&run->grader);
+    enum mt_status judged = asks ? judge_by_command(run) : judge_programs(run);
     if (judged != MT_OK || status == MT_OK) return judged;
     return mt_fail(run->ctx, status, "%s", why);
 }
@@ -449,8 +482,8 @@ static enum mt_status ask(struct task_run *run)
 
 // ------------------------------------------------------------------ among ranks
 
-/* Marks samples that are in the file; outcomes of those that are not marked yet. */
-static enum mt_status take_over(struct task_run *run)
+/* Marks samples that are in the file (`judged`: with a verdict); outcomes of those not marked yet. */
+static enum mt_status take_over(struct task_run *run, bool judged)
 {
     enum mt_status status = MT_OK;
     int64_t tries = run->chooses ? 1 : run->task->samples;
@@ -464,7 +497,7 @@ static enum mt_status take_over(struct task_run *run)
         if (status == MT_OK) status = mt_sample_sum(run->ctx, sample, &content);
         if (status != MT_OK) break;
         bool found = mt_results_find(run->file, sample->id, mt_text_in(&sample->prompt), &content, &outcome);
-        if (!found || outcome.tries != tries) continue;
+        if (!found || outcome.tries != tries || (judged && isnan(outcome.score))) continue;
         run->outcomes[i] = outcome;
         run->done[i] = true;
         run->done_count++;
@@ -487,7 +520,7 @@ static enum mt_status find_old(struct task_run *run)
     if (run->rank != 0) return MT_OK;
     enum mt_status status = mt_sample_parts_collect(run->ctx, run->options->out, run->task->name);
     if (status == MT_OK) status = open_file(run);
-    return status == MT_OK ? take_over(run) : status;
+    return status == MT_OK ? take_over(run, true) : status;
 }
 
 /* About how long a sample takes, in bytes of text. */
@@ -551,7 +584,7 @@ static enum mt_status share_samples(struct task_run *run)
 static enum mt_status learn_outcomes(struct task_run *run, size_t done_by_all)
 {
     enum mt_status status = open_file(run);
-    if (status == MT_OK) status = take_over(run);
+    if (status == MT_OK) status = take_over(run, false);
     if (status != MT_OK || run->done_count == done_by_all) return status;
     return mt_fail(run->ctx, MT_ERR_IO,
                    "%s: ranks have written %zu samples of task %s, %zu are there: all ranks must see this "
@@ -648,42 +681,19 @@ static enum mt_status run_samples(struct task_run *run)
     return status;
 }
 
-static void warn_of_failed(const struct task_run *run)
-{
-    if (run->failed == 0) return;
-    mt_log_warning(run->options->log,
-                   "task %s: %s no answer, left out of the figures; the same command asks again%s%s",
-                   run->task->name, mt_counted(run->failed, "question got", "questions got").text,
-                   run->why[0] != '\0' ? "; the first, " : "", run->why);
-}
-
-static void warn_of_unjudged(const struct task_run *run, size_t unjudged)
-{
-    if (unjudged == 0) return;
-    if (run->task->compare == MT_COMPARE_IFEVAL) {
-        mt_log_warning(run->options->log,
-                       "task %s: %s an instruction that only another program can judge (its language, where "
-                       "sentences end), left out of the figures; docs/evaluation.md has a command for them",
-                       run->task->name, mt_counted(unjudged, "answer has", "answers have").text);
-        return;
-    }
-    mt_log_warning(run->options->log,
-                   "task %s: %s as wrong, unjudged: a pattern of the task needs too much work on them",
-                   run->task->name, mt_counted(unjudged, "answer counts", "answers count").text);
-}
-
 /* Of the samples that were answered. */
 static enum mt_status compute_metrics(struct task_run *run, struct mt_task_result *result)
 {
     enum mt_status status = MT_OK;
     size_t count = 0;
     if (run->rank != 0 || result->stopped) return MT_OK;
-    warn_of_failed(run);
     for (size_t i = 0; i < run->count; i++) {
-        if (run->done[i]) run->outcomes[count++] = run->outcomes[i];
+        if (!run->done[i]) continue;
+        result->unjudged += (size_t)run->outcomes[i].unjudged;
+        const struct mt_outcome *one = &run->outcomes[i];
+        if (!isnan(one->score) || one->marks.count > 0) run->outcomes[count++] = *one;
     }
-    for (size_t i = 0; i < count; i++) result->unjudged += (size_t)run->outcomes[i].unjudged;
-    warn_of_unjudged(run, result->unjudged);
+    mt_eval_warn_of_answers(run->options->log, result, run->why, run->problem);
     for (size_t i = 0; i < run->task->metric_count && status == MT_OK; i++) {
         status = mt_metric_compute(run->ctx, run->task->metrics[i], mt_task_metric_k(run->task, i),
                                    run->outcomes, count, &result->metrics[i]);
