@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
 #include "eval/tasks/task_data.h"
 #include "recipe/making.h"
 
@@ -62,6 +63,22 @@ static enum mt_status add_questions(struct mt_making *making, size_t group, cons
     return status;
 }
 
+/* Rows that may hold a question nobody can look for. */
+static enum mt_status refuse_dropped(struct mt_making *making, const struct mt_task_data *data)
+{
+    const struct mt_dropped_rows *dropped = mt_task_data_dropped(data);
+    struct mt_byte_list why = {.ctx = making->ctx};
+    if (dropped->count == dropped->unanswered) return MT_OK;
+    enum mt_status status = mt_dropped_rows_describe(dropped, &why);
+    if (status == MT_OK)
+        status =
+            mt_fail(making->ctx, MT_ERR_FORMAT, "%s: %s that no row may overlap with cannot be read: %.*s",
+                    mt_task_data_path(data), mt_counted(dropped->count, "question", "questions").text,
+                    (int)(why.count < 700 ? why.count : 700), (const char *)why.data);
+    mt_byte_list_free(&why);
+    return status;
+}
+
 /* Opens a test file, or notes that it is not there. */
 static enum mt_status read_task(struct mt_making *making, size_t group, const struct mt_task *task,
                                 struct mt_digest *digest)
@@ -77,6 +94,11 @@ static enum mt_status read_task(struct mt_making *making, size_t group, const st
     if (status != MT_OK)
         return mt_fail_within(making->ctx, status,
                               "test questions that no row may overlap with (--skip-missing leaves them out)");
+    status = refuse_dropped(making, data);
+    if (status != MT_OK) {
+        mt_task_data_close(data);
+        return status;
+    }
     struct mt_digest_text sum = mt_task_data_sum(data);
     mt_digest_add(digest, sum.digits, MT_DIGEST_DIGITS);
     test->files++;

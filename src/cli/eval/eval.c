@@ -86,9 +86,12 @@ static enum mt_status write_task_questions(struct mt_context *ctx, const struct 
     struct mt_task_data *data = NULL;
     struct mt_task_sample sample;
     struct mt_byte_list line = {.ctx = ctx};
+    struct mt_log log;
+    mt_log_init(&log, stderr, MT_LOG_WARNING);
     if (arguments->skip_missing && !mt_task_data_exists(task, arguments->data)) return MT_OK;
     mt_sample_init(ctx, &sample);
     enum mt_status status = mt_task_data_open(ctx, task, arguments->data, &data);
+    if (status == MT_OK) status = mt_task_data_warn(data, &log);
     size_t count = status == MT_OK ? mt_task_data_count(data) : 0;
     if (arguments->limit > 0 && (uint64_t)arguments->limit < count) count = (size_t)arguments->limit;
     for (size_t i = 0; i < count && status == MT_OK; i++) {

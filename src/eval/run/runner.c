@@ -622,10 +622,8 @@ static enum mt_status open_run(struct task_run *run)
     if (status == MT_OK) status = mt_rank_progress_create(run->comm, run->ctx, &run->ranks);
     if (status != MT_OK) return status;
     run->count = mt_task_data_count(run->data);
-    size_t left_out = mt_task_data_left_out(run->data);
-    if (left_out > 0 && run->rank == 0)
-        mt_log_warning(options->log, "task %s: %s no right answer and %s left out", run->task->name,
-                       mt_counted(left_out, "row has", "rows have").text, left_out == 1 ? "is" : "are");
+    if (run->rank == 0) status = mt_task_data_warn(run->data, options->log);
+    if (status != MT_OK) return status;
     if (options->limit > 0 && (uint64_t)options->limit < run->count) run->count = (size_t)options->limit;
     if (run->task->most > 0 && (uint64_t)run->task->most < run->count) run->count = (size_t)run->task->most;
     run->outcomes = mt_arena_array(&run->arena, run->count, sizeof *run->outcomes, &status);

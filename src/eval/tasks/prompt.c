@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "eval/answers/extract.h"
+#include "eval/tasks/field_place.h"
 #include "formats/text/printable.h"
 
 #define MOST_NAME 128
@@ -118,17 +119,18 @@ static enum mt_status append_letters(const struct mt_prompt_names *names, struct
     return status;
 }
 
-static enum mt_status append_items(const struct mt_row *row, const char *name, struct mt_byte_list *out)
+static enum mt_status append_items(const struct mt_row *row, const char *name,
+                                   const struct mt_field_place *place, struct mt_byte_list *out)
 {
     enum mt_status status = MT_OK;
-    size_t count = mt_row_items(row, name);
+    size_t count = mt_field_place_count(place);
     for (size_t i = 0; i < count && status == MT_OK; i++) {
-        const char *text = NULL;
-        size_t bytes = 0;
-        if (!mt_row_item(row, name, i, &text, &bytes))
-            return mt_row_fail(row, "item %zu of '%s' is not a text", i + 1, name);
+        bool is_text = false;
+        const char *key = NULL;
         if (i > 0) status = mt_byte_list_append_text(out, "\n");
-        if (status == MT_OK) status = mt_byte_list_append(out, text, bytes);
+        if (status == MT_OK) status = mt_field_place_append_item(place, i, out, &is_text, &key);
+        if (status == MT_OK && !is_text)
+            return mt_row_fail(row, "item %zu of '%s' is not a text", i + 1, mt_printable(name).text);
     }
     return status;
 }
@@ -137,23 +139,16 @@ static enum mt_status append_of_row(const struct prompt_field *field, const stru
                                     struct mt_byte_list *out)
 {
     const char *name = field->parts[0];
-    const struct mt_row_field *value = mt_row_field(row, name);
-    if (value != NULL && value->kind == MT_FIELD_TEXT)
-        return mt_byte_list_append(out, value->text, value->bytes);
-    const char *dot = strrchr(name, '.');
-    if (value == NULL && dot != NULL && isdigit((unsigned char)dot[1])) {
-        char list[MOST_NAME];
-        const char *text = NULL;
-        size_t bytes = 0;
-        (void)snprintf(list, sizeof list, "%.*s", (int)(dot - name), name);
-        if (mt_row_item(row, list, (size_t)strtoul(dot + 1, NULL, 10), &text, &bytes))
-            return mt_byte_list_append(out, text, bytes);
-    }
+    const struct mt_field_place place = mt_field_place(row, name);
+    bool is_text = false;
     bool join = field->count > 1 && strcmp(field->parts[1], "join") == 0;
-    if (value != NULL && join) return append_items(row, name, out);
-    return mt_row_fail(
-        row, value == NULL ? "there is no field '%s'" : "the field '%s' is no text (a list: %s.0 or |join)",
-        mt_printable(name).text, mt_printable(name).text);
+    if (join && place.kind == MT_PLACE_LIST) return append_items(row, name, &place, out);
+    enum mt_status status = mt_field_place_append(&place, out, &is_text);
+    if (status != MT_OK || is_text) return status;
+    if (place.kind == MT_PLACE_NONE)
+        return mt_row_fail(row, "there is no field '%s'", mt_printable(name).text);
+    return mt_row_fail(row, "the field '%s' is no text (a list: %s.0 or |join)", mt_printable(name).text,
+                       mt_printable(name).text);
 }
 
 static enum mt_status append_value(const struct prompt_field *field, const struct mt_row *row,
@@ -232,12 +227,14 @@ static void apply(struct mt_byte_list *out, size_t start, const char *filter)
 static enum mt_status complete_option(const struct mt_row *row, const char *field, size_t start,
                                       struct mt_byte_list *out)
 {
-    const struct mt_row_field *value = mt_row_field(row, field);
-    if (value == NULL || value->kind != MT_FIELD_TEXT)
-        return mt_row_fail(row, "there is no text '%s'", mt_printable(field).text);
-    const struct mt_text options = {.text = value->text, .bytes = value->bytes};
+    const struct mt_field_place place = mt_field_place(row, field);
+    struct mt_byte_list options = {.ctx = out->ctx};
     struct mt_text line;
-    for (size_t at = 0; mt_text_next_line(options, &at, &line);) {
+    bool is_text = false;
+    enum mt_status status = mt_field_place_append(&place, &options, &is_text);
+    if (status == MT_OK && !is_text)
+        status = mt_row_fail(row, "there is no text '%s'", mt_printable(field).text);
+    for (size_t at = 0; status == MT_OK && mt_text_next_line(mt_text_in(&options), &at, &line);) {
         const struct mt_text given = mt_text_trimmed(
             (struct mt_text){.text = (const char *)out->data + start, .bytes = out->count - start});
         line = mt_text_trimmed(line);
@@ -246,9 +243,11 @@ static enum mt_status complete_option(const struct mt_row *row, const char *fiel
         if (!mt_text_same(given, letter) && !mt_text_same(given, mt_text_trimmed(mt_text_from(line, 3))))
             continue;
         out->count = start;
-        return mt_byte_list_append(out, line.text, line.bytes);
+        status = mt_byte_list_append(out, line.text, line.bytes);
+        break;
     }
-    return MT_OK;
+    mt_byte_list_free(&options);
+    return status;
 }
 
 /* True for what a template names of the row itself. */

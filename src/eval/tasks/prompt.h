@@ -2,7 +2,7 @@
  * Templates of task files: text with {field} in it, and nothing that computes.
  *
  *     {question}            a field of the row
- *     {turns.0}             the first item of a list
+ *     {turns.0}             the first item of a list; {question.stem} a member of an object (field_place.h)
  *     {test_list|join}      a list's items, a line each
  *     {answer|after:####}   filters, one after the other
  *     {{ and }}             braces

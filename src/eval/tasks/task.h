@@ -49,6 +49,22 @@ enum mt_task_pick {
     MT_PICK_FIRST, // the first rows, in order
 };
 
+/* How `answer` names the right one of several choices. */
+enum mt_answer_naming {
+    MT_NAMED_OPENLY, // by a label where choices have some, else by letter or by its text, whichever fits
+    MT_NAMED_LETTER, // A, B, ...
+    MT_NAMED_TEXT,   // the choice's own text
+    MT_NAMED_INDEX,  // 0, 1, ...
+    MT_NAMED_NUMBER, // 1, 2, ...
+    MT_NAMED_FLAGS,  // a line for each choice, one of them 1 or true
+};
+
+/* Rows without a right answer are no samples, and are counted. */
+enum mt_unanswered {
+    MT_UNANSWERED_WARN,
+    MT_UNANSWERED_LEAVE_OUT, // on purpose: no warning
+};
+
 #define MT_TASK_MOST_METRICS 4
 
 /* All texts live in the arena the task was read with. The key of a field is its name. */
@@ -76,11 +92,14 @@ struct mt_task {
     const char *description; // a template before examples and prompt; NULL: none
     const char *prompt;
     const char *answer;
+    enum mt_unanswered unanswered;
     const char *const *choices;       // the same for every row
     const char *const *choice_fields; // or the fields that hold them
-    const char *choice_list;          // or the field that holds a list
+    const char *choice_list;          // or the field that holds a list, or an object of labels and texts
+    const char *choice_label_list;    // the field that holds the labels of a row's choices; NULL: none
     const char *choice_drop;          // a choice of that text is none; NULL: all are
-    const char *const *choice_labels; // what `answer` says for choice 0, 1, ...; NULL: letters A, B, ...
+    const char *const *choice_labels; // what `answer` says for choice 0, 1, ...; NULL: nothing fixed
+    enum mt_answer_naming answer_is;  // how `answer` names a choice
     bool shuffle;                     // mix the choices, by seed and row; the answer is the first before
     enum mt_task_kind kind;
     const char *continuation; // of CHOOSE: what is scored, a template

@@ -2,6 +2,7 @@
 #include "eval/tasks/task_data.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,22 +11,27 @@
 #include "base/amount.h"
 #include "base/files/file.h"
 #include "base/rng.h"
+#include "eval/tasks/choices.h"
+#include "eval/tasks/field_place.h"
 #include "formats/text/printable.h"
 #include "formats/text/utf8.h"
 
-#define PATH_BYTES     4096
-#define MOST_EXAMPLES  ((size_t)16 << 20) // bytes of a text of examples
-#define SHUFFLE_STREAM 0x63686F69u        // apart from the stream that draws examples
-#define DRAW_STREAM    0x73686F74u
+#define PATH_BYTES    4096
+#define MOST_EXAMPLES ((size_t)16 << 20) // bytes of a text of examples
+#define DRAW_STREAM   0x73686F74u
+
+/* Rows of a file by number. */
+struct row_list {
+    uint64_t *rows;
+    size_t count, capacity;
+};
 
 struct mt_task_data {
     struct mt_context *ctx;
     const struct mt_task *task;
     struct mt_dataset *dataset;
-    uint64_t *rows; // [count] of the dataset
-    size_t count;
-    size_t capacity;
-    size_t left_out;              // rows without a right answer
+    struct row_list list; // of the dataset
+    struct mt_dropped_rows dropped;
     struct mt_byte_list examples; // the few-shot part of every prompt
     bool all;                     // rows that make no sense are samples, too
 };
@@ -73,58 +79,84 @@ static enum mt_status open_file(struct mt_context *ctx, const struct mt_task *ta
 }
 
 /* True when a field is the text, where "{subtask}" is the subtask's name, its underscores or spaces. */
-static bool is_text(const struct mt_task *task, const char *text, const struct mt_row_field *field)
+static bool is_text(const struct mt_task *task, const char *text, struct mt_text field)
 {
     bool subtask = strcmp(text, "{subtask}") == 0 && task->subtask != NULL;
     if (subtask) text = task->subtask;
-    if (field == NULL || field->kind != MT_FIELD_TEXT || field->bytes != strlen(text)) return false;
-    for (size_t i = 0; i < field->bytes; i++) {
-        bool space = subtask && text[i] == '_' && field->text[i] == ' ';
-        if (field->text[i] != text[i] && !space) return false;
+    if (field.bytes != strlen(text)) return false;
+    for (size_t i = 0; i < field.bytes; i++) {
+        bool space = subtask && text[i] == '_' && field.text[i] == ' ';
+        if (field.text[i] != text[i] && !space) return false;
     }
     return true;
 }
 
-/* "FIELD LOW-HIGH" or "FIELD is TEXT", checked when the task was read. */
-static bool selected(const struct mt_task *task, const char *rule, const struct mt_row *row)
+static bool is_between(const char *range, struct mt_text field)
 {
-    char field[128];
-    if (rule == NULL) return true;
-    size_t length = strcspn(rule, " ");
-    if (length >= sizeof field) return false;
-    memcpy(field, rule, length);
-    field[length] = '\0';
-    if (strncmp(rule + length, " is ", 4) == 0)
-        return is_text(task, rule + length + 4, mt_row_field(row, field));
-    char *dash = NULL;
-    long long low = strtoll(rule + length, &dash, 10);
-    long long high = strtoll(dash + (*dash == '-' ? 1 : 0), NULL, 10);
-    const struct mt_row_field *value = mt_row_field(row, field);
-    if (value == NULL || value->bytes == 0 || value->bytes > 20) return false;
     char text[24];
-    memcpy(text, value->text, value->bytes);
-    text[value->bytes] = '\0';
+    char *dash = NULL;
+    long long low = strtoll(range, &dash, 10);
+    long long high = strtoll(dash + (*dash == '-' ? 1 : 0), NULL, 10);
+    if (field.bytes == 0 || field.bytes > 20) return false;
+    memcpy(text, field.text, field.bytes);
+    text[field.bytes] = '\0';
     long long number = strtoll(text, NULL, 10);
     return number >= low && number <= high;
 }
 
-/* Lists the rows a rule lets through, with `all` those that make no sense. Without one nothing needs to be
- * read. */
+/* "FIELD LOW-HIGH" or "FIELD is TEXT", checked when the task was read. A row without the field makes no
+ * sense.
+ */
+static enum mt_status select_row(const struct mt_task *task, const char *rule, const struct mt_row *row,
+                                 struct mt_byte_list *scratch, bool *selected)
+{
+    char field[128];
+    bool there = false;
+    size_t length = strcspn(rule, " ");
+    *selected = false;
+    if (length >= sizeof field) return MT_OK;
+    memcpy(field, rule, length);
+    field[length] = '\0';
+    const struct mt_field_place place = mt_field_place(row, field);
+    scratch->count = 0;
+    enum mt_status status = mt_field_place_append(&place, scratch, &there);
+    if (status != MT_OK) return status;
+    if (!there)
+        return mt_row_fail(row, "there is no field '%s', by which rows are chosen", mt_printable(field).text);
+    bool text = strncmp(rule + length, " is ", 4) == 0;
+    *selected = text ? is_text(task, rule + length + 4, mt_text_in(scratch))
+                     : is_between(rule + length, mt_text_in(scratch));
+    return MT_OK;
+}
+
+/* Lists the rows a rule lets through, with `all` those that make no sense; else they are dropped. Without one
+ * nothing needs to be read. */
 static enum mt_status list_rows(struct mt_context *ctx, const struct mt_task *task,
-                                const struct mt_dataset *dataset, const char *rule, bool all, uint64_t **rows,
-                                size_t *count, size_t *capacity)
+                                const struct mt_dataset *dataset, const char *rule, bool all,
+                                struct row_list *list, struct mt_dropped_rows *dropped)
 {
     struct mt_row row;
+    struct mt_byte_list scratch = {.ctx = ctx};
     enum mt_status status = MT_OK;
     mt_row_init(ctx, &row);
     for (uint64_t i = 0; i < mt_dataset_rows(dataset) && status == MT_OK; i++) {
+        bool selected = true;
         if (rule != NULL) status = mt_dataset_read(dataset, i, &row);
-        bool senseless = all && status == MT_ERR_FORMAT;
-        if (senseless) status = MT_OK;
-        if (status != MT_OK || (!senseless && !selected(task, rule, &row))) continue;
-        *rows = mt_list_reserve(ctx, *rows, capacity, sizeof **rows, *count + 1, &status);
-        if (status == MT_OK) (*rows)[(*count)++] = i;
+        if (status == MT_ERR_FORMAT && all) {
+            status = MT_OK;
+        } else if (status == MT_OK && rule != NULL) {
+            status = select_row(task, rule, &row, &scratch, &selected);
+        }
+        if (status == MT_ERR_FORMAT) {
+            status = all ? MT_OK : mt_dropped_rows_add(dropped, &row);
+            selected = false;
+        }
+        if (status != MT_OK || !selected) continue;
+        list->rows =
+            mt_list_reserve(ctx, list->rows, &list->capacity, sizeof *list->rows, list->count + 1, &status);
+        if (status == MT_OK) list->rows[list->count++] = i;
     }
+    mt_byte_list_free(&scratch);
     mt_row_free(&row);
     return status;
 }
@@ -139,11 +171,12 @@ static enum mt_status take_picked(struct mt_task_data *data)
                            mt_dataset_path(data->dataset));
     }
     enum mt_status status = MT_OK;
-    data->rows = mt_list_reserve(data->ctx, data->rows, &data->capacity, sizeof *data->rows,
+    struct row_list *list = &data->list;
+    list->rows = mt_list_reserve(data->ctx, list->rows, &list->capacity, sizeof *list->rows,
                                  task->picked_count, &status);
     if (status != MT_OK) return status;
-    data->count = task->picked_count;
-    if (data->count > 0) memcpy(data->rows, task->picked, data->count * sizeof *data->rows);
+    list->count = task->picked_count;
+    if (list->count > 0) memcpy(list->rows, task->picked, list->count * sizeof *list->rows);
     return MT_OK;
 }
 
@@ -194,128 +227,41 @@ struct mt_prompt_names mt_sample_names(const struct mt_task *task, const struct 
                                     .choice = -1};
 }
 
-static enum mt_status add_choice(const struct mt_task *task, struct mt_task_sample *sample, const char *text,
-                                 size_t bytes)
-{
-    const char *drop = task->choice_drop;
-    if (drop != NULL && strlen(drop) == bytes && memcmp(drop, text, bytes) == 0) return MT_OK;
-    if (sample->choice_count == MT_SAMPLE_MOST_CHOICES)
-        return mt_row_fail(&sample->row, "more than %d choices", MT_SAMPLE_MOST_CHOICES);
-    sample->choices[sample->choice_count++] = (struct mt_text){.text = text, .bytes = bytes};
-    return MT_OK;
-}
-
-/* The choices in the order of the file; the row's own texts, which do not move. */
-static enum mt_status find_choices(const struct mt_task *task, struct mt_task_sample *sample)
-{
-    enum mt_status status = MT_OK;
-    for (size_t i = 0; task->choices != NULL && task->choices[i] != NULL && status == MT_OK; i++)
-        status = add_choice(task, sample, task->choices[i], strlen(task->choices[i]));
-    for (size_t i = 0; task->choice_fields != NULL && task->choice_fields[i] != NULL && status == MT_OK;
-         i++) {
-        const struct mt_row_field *field = mt_row_field(&sample->row, task->choice_fields[i]);
-        if (field == NULL || field->kind != MT_FIELD_TEXT)
-            return mt_row_fail(&sample->row, "there is no field '%s' with a choice", task->choice_fields[i]);
-        status = add_choice(task, sample, field->text, field->bytes);
-    }
-    size_t items = task->choice_list != NULL ? mt_row_items(&sample->row, task->choice_list) : 0;
-    for (size_t i = 0; i < items && status == MT_OK; i++) {
-        const char *text = NULL;
-        size_t bytes = 0;
-        if (!mt_row_item(&sample->row, task->choice_list, i, &text, &bytes))
-            return mt_row_fail(&sample->row, "choice %zu is not a text", i + 1);
-        status = add_choice(task, sample, text, bytes);
-    }
-    bool meant = task->choices != NULL || task->choice_fields != NULL || task->choice_list != NULL;
-    if (status == MT_OK && meant && sample->choice_count == 0)
-        return mt_row_fail(&sample->row, "there are no choices");
-    return status;
-}
-
-/* Mixes the choices by seed and row; returns where the first one went. */
-static int mix(const struct mt_task *task, uint64_t row, struct mt_task_sample *sample)
-{
-    int first = 0;
-    for (size_t i = sample->choice_count; i > 1; i--) {
-        size_t other = (size_t)mt_rng_below(task->seed, SHUFFLE_STREAM + row, i, i);
-        struct mt_text kept = sample->choices[i - 1];
-        sample->choices[i - 1] = sample->choices[other];
-        sample->choices[other] = kept;
-        if (first == (int)other) {
-            first = (int)(i - 1);
-        } else if (first == (int)(i - 1)) {
-            first = (int)other;
-        }
-    }
-    return first;
-}
-
-/* Which choice the answer names: by label, by letter. */
-static int named_choice(const struct mt_task *task, const struct mt_task_sample *sample)
-{
-    const char *text = (const char *)sample->answer.data;
-    size_t bytes = sample->answer.count;
-    for (size_t i = 0; i < sample->choice_count; i++) {
-        const char *label = NULL;
-        if (task->choice_labels != NULL) label = task->choice_labels[i];
-        if (label != NULL && strlen(label) == bytes && memcmp(label, text, bytes) == 0) return (int)i;
-        if (task->choice_labels != NULL && label == NULL) return -1;
-        if (task->choice_labels == NULL && bytes == 1 && text[0] == (char)('A' + i)) return (int)i;
-    }
-    return -1;
-}
-
-/* The right answer: of choices, the letter or the label's own text. */
-static enum mt_status make_answer(const struct mt_task *task, uint64_t row, struct mt_task_sample *sample)
-{
-    struct mt_prompt_names names = mt_sample_names(task, sample);
-    sample->answer.count = 0;
-    sample->gold = -1;
-    enum mt_status status = mt_prompt_render(task->answer, &sample->row, &names, &sample->answer);
-    if (status != MT_OK || sample->choice_count == 0) return status;
-    sample->gold = task->shuffle ? mix(task, row, sample) : named_choice(task, sample);
-    if (sample->gold < 0) {
-        return mt_row_fail(&sample->row, "the answer '%s' is none of the %zu choices",
-                           mt_printable_bytes((const char *)sample->answer.data, sample->answer.count).text,
-                           sample->choice_count);
-    }
-    sample->answer.count = 0;
-    if (task->choice_labels != NULL)
-        return mt_byte_list_append(&sample->answer, sample->choices[sample->gold].text,
-                                   sample->choices[sample->gold].bytes);
-    char letter = (char)('A' + sample->gold);
-    return mt_byte_list_append(&sample->answer, &letter, 1);
-}
-
 static enum mt_status make_id(const struct mt_task *task, uint64_t row, struct mt_task_sample *sample)
 {
     if (task->id == NULL) {
         (void)snprintf(sample->id, sizeof sample->id, "%llu", (unsigned long long)row);
         return MT_OK;
     }
-    const struct mt_row_field *field = mt_row_field(&sample->row, task->id);
-    if (field == NULL || field->kind != MT_FIELD_TEXT || field->bytes == 0 ||
-        field->bytes >= sizeof sample->id || memchr(field->text, '\0', field->bytes) != NULL)
-        return mt_row_fail(&sample->row, "the field '%s' does not name the row", task->id);
-    memcpy(sample->id, field->text, field->bytes);
-    sample->id[field->bytes] = '\0';
-    return MT_OK;
+    struct mt_byte_list name = {.ctx = sample->row.ctx};
+    const struct mt_field_place place = mt_field_place(&sample->row, task->id);
+    bool there = false;
+    enum mt_status status = mt_field_place_append(&place, &name, &there);
+    bool names = there && name.count > 0 && name.count < sizeof sample->id &&
+                 memchr(name.data, '\0', name.count) == NULL;
+    if (status == MT_OK && !names)
+        status =
+            mt_row_fail(&sample->row, "the field '%s' does not name the row", mt_printable(task->id).text);
+    if (status == MT_OK) {
+        memcpy(sample->id, name.data, name.count);
+        sample->id[name.count] = '\0';
+    }
+    mt_byte_list_free(&name);
+    return status;
 }
 
 static enum mt_status read_sample(const struct mt_task *task, const struct mt_dataset *dataset, uint64_t row,
                                   struct mt_task_sample *sample)
 {
-    sample->choice_count = 0;
     enum mt_status status = mt_dataset_read(dataset, row, &sample->row);
     if (status == MT_OK) status = make_id(task, row, sample);
-    if (status == MT_OK) status = find_choices(task, sample);
-    return status == MT_OK ? make_answer(task, row, sample) : status;
+    return status == MT_OK ? mt_choices_read(task, row, sample) : status;
 }
 
 enum mt_status mt_task_data_sample(const struct mt_task_data *data, size_t index,
                                    struct mt_task_sample *sample)
 {
-    enum mt_status status = read_sample(data->task, data->dataset, data->rows[index], sample);
+    enum mt_status status = read_sample(data->task, data->dataset, data->list.rows[index], sample);
     if (status != MT_OK) return status;
     struct mt_prompt_names names = mt_sample_names(data->task, sample);
     sample->prompt.count = 0;
@@ -339,28 +285,109 @@ static bool is_blank(struct mt_text text)
     return true;
 }
 
-bool mt_sample_answered(const struct mt_task *task, const struct mt_task_sample *sample)
+/* Whether an answer is held against the right one; else the row itself says what is right. */
+static bool has_right_answer(const struct mt_task *task)
 {
-    if (task->compare != MT_COMPARE_MATH || task->kind == MT_TASK_CHOOSE) return true;
-    return !is_blank(mt_text_in(&sample->answer));
+    switch (task->compare) {
+    case MT_COMPARE_TEXT:
+    case MT_COMPARE_MATH:
+    case MT_COMPARE_LIST:
+    case MT_COMPARE_NUMBERS:
+    case MT_COMPARE_OPTION: return true;
+    default: return mt_task_has_choices(task);
+    }
 }
 
-/* No answer can be right where the data has none: a solution without a box, an empty field. */
-static enum mt_status leave_out_unanswered(struct mt_task_data *data)
+bool mt_sample_answered(const struct mt_task *task, const struct mt_task_sample *sample)
+{
+    return !has_right_answer(task) || !is_blank(mt_text_in(&sample->answer));
+}
+
+static bool is_number(struct mt_text text)
+{
+    char digits[64];
+    char *end = NULL;
+    text = mt_text_trimmed(text);
+    if (text.bytes == 0 || text.bytes >= sizeof digits) return false;
+    memcpy(digits, text.text, text.bytes);
+    digits[text.bytes] = '\0';
+    double value = strtod(digits, &end);
+    return *end == '\0' && isfinite(value);
+}
+
+/* Writes out all that is made of a sample later on, so that what is missing is found before anything is
+ * asked.
+ */
+static enum mt_status try_sample(const struct mt_task_data *data, size_t index, struct mt_task_sample *sample,
+                                 struct mt_byte_list *scratch)
+{
+    const struct mt_task *task = data->task;
+    const struct mt_text nothing = mt_text_of("");
+    enum mt_status status = mt_task_data_sample(data, index, sample);
+    if (status != MT_OK) return status;
+    if (!mt_sample_answered(task, sample)) return mt_row_fail(&sample->row, MT_ROW_UNANSWERED);
+    if (task->compare == MT_COMPARE_NUMBERS && !mt_task_has_choices(task) &&
+        !is_number(mt_text_in(&sample->answer)))
+        return mt_row_fail(&sample->row, "the answer '%s' is no number",
+                           mt_printable_bytes((const char *)sample->answer.data, sample->answer.count).text);
+    struct mt_prompt_names names = mt_sample_names(task, sample);
+    names.choice = sample->choice_count > 0 ? 0 : -1;
+    names.completion = &nothing;
+    const char *const templates[] = {task->kind == MT_TASK_CHOOSE ? task->continuation : NULL, task->program,
+                                     task->tests, task->given, task->calls};
+    for (size_t i = 0; i < sizeof templates / sizeof templates[0] && status == MT_OK; i++) {
+        scratch->count = 0;
+        if (templates[i] != NULL) status = mt_prompt_render(templates[i], &sample->row, &names, scratch);
+    }
+    return status;
+}
+
+/* Leaves out rows that cannot be asked or judged: one that is read in a wrong way would only lower a figure.
+ */
+static enum mt_status drop_rows(struct mt_task_data *data)
 {
     struct mt_task_sample sample;
+    struct mt_byte_list scratch = {.ctx = data->ctx};
+    struct row_list *list = &data->list;
     enum mt_status status = MT_OK;
     size_t kept = 0;
-    if (data->task->compare != MT_COMPARE_MATH || data->task->kind == MT_TASK_CHOOSE) return MT_OK;
-    if (data->all || data->task->picked != NULL) return MT_OK;
     mt_sample_init(data->ctx, &sample);
-    for (size_t i = 0; i < data->count && status == MT_OK; i++) {
-        status = read_sample(data->task, data->dataset, data->rows[i], &sample);
-        if (status == MT_OK && mt_sample_answered(data->task, &sample)) data->rows[kept++] = data->rows[i];
+    for (size_t i = 0; i < list->count && status == MT_OK; i++) {
+        status = try_sample(data, i, &sample, &scratch);
+        if (status == MT_OK) list->rows[kept++] = list->rows[i];
+        if (status == MT_ERR_FORMAT) status = mt_dropped_rows_add(&data->dropped, &sample.row);
     }
-    data->left_out = data->count - kept;
-    data->count = kept;
+    list->count = kept;
+    mt_byte_list_free(&scratch);
     mt_sample_free(&sample);
+    return status;
+}
+
+/* A task without a row asks nothing: says what became of the file's rows. */
+static enum mt_status refuse_empty(struct mt_task_data *data)
+{
+    const struct mt_task *task = data->task;
+    const char *path = mt_dataset_path(data->dataset);
+    uint64_t rows = mt_dataset_rows(data->dataset);
+    uint64_t dropped = data->dropped.count;
+    struct mt_byte_list why = {.ctx = data->ctx};
+    enum mt_status status = mt_dropped_rows_describe(&data->dropped, &why);
+    if (status != MT_OK) {
+        mt_byte_list_free(&why);
+        return status;
+    }
+    if (rows == 0)
+        status = mt_fail(data->ctx, MT_ERR_FORMAT, "task %s: %s has no rows", task->name, path);
+    else if (dropped == 0)
+        status = mt_fail(data->ctx, MT_ERR_FORMAT, "task %s: rows: '%s' lets none of the %s of %s through",
+                         task->name, mt_printable(task->rows != NULL ? task->rows : "").text,
+                         mt_counted(rows, "row", "rows").text, path);
+    else
+        status = mt_fail(data->ctx, MT_ERR_FORMAT, "task %s: %s: none of %s can be used%s: %.*s", task->name,
+                         path, mt_counted(rows, "row", "rows").text,
+                         dropped < rows ? " (others are not let through by `rows`)" : "",
+                         (int)(why.count < 1200 ? why.count : 1200), (const char *)why.data);
+    mt_byte_list_free(&why);
     return status;
 }
 
@@ -430,31 +457,30 @@ static enum mt_status pick_examples(struct mt_task_data *data, const char *folde
     const struct mt_task *task = data->task;
     struct mt_dataset *dataset = NULL;
     struct mt_task_sample sample;
-    uint64_t *rows = NULL;
-    size_t count = 0;
-    size_t capacity = 0;
+    struct row_list list = {0};
+    struct mt_dropped_rows dropped = {0};
     if (task->few_shot == 0) return MT_OK;
     if (task->few_shot_text != NULL) return read_examples(data, folder);
     mt_sample_init(data->ctx, &sample);
     enum mt_status status = open_file(data->ctx, task, folder, task->few_shot_data, &dataset);
     if (status == MT_OK)
-        status = list_rows(data->ctx, task, dataset, task->few_shot_rows, false, &rows, &count, &capacity);
-    if (status == MT_OK && (uint64_t)task->few_shot > count) {
+        status = list_rows(data->ctx, task, dataset, task->few_shot_rows, false, &list, &dropped);
+    if (status == MT_OK && (uint64_t)task->few_shot > list.count) {
         status = mt_fail(data->ctx, MT_ERR_USAGE, "task %s: %s wanted, %s has %s", task->name,
                          mt_counted((uint64_t)task->few_shot, "example is", "examples are").text,
-                         mt_dataset_path(dataset), mt_counted(count, "row", "rows").text);
+                         mt_dataset_path(dataset), mt_counted(list.count, "row", "rows").text);
     }
     for (size_t i = 0; status == MT_OK && i < (size_t)task->few_shot; i++) {
         size_t other = i;
         if (task->few_shot_pick == MT_PICK_DRAWN)
-            other += (size_t)mt_rng_below(task->seed, DRAW_STREAM, i, count - i);
-        uint64_t row = rows[other];
-        rows[other] = rows[i];
-        rows[i] = row;
+            other += (size_t)mt_rng_below(task->seed, DRAW_STREAM, i, list.count - i);
+        uint64_t row = list.rows[other];
+        list.rows[other] = list.rows[i];
+        list.rows[i] = row;
         status = read_sample(task, dataset, row, &sample);
         if (status == MT_OK) status = append_example(data, &sample);
     }
-    mt_release(data->ctx, rows, capacity * sizeof *rows);
+    mt_release(data->ctx, list.rows, list.capacity * sizeof *list.rows);
     mt_sample_free(&sample);
     mt_dataset_close(dataset);
     return status;
@@ -473,16 +499,12 @@ static enum mt_status open_data(struct mt_context *ctx, const struct mt_task *ta
     made->all = all;
     made->examples.ctx = ctx;
     status = open_file(ctx, task, folder, task->data, &made->dataset);
-    if (status == MT_OK && task->picked != NULL) {
-        status = take_picked(made);
-    } else if (status == MT_OK) {
-        status =
-            list_rows(ctx, task, made->dataset, task->rows, all, &made->rows, &made->count, &made->capacity);
-    }
-    if (status == MT_OK) status = leave_out_unanswered(made);
-    if (status == MT_OK && made->count == 0 && !all)
-        status = mt_fail(ctx, MT_ERR_FORMAT, "task %s: %s has no rows for it", task->name,
-                         mt_dataset_path(made->dataset));
+    bool picked = task->picked != NULL;
+    if (status == MT_OK && picked) status = take_picked(made);
+    if (status == MT_OK && !picked)
+        status = list_rows(ctx, task, made->dataset, task->rows, all, &made->list, &made->dropped);
+    if (status == MT_OK && !picked && !all) status = drop_rows(made);
+    if (status == MT_OK && made->list.count == 0 && !all) status = refuse_empty(made);
     if (status == MT_OK) status = pick_examples(made, folder);
     if (status != MT_OK) {
         mt_task_data_close(made);
@@ -509,18 +531,18 @@ void mt_task_data_close(struct mt_task_data *data)
     if (data == NULL) return;
     mt_dataset_close(data->dataset);
     mt_byte_list_free(&data->examples);
-    mt_release(data->ctx, data->rows, data->capacity * sizeof *data->rows);
+    mt_release(data->ctx, data->list.rows, data->list.capacity * sizeof *data->list.rows);
     mt_release(data->ctx, data, sizeof *data);
 }
 
 size_t mt_task_data_count(const struct mt_task_data *data)
 {
-    return data->count;
+    return data->list.count;
 }
 
 uint64_t mt_task_data_row(const struct mt_task_data *data, size_t index)
 {
-    return data->rows[index];
+    return data->list.rows[index];
 }
 
 struct mt_digest_text mt_task_data_sum(const struct mt_task_data *data)
@@ -528,7 +550,27 @@ struct mt_digest_text mt_task_data_sum(const struct mt_task_data *data)
     return mt_dataset_sum(data->dataset);
 }
 
-size_t mt_task_data_left_out(const struct mt_task_data *data)
+const struct mt_dropped_rows *mt_task_data_dropped(const struct mt_task_data *data)
 {
-    return data->left_out;
+    return &data->dropped;
+}
+
+enum mt_status mt_task_data_warn(const struct mt_task_data *data, const struct mt_log *log)
+{
+    const struct mt_dropped_rows *dropped = &data->dropped;
+    bool meant = data->task->unanswered == MT_UNANSWERED_LEAVE_OUT && dropped->count == dropped->unanswered;
+    struct mt_byte_list why = {.ctx = data->ctx};
+    if (dropped->count == 0 || meant) return MT_OK;
+    enum mt_status status = mt_dropped_rows_describe(dropped, &why);
+    if (status == MT_OK)
+        mt_log_warning(log, "task %s: %s of %s left out: %.*s", data->task->name,
+                       mt_counted(dropped->count, "row", "rows").text, mt_dataset_path(data->dataset),
+                       (int)why.count, (const char *)why.data);
+    mt_byte_list_free(&why);
+    return status;
+}
+
+const char *mt_task_data_path(const struct mt_task_data *data)
+{
+    return mt_dataset_path(data->dataset);
 }

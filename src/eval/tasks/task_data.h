@@ -3,6 +3,8 @@
 #define MT_EVAL_TASK_DATA_H
 
 #include "base/files/digest.h"
+#include "base/log.h"
+#include "eval/tasks/dropped_rows.h"
 #include "eval/tasks/prompt.h"
 #include "eval/tasks/task.h"
 
@@ -26,7 +28,10 @@ struct mt_task_sample {
 /* True when the task's file is there. */
 bool mt_task_data_exists(const struct mt_task *task, const char *folder);
 
-/* Opens the file, `folder`/data or with .gz, and draws the examples. The task is borrowed. The caller closes.
+/*
+ * Opens the file, `folder`/data or with .gz, reads every row and draws the examples. Rows that lack a field,
+ * a choice or a right answer are dropped; where no other is left, the message says why. The task is borrowed.
+ * The caller closes.
  */
 enum mt_status mt_task_data_open(struct mt_context *ctx, const struct mt_task *task, const char *folder,
                                  struct mt_task_data **data);
@@ -44,8 +49,13 @@ size_t mt_task_data_count(const struct mt_task_data *data);
 uint64_t mt_task_data_row(const struct mt_task_data *data, size_t index);
 struct mt_digest_text mt_task_data_sum(const struct mt_task_data *data);
 
-/* Rows of a mathematical task that have no right answer: they are no samples. */
-size_t mt_task_data_left_out(const struct mt_task_data *data);
+/* Rows that cannot be asked or judged: they are no samples. */
+const struct mt_dropped_rows *mt_task_data_dropped(const struct mt_task_data *data);
+
+/* Warns of them, unless the task leaves rows without an answer out on purpose and there are no others. */
+enum mt_status mt_task_data_warn(const struct mt_task_data *data, const struct mt_log *log);
+
+const char *mt_task_data_path(const struct mt_task_data *data); // of the file
 
 void mt_sample_init(struct mt_context *ctx, struct mt_task_sample *sample);
 void mt_sample_free(struct mt_task_sample *sample);
@@ -54,7 +64,7 @@ void mt_sample_free(struct mt_task_sample *sample);
 enum mt_status mt_task_data_sample(const struct mt_task_data *data, size_t index,
                                    struct mt_task_sample *sample);
 
-/* False for a mathematical sample without a right answer. */
+/* False where there is no right answer that an answer could be held against. */
 bool mt_sample_answered(const struct mt_task *task, const struct mt_task_sample *sample);
 
 /* A checksum of all that a sample is made of and judged by: its row, the right answer, the choices in their

@@ -165,16 +165,23 @@ static const struct mt_key_row rows[] = {
      .set = mt_task_set_template},
     {"answer", MT_KEY_OWN, AT(answer), "TEMPLATE", "required", .meaning = "the right answer",
      .set = mt_task_set_template},
+    {"unanswered", MT_KEY_CHOICE, AT(unanswered), "warn|leave_out", "warn",
+     .meaning = "rows without a right answer are left out: with a warning, or on purpose"},
     {"choices", MT_KEY_TEXTS, AT(choices), "LIST OF TEXTS", "none",
      .meaning = "the same choices for every row"},
     {"choice_fields", MT_KEY_TEXTS, AT(choice_fields), "LIST OF FIELDS", "none",
      .meaning = "fields that hold the choices"},
     {"choice_list", MT_KEY_TEXT, AT(choice_list), "FIELD", "none",
-     .meaning = "a field that holds a list of choices"},
+     .meaning = "a field that holds a list of choices, or an object of labels and choices"},
+    {"choice_label_list", MT_KEY_TEXT, AT(choice_label_list), "FIELD", "none",
+     .meaning = "a field that holds the labels of the row's choices, by which `answer` names one"},
     {"choice_drop", MT_KEY_TEXT, AT(choice_drop), "TEXT", "none",
      .meaning = "choices of this text are left out"},
     {"choice_labels", MT_KEY_TEXTS, AT(choice_labels), "LIST OF TEXTS", "A, B, ...",
      .meaning = "what `answer` says for each choice"},
+    {"answer_is", MT_KEY_CHOICE, AT(answer_is), "open|letter|text|index|number|flags", "open",
+     .meaning = "how `answer` names a choice: by letter, text, index from 0, number from 1, or a line for "
+                "each, one of them 1; open: by label, or by what fits of letter and text"},
     {"shuffle", MT_KEY_FLAG, AT(shuffle), "true|false", "false",
      .meaning = "mix the choices by seed and row; the first is right before"},
     {"kind", MT_KEY_CHOICE, AT(kind), "generate|choose", "generate",
@@ -303,6 +310,10 @@ static enum mt_status check_void(const struct mt_keys_reader *reader)
         {"few_shot_example", !examples, "without few_shot_data"},
         {"few_shot_pick", !examples, "without few_shot_data"},
         {"seed", !task->shuffle && !drawn, "where neither choices are shuffled nor examples drawn"},
+        {"answer_is", task->shuffle, "with shuffle: the first choice is right"},
+        {"answer_is", task->choice_labels != NULL || task->choice_label_list != NULL,
+         "where choices have labels"},
+        {"choice_label_list", task->shuffle, "with shuffle: the first choice is right"},
         {"columns", task->format == MT_DATASET_JSONL || task->format == MT_DATASET_JSON,
          "with a format that names its fields"},
     };
@@ -342,11 +353,14 @@ static enum mt_status check(const struct mt_keys_reader *reader)
     if (status != MT_OK) return status;
     if (task->members != NULL) return check_group(reader);
     int choices = (task->choices != NULL) + (task->choice_fields != NULL) + (task->choice_list != NULL);
-    bool chooses = task->kind == MT_TASK_CHOOSE || task->shuffle || task->choice_labels != NULL;
+    bool chooses = task->kind == MT_TASK_CHOOSE || task->shuffle || task->choice_labels != NULL ||
+                   task->choice_label_list != NULL || mt_keys_given(reader, "answer_is") != NULL;
     bool code = task->compare == MT_COMPARE_CODE;
     const struct mt_key_check checks[] = {
         {choices > 1, "", "choices, choice_fields and choice_list exclude each other"},
         {choices == 0 && chooses, "", "the key 'choices' is missing (or choice_fields, or choice_list)"},
+        {task->choice_labels != NULL && task->choice_label_list != NULL, "",
+         "choice_labels and choice_label_list exclude each other"},
         {code && task->program == NULL, "", "the key 'program' is missing, which compare: code runs"},
         {code && task->tests == NULL, "",
          "the key 'tests' is missing, which call the program's functions from an interpreter of their own"},
