@@ -75,10 +75,11 @@ struct mt_answerer {
 
 #define MT_CODE_WHY_BYTES 240
 
-/* What came of one program. */
+/* What came of one program, or of one answer that a program judged. */
 struct mt_code_verdict {
     bool passed;
-    char why[MT_CODE_WHY_BYTES]; // it did not: a line, NUL-terminated; else ""
+    double score;                // of a judge that is a program; NaN: it gave none
+    char why[MT_CODE_WHY_BYTES]; // a line, NUL-terminated; ""
 };
 
 /* Runs programs against their tests; what compare: code needs. */

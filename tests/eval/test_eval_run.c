@@ -622,6 +622,69 @@ static void test_broken_programs(void **state)
     tear_down(&setup, place);
 }
 
+/* Answers to every question: its own text. */
+static enum mt_status echo_generate(void *self, const struct mt_question *questions, size_t count,
+                                    const struct mt_answer_options *options,
+                                    const struct mt_answer_listener *listener, struct mt_byte_list *answers)
+{
+    struct script *script = self;
+    enum mt_status status = MT_OK;
+    (void)options;
+    for (size_t i = 0; i < count && status == MT_OK; i++) {
+        script->asked++;
+        status = mt_byte_list_append(&answers[i], questions[i].prompt.text, questions[i].prompt.bytes);
+        if (status == MT_OK) status = listener->answered(listener->self, i);
+    }
+    return status;
+}
+
+/* A judge that is a program and dies: what has no verdict is in no figure, and is asked again. */
+static void test_command(void **state)
+{
+    static const char task[] = "title: t\ndomain: math\ndata: rows.jsonl\nprompt: '{q}'\nanswer: '{a}'\n"
+                               "compare: command\ncommand: [sh, judge.sh]\nmetrics: [score]\n";
+    static const char rows[] =
+        "{\"q\": \"one\", \"a\": \"1\"}\n{\"q\": \"two\", \"a\": \"2\"}\n{\"q\": \"three\", "
+        "\"a\": \"3\"}\n";
+    // The row, the right answer and what was said are there; half a point for "one", the rest is not heard.
+    static const char dying[] =
+        "read row || exit 0\ncase $row in *'\"a\": \"1\"'*'\"target\": \"1\"'*'\"answer\": "
+        "\"one\"'*) echo '{\"score\": 0.5}' ;; esac\nkill -9 $$\n";
+    static const char sound[] = "while read row; do echo '{\"score\": 1, \"reason\": \"fine\"}'; done\n";
+    const struct workplace *place = *state;
+    struct setup setup;
+    struct mt_task_result result;
+    char path[512];
+    set_up(&setup, place, (const char *const[]){NULL});
+    assert_int_equal(workplace_write(place, "t.yaml", task, sizeof task - 1), 0);
+    assert_int_equal(workplace_write(place, "rows.jsonl", rows, sizeof rows - 1), 0);
+    assert_int_equal(workplace_write(place, "judge.sh", dying, sizeof dying - 1), 0);
+    (void)workplace_path(place, "t.yaml", path, sizeof path);
+    assert_int_equal(mt_task_resolve(&setup.ctx, "", path, &setup.arena, &setup.list), MT_OK);
+    setup.options.tasks = setup.list.tasks;
+    setup.options.task_count = 1;
+    setup.options.data = place->directory;
+    setup.answerer.batch = 8;
+    setup.answerer.generate = echo_generate;
+    run_ok(&setup, &result);
+    assert_int_equal(result.done, 3);
+    assert_int_equal(result.unjudged, 2);
+    assert_int_equal(result.metrics[0].samples, 1);
+    assert_true(fabs(result.metrics[0].value - 0.5) < 1e-12);
+    assert_int_equal(workplace_write(place, "judge.sh", sound, sizeof sound - 1), 0);
+    run_ok(&setup, &result);
+    assert_int_equal(setup.script.asked, 5);
+    assert_int_equal(result.kept, 1);
+    assert_int_equal(result.unjudged, 0);
+    assert_int_equal(result.metrics[0].samples, 3);
+    assert_true(fabs(result.metrics[0].value - 2.5 / 3.0) < 1e-12);
+    run_ok(&setup, &result);
+    assert_int_equal(setup.script.asked, 5);
+    assert_int_equal(result.kept, 3);
+    assert_true(fabs(result.metrics[0].value - 2.5 / 3.0) < 1e-12);
+    tear_down(&setup, place);
+}
+
 /* Programs are not run without somebody to run them. */
 static void test_programs(void **state)
 {
@@ -683,6 +746,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_programs, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_several_programs, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_broken_programs, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_command, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_stop, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_memory, workplace_open, workplace_close),
     };

@@ -11,7 +11,7 @@
 
 #include "eval/answers/grade.h"
 #include "eval/answers/pattern.h"
-#include "eval/livebench/livebench.h"
+#include "eval/instructions/instructions.h"
 #include "formats/text/json.h"
 #include "support/blocks.h"
 #include "support/cmocka_all.h"
@@ -280,7 +280,7 @@ static void test_shipped_tasks(void **state)
     assert_int_equal(ctx.live_bytes, 0);
 }
 
-// ------------------------------------------------------------------ instructions of LiveBench
+// ------------------------------------------------------------------ instructions of LiveBench and IFEval
 
 static void test_instructions(void **state)
 {
@@ -290,11 +290,18 @@ static void test_instructions(void **state)
         " \"frequency\": 3, \"relation\": \"at least\", \"num_words\": 5, \"num_sentences\": 5,"
         " \"num_paragraphs\": 5, \"nth_paragraph\": 1, \"first_word\": \"a\", \"num_bullets\": 2,"
         " \"section_spliter\": \"Section\", \"num_sections\": 2, \"num_placeholders\": 2,"
-        " \"postscript_marker\": \"P.P.S\", \"prompt_to_repeat\": \"a a a\", \"end_phrase\": \"a\"}";
+        " \"postscript_marker\": \"P.P.S\", \"prompt_to_repeat\": \"a a a\", \"end_phrase\": \"a\","
+        " \"letter\": \"a\", \"let_frequency\": 3, \"let_relation\": \"at least\", \"num_highlights\": 3,"
+        " \"capital_frequency\": 3, \"capital_relation\": \"at least\"}";
     static const char *const names[] = {
         "keywords:existence",
         "keywords:forbidden_words",
         "keywords:frequency",
+        "keywords:letter_frequency",
+        "change_case:capital_word_frequency",
+        "change_case:english_capital",
+        "detectable_format:constrained_response",
+        "detectable_format:number_highlighted_sections",
         "punctuation:no_comma",
         "length_constraints:number_words",
         "length_constraints:number_sentences",
@@ -325,9 +332,9 @@ static void test_instructions(void **state)
         struct mt_text answer = {.text = (const char *)text.data, .bytes = text.count};
         for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
             bool known = false;
-            bool followed = false;
+            enum mt_following following = MT_NOT_FOLLOWED;
             uint64_t start = blocks_run();
-            enum mt_status status = mt_livebench_follows(&ctx, names[k], &values, answer, &known, &followed);
+            enum mt_status status = mt_instruction_check(&ctx, names[k], &values, answer, &known, &following);
             assert_true(known);
             note(&tally, names[k], &loops[i], start, status == MT_OK ? 0 : 1);
         }

@@ -340,7 +340,9 @@ enum mt_status cli_eval_run_tasks(struct mt_context *ctx, const struct eval_argu
     mt_interrupt_end(&e.interrupt);
     for (size_t i = 0; status == MT_OK && i < list->count; i++) {
         stopped = stopped || e.tasks.results[i].stopped;
-        failed = failed || e.tasks.results[i].failed > 0;
+        const struct mt_task_result *result = &e.tasks.results[i];
+        bool unheard = result->unjudged > 0 && result->task->compare == MT_COMPARE_COMMAND;
+        failed = failed || result->failed > 0 || unheard;
     }
     *exit_status = failed ? 1 : 0;
     if (status == MT_OK && stopped) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "eval/answers/statement.h"
+#include "eval/instructions/instructions.h"
 #include "eval/livebench/livebench.h"
 #include "eval/math/answer_math.h"
 
@@ -322,6 +323,63 @@ void mt_grade_passed(const struct mt_code_verdict *verdicts, size_t count, struc
     outcome->score = count > 0 && verdicts[0].passed ? 1.0 : 0.0;
 }
 
+// ------------------------------------------------------------------ a judge that is a program
+
+bool mt_grader_asks_command(const struct mt_grader *grader)
+{
+    return grader->task->compare == MT_COMPARE_COMMAND;
+}
+
+/* The row as its file has it where that is JSON, on one line; else its fields as texts. */
+static enum mt_status put_fields(struct mt_text_writer *rows, const struct mt_row *row)
+{
+    struct mt_json_node value;
+    size_t begin = rows->text.count;
+    if (row->field_count > 0 && mt_row_value(row, row->fields[0].name, &value)) {
+        if (rows->status == MT_OK)
+            rows->status = mt_byte_list_append(&rows->text, row->source, row->source_bytes);
+        for (size_t i = begin; i < rows->text.count; i++) {
+            if (rows->text.data[i] < ' ') rows->text.data[i] = ' '; // between values: texts have none
+        }
+        return rows->status;
+    }
+    for (size_t i = 0; i < row->field_count; i++) {
+        const struct mt_row_field *field = &row->fields[i];
+        mt_text_put_string(rows, i > 0 ? ", " : "{", mt_text_of(field->name));
+        mt_text_put_string(rows, ": ", (struct mt_text){.text = field->text, .bytes = field->bytes});
+    }
+    mt_text_put(rows, row->field_count > 0 ? "}" : "{}");
+    return rows->status;
+}
+
+enum mt_status mt_grade_row(const struct mt_grader *grader, const struct mt_task_sample *sample,
+                            struct mt_text text, struct mt_byte_list *extracted, struct mt_text_writer *rows)
+{
+    bool found = false;
+    enum mt_status status = extract(grader, 0, sample, text, mt_text_of(""), extracted, &found);
+    if (status != MT_OK && status != MT_ERR_LIMIT) return status;
+    mt_text_put_string(rows, "{\"task\": ", mt_text_of(grader->task->name));
+    mt_text_put_string(rows, ", \"id\": ", mt_text_of(sample->id));
+    mt_text_put(rows, ", \"row\": ");
+    (void)put_fields(rows, &sample->row);
+    mt_text_put_string(rows, ", \"prompt\": ", mt_text_in(&sample->prompt));
+    mt_text_put_string(rows, ", \"target\": ", mt_text_in(&sample->answer));
+    mt_text_put_string(rows, ", \"answer\": ", text);
+    if (found) mt_text_put_string(rows, ", \"extracted\": ", mt_text_in(extracted));
+    mt_text_put(rows, found ? "}\n" : ", \"extracted\": null}\n");
+    return rows->status;
+}
+
+void mt_grade_command(const struct mt_code_verdict *verdicts, size_t count, struct mt_outcome *outcome)
+{
+    *outcome = (struct mt_outcome){
+        .score = count > 0 ? verdicts[0].score : NAN, .predicted = NAN, .gold = NAN, .tries = (int64_t)count};
+    for (size_t i = 0; i < count; i++) {
+        outcome->passed += verdicts[i].passed ? 1 : 0;
+        outcome->unjudged += isnan(verdicts[i].score) ? 1 : 0;
+    }
+}
+
 // ------------------------------------------------------------------ judges
 
 static enum mt_status judge_text(struct mt_context *ctx, const struct mt_byte_list *said,
@@ -400,12 +458,15 @@ static enum mt_status judge_option(struct mt_context *ctx, const struct mt_byte_
 
 /*
  * The judges, by the task's key `compare`: of two normalised texts, or of the row, where the answer is no
- * text that could be held against another. Programs have none here: they are run.
+ * text that could be held against another; `marks` are of its instructions. Programs have none here: they are
+ * run. Nor has what a program judges.
  */
 static const struct judge {
     enum mt_status (*texts)(struct mt_context *ctx, const struct mt_byte_list *said,
                             const struct mt_byte_list *right, struct mt_outcome *outcome);
     mt_livebench_rule *row;
+    enum mt_status (*marks)(struct mt_context *ctx, const struct mt_row *row, struct mt_text answer,
+                            struct mt_instruction_marks *marks);
 } judges[] = {
     [MT_COMPARE_TEXT] = {.texts = judge_text},
     [MT_COMPARE_MATH] = {.texts = judge_math},
@@ -416,7 +477,20 @@ static const struct judge {
     [MT_COMPARE_MAPPING] = {.row = mt_livebench_mapping},
     [MT_COMPARE_LIVEBENCH] = {.row = mt_livebench_answer},
     [MT_COMPARE_OPTION] = {.texts = judge_option},
+    [MT_COMPARE_IFEVAL] = {.marks = mt_ifeval_judge},
 };
+
+/* Instruction by instruction. An answer without a verdict on all of them counts as unjudged. */
+static enum mt_status grade_marks(const struct mt_grader *grader, const struct mt_task_sample *sample,
+                                  struct mt_text text, struct mt_outcome *outcome)
+{
+    enum mt_status status =
+        judges[grader->task->compare].marks(grader->ctx, &sample->row, text, &outcome->marks);
+    outcome->unjudged = (outcome->marks.strict_open | outcome->marks.loose_open) != 0 ? 1 : 0;
+    outcome->score = mt_metric_follows_all(&outcome->marks, false);
+    outcome->passed = outcome->score == 1.0 ? 1 : 0;
+    return status;
+}
 
 /* Normalises copies of what was extracted and of the right answer, and compares them. */
 static enum mt_status compare(const struct mt_grader *grader, const struct mt_task_filter *filter,
@@ -454,6 +528,7 @@ enum mt_status mt_grade_filter(const struct mt_grader *grader, size_t filter,
     enum mt_status status = extract(grader, filter, sample, text, mt_text_of(""), extracted, &found);
     status = note_limit(status, &unjudged);
     if (status != MT_OK) return status;
+    if (judge->marks != NULL) return grade_marks(grader, sample, mt_text_in(extracted), outcome);
     if (sample->choice_count > 0) {
         mt_grade_choice(sample, found ? chosen_by_text(grader, sample, extracted) : -1, outcome);
         outcome->unjudged = unjudged;

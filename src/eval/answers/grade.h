@@ -21,6 +21,16 @@ void mt_grader_free(struct mt_grader *grader);
 /* True when answers to the task are programs, which are judged by running them. */
 bool mt_grader_runs_programs(const struct mt_grader *grader);
 
+/* True when a program judges the answers. */
+bool mt_grader_asks_command(const struct mt_grader *grader);
+
+/* Of such a task: appends one answer as the program gets it, a line of JSON. The rest is as below. */
+enum mt_status mt_grade_row(const struct mt_grader *grader, const struct mt_task_sample *sample,
+                            struct mt_text text, struct mt_byte_list *extracted, struct mt_text_writer *rows);
+
+/* The outcome of so many answers that a program judged. Without a verdict the score is NaN. */
+void mt_grade_command(const struct mt_code_verdict *verdicts, size_t count, struct mt_outcome *outcome);
+
 /*
  * Of such a task: what tries one answer, appended to the parts; no answer where it holds no program.
  * `extracted` is replaced by what was found. *unjudged is 1 where that took more work

@@ -21,6 +21,10 @@ static const char *const names[MT_METRIC_KINDS] = {
     [MT_METRIC_PEARSON] = "pearson",
     [MT_METRIC_SPEARMAN] = "spearman",
     [MT_METRIC_PASS] = "pass",
+    [MT_METRIC_PROMPT_STRICT] = "prompt_level_strict_acc",
+    [MT_METRIC_INSTRUCTION_STRICT] = "inst_level_strict_acc",
+    [MT_METRIC_PROMPT_LOOSE] = "prompt_level_loose_acc",
+    [MT_METRIC_INSTRUCTION_LOOSE] = "inst_level_loose_acc",
 };
 
 const char *mt_metric_name(enum mt_metric_kind kind)
@@ -36,7 +40,24 @@ enum mt_metric_kind mt_metric_named(const char *name)
 bool mt_metric_is_mean(enum mt_metric_kind kind)
 {
     return kind == MT_METRIC_ACCURACY || kind == MT_METRIC_ACC_NORM || kind == MT_METRIC_EXACT_MATCH ||
-           kind == MT_METRIC_MEAN || kind == MT_METRIC_PASS;
+           kind == MT_METRIC_MEAN || kind == MT_METRIC_PASS || kind == MT_METRIC_PROMPT_STRICT || kind == MT_METRIC_PROMPT_LOOSE;
+}
+
+/* How many of the first 32 bits are set. */
+static int bits_in(uint32_t bits)
+{
+    int count = 0;
+    for (; bits != 0; bits &= bits - 1) count++;
+    return count;
+}
+
+double mt_metric_follows_all(const struct mt_instruction_marks *marks, bool loose)
+{
+    int count = (int)marks->count;
+    int followed = bits_in(loose ? marks->loose : marks->strict);
+    int open = bits_in(loose ? marks->loose_open : marks->strict_open);
+    if (followed + open < count) return 0.0;
+    return count == 0 || open > 0 ? NAN : 1.0;
 }
 
 double mt_pass_at_k(int64_t n, int64_t c, int64_t k)
@@ -67,14 +88,36 @@ static double part_of(const struct mt_outcome *one, enum mt_metric_kind kind, in
 {
     if (kind == MT_METRIC_PASS) return mt_pass_at_k(one->tries, one->passed, k);
     if (kind == MT_METRIC_ACC_NORM) return one->normalized;
+    if (kind == MT_METRIC_PROMPT_STRICT) return mt_metric_follows_all(&one->marks, false);
+    if (kind == MT_METRIC_PROMPT_LOOSE) return mt_metric_follows_all(&one->marks, true);
     return kind == MT_METRIC_MEAN ? one->score : (one->score == 1.0 ? 1.0 : 0.0);
 }
 
-static double mean_of(const struct metric_view *view, enum mt_metric_kind kind, int64_t k)
+/* Over the samples that have a part; *count is how many do. None: NaN. */
+static double mean_of(const struct metric_view *view, enum mt_metric_kind kind, int64_t k, size_t *count)
 {
     double sum = 0;
-    for (size_t i = 0; i < view->count; i++) sum += part_of(&view->outcomes[place(view, i)], kind, k);
-    return sum / (double)view->count;
+    *count = 0;
+    for (size_t i = 0; i < view->count; i++) {
+        double part = part_of(&view->outcomes[place(view, i)], kind, k);
+        if (isnan(part)) continue;
+        sum += part;
+        ++*count;
+    }
+    return *count > 0 ? sum / (double)*count : NAN;
+}
+
+/* Of all instructions that have a verdict. */
+static double followed_of(const struct metric_view *view, bool loose)
+{
+    double followed = 0;
+    double judged = 0;
+    for (size_t i = 0; i < view->count; i++) {
+        const struct mt_instruction_marks *marks = &view->outcomes[place(view, i)].marks;
+        followed += bits_in(loose ? marks->loose : marks->strict);
+        judged += (double)marks->count - bits_in(loose ? marks->loose_open : marks->strict_open);
+    }
+    return judged > 0 ? followed / judged : NAN;
 }
 
 /* Counts of one class against the rest. */
@@ -157,7 +200,8 @@ static double correlation_of(const struct metric_view *view)
     return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : NAN;
 }
 
-static double figure(const struct metric_view *view, enum mt_metric_kind kind, int64_t k)
+/* A figure that is no mean. */
+static double figure(const struct metric_view *view, enum mt_metric_kind kind)
 {
     switch (kind) {
     case MT_METRIC_F1: return f1_of(view, 1);
@@ -165,7 +209,9 @@ static double figure(const struct metric_view *view, enum mt_metric_kind kind, i
     case MT_METRIC_MATTHEWS: return matthews_of(view);
     case MT_METRIC_PEARSON:
     case MT_METRIC_SPEARMAN: return correlation_of(view);
-    default: return mean_of(view, kind, k);
+    case MT_METRIC_INSTRUCTION_STRICT:
+    case MT_METRIC_INSTRUCTION_LOOSE: return followed_of(view, kind == MT_METRIC_INSTRUCTION_LOOSE);
+    default: return NAN; // means have their own way
     }
 }
 
@@ -223,9 +269,11 @@ static void interval_of_mean(const struct metric_view *view, enum mt_metric_kind
                              struct mt_metric_result *result)
 {
     double squares = 0;
-    double n = (double)view->count;
-    for (size_t i = 0; i < view->count; i++)
-        squares += pow(part_of(&view->outcomes[i], kind, k) - result->value, 2);
+    double n = (double)result->samples;
+    for (size_t i = 0; i < view->count; i++) {
+        double part = part_of(&view->outcomes[i], kind, k);
+        if (!isnan(part)) squares += pow(part - result->value, 2);
+    }
     result->error = n > 1 ? sqrt(squares / (n - 1) / n) : 0.0;
     mt_metric_wilson(result, squares / n);
 }
@@ -237,7 +285,7 @@ void mt_metric_interval(double *values, size_t count, double *low, double *high)
     *high = values[(size_t)ceil(0.975 * (double)(count - 1))];
 }
 
-static void bootstrap(struct metric_view view, enum mt_metric_kind kind, int64_t k, size_t *drawn,
+static void bootstrap(struct metric_view view, enum mt_metric_kind kind, size_t *drawn,
                       struct mt_metric_result *result)
 {
     double values[MT_RESAMPLES];
@@ -248,7 +296,7 @@ static void bootstrap(struct metric_view view, enum mt_metric_kind kind, int64_t
     for (uint64_t round = 0; round < MT_RESAMPLES; round++) {
         for (size_t i = 0; i < view.count; i++)
             drawn[i] = (size_t)mt_rng_below(MT_RESAMPLING_SEED, round, i, view.count);
-        double value = figure(&view, kind, k);
+        double value = figure(&view, kind);
         if (isnan(value)) continue; // a draw of constants has no correlation
         values[count++] = value;
         sum += value;
@@ -268,8 +316,8 @@ enum mt_status mt_metric_compute(struct mt_context *ctx, enum mt_metric_kind kin
     *result = (struct mt_metric_result){NAN, NAN, NAN, NAN, count};
     if (count == 0) return MT_OK;
     if (mt_metric_is_mean(kind)) {
-        result->value = figure(&view, kind, k);
-        interval_of_mean(&view, kind, k, result);
+        result->value = mean_of(&view, kind, k, &result->samples);
+        if (result->samples > 0) interval_of_mean(&view, kind, k, result);
         return MT_OK;
     }
     void *drawn = NULL;
@@ -285,8 +333,8 @@ enum mt_status mt_metric_compute(struct mt_context *ctx, enum mt_metric_kind kin
         view.ranks = ranks;
     }
     if (status == MT_OK) {
-        result->value = figure(&view, kind, k);
-        bootstrap(view, kind, k, drawn, result);
+        result->value = figure(&view, kind);
+        bootstrap(view, kind, drawn, result);
     }
     mt_release(ctx, ranks, 2 * count * sizeof(double));
     mt_release(ctx, order, count * sizeof(struct value_place));

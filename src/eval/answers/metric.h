@@ -30,7 +30,21 @@ enum mt_metric_kind {
     MT_METRIC_PEARSON,
     MT_METRIC_SPEARMAN,
     MT_METRIC_PASS, // pass@k, unbiased (Chen et al. 2021)
+    // IFEval: answers that follow all of their instructions, and instructions that are followed
+    MT_METRIC_PROMPT_STRICT,
+    MT_METRIC_INSTRUCTION_STRICT,
+    MT_METRIC_PROMPT_LOOSE,
+    MT_METRIC_INSTRUCTION_LOOSE,
     MT_METRIC_KINDS
+};
+
+#define MT_MOST_INSTRUCTIONS 32 // of one question
+
+/* Which instructions an answer follows, a bit each. An open one has no verdict here. */
+struct mt_instruction_marks {
+    uint32_t count;
+    uint32_t strict, strict_open;
+    uint32_t loose, loose_open;
 };
 
 /* One sample. Which fields count depends on the metric. */
@@ -47,6 +61,7 @@ struct mt_outcome {
     int64_t unclosed; // that end before their thinking does
     int64_t unjudged; // of the answers given: those whose judging took more work than allowed; they count as
                       // wrong
+    struct mt_instruction_marks marks; // count 0: nothing was asked for in that way
 };
 
 struct mt_metric_result {
@@ -67,6 +82,10 @@ enum mt_metric_kind mt_metric_named(const char *name); // MT_METRIC_KINDS: unkno
 enum mt_status mt_metric_compute(struct mt_context *ctx, enum mt_metric_kind kind, int64_t k,
                                  const struct mt_outcome *outcomes, size_t count,
                                  struct mt_metric_result *result);
+
+/* Of answers, be it strict or loose: 1 where all instructions are followed, 0 where one is not, NaN: it is
+ * open. */
+double mt_metric_follows_all(const struct mt_instruction_marks *marks, bool loose);
 
 /* True when the figure is the mean of a part of every sample, between 0 and 1. */
 bool mt_metric_is_mean(enum mt_metric_kind kind);

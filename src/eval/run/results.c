@@ -112,6 +112,38 @@ static enum mt_status read_filters(const struct mt_json_node *line, struct mt_ou
     return status;
 }
 
+/* A list of true, false and null: which instructions are followed, and which are open. */
+static enum mt_status read_bits(const struct mt_json_node *line, const char *key, uint32_t *count,
+                                uint32_t *set, uint32_t *open)
+{
+    struct mt_json_node list;
+    enum mt_status status = mt_json_get_array(line, key, &list);
+    if (status != MT_OK) return status;
+    if (mt_json_count(&list) > MT_MOST_INSTRUCTIONS) return mt_json_fail(&list, "is too long");
+    *count = (uint32_t)mt_json_count(&list);
+    for (size_t i = 0; i < *count && status == MT_OK; i++) {
+        struct mt_json_node item = mt_json_element(&list, i);
+        bool followed = false;
+        const uint32_t bit = (uint32_t)1 << i;
+        if (mt_json_kind(&item) == MT_JSON_NULL) {
+            *open |= bit;
+            continue;
+        }
+        status = mt_json_as_bool(&item, &followed);
+        *set |= followed ? bit : 0;
+    }
+    return status;
+}
+
+static enum mt_status read_marks(const struct mt_json_node *line, struct mt_instruction_marks *marks)
+{
+    enum mt_status status = read_bits(line, "strict", &marks->count, &marks->strict, &marks->strict_open);
+    uint32_t count = 0;
+    if (status == MT_OK) status = read_bits(line, "loose", &count, &marks->loose, &marks->loose_open);
+    if (status == MT_OK && count != marks->count) return mt_json_fail(line, "has lists of two lengths");
+    return status;
+}
+
 static enum mt_status read_line(void *self, const struct mt_json_node *line)
 {
     struct mt_results *results = self;
@@ -142,6 +174,8 @@ static enum mt_status read_line(void *self, const struct mt_json_node *line)
     for (size_t i = 0; status == MT_OK && i < sizeof counts / sizeof counts[0]; i++)
         status = mt_json_optional_integer(line, counts[i].key, 0, 1000000, counts[i].count);
     if (status == MT_OK) status = read_filters(line, &outcome);
+    if (status == MT_OK && mt_json_has(line, "strict") && mt_json_has(line, "loose"))
+        status = read_marks(line, &outcome.marks);
     return status == MT_OK ? remember(results, key_of_digits(id, digits), content, &outcome) : status;
 }
 
@@ -181,6 +215,17 @@ static void put_texts(struct mt_text_writer *line, const char *before, const str
 {
     mt_text_put(line, before);
     for (size_t i = 0; i < count; i++) mt_text_put_string(line, i > 0 ? ", " : "", texts[i]);
+    mt_text_put(line, "]");
+}
+
+static void put_bits(struct mt_text_writer *line, const char *before, uint32_t count, uint32_t set,
+                     uint32_t open)
+{
+    mt_text_put(line, before);
+    for (uint32_t i = 0; i < count; i++) {
+        const char *value = (set >> i & 1u) != 0 ? "true" : (open >> i & 1u) != 0 ? "null" : "false";
+        mt_text_putf(line, "%s%s", i > 0 ? ", " : "", value);
+    }
     mt_text_put(line, "]");
 }
 
@@ -248,6 +293,11 @@ enum mt_status mt_results_add(struct mt_results *results, const struct mt_result
     put_count(line, ", \"empty\": ", outcome->empty);
     put_count(line, ", \"unclosed\": ", outcome->unclosed);
     put_count(line, ", \"unjudged\": ", outcome->unjudged);
+    const struct mt_instruction_marks *marks = &outcome->marks;
+    if (marks->count > 0) {
+        put_bits(line, ", \"strict\": [", marks->count, marks->strict, marks->strict_open);
+        put_bits(line, ", \"loose\": [", marks->count, marks->loose, marks->loose_open);
+    }
     mt_text_put(line, "}\n");
     enum mt_status status = line->status;
     if (status == MT_OK) status = mt_line_file_append(&results->file, &line->text);

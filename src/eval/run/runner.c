@@ -18,13 +18,13 @@
 #include "eval/judges/agreement.h"
 #include "eval/run/results.h"
 #include "eval/run/sample_parts.h"
+#include "eval/run/task_judge.h"
 #include "eval/tasks/task_data.h"
 
 #define ARENA_BYTES   ((size_t)1 << 16)
 #define MOST_BATCH    4096
 #define MOST_ANSWERS  1000000 // of one batch
 #define MOST_FAILURES 20      // before the first answer: then something is wrong with all of them
-#define FEW_ANSWERS   0.03    // a share of answers that end early which nobody is warned of
 #define WHY_BYTES     512
 #define BYTES_A_TOKEN 4 // of an answer to come, beside the bytes of its prompt
 
@@ -44,7 +44,7 @@ struct task_batch {
     struct mt_byte_list *found;                     // [capacity · tries]: what was extracted
     struct mt_byte_list other[MT_MOST_FILTERS - 1]; // of the sample in hand: by the task's other filters
     struct mt_text *texts;                          // [3 · tries]
-    // Programs; only of the samples that were answered.
+    // Programs, and answers a program judges; only of samples that were answered.
     struct mt_byte_list *programs;    // [capacity · tries · MT_TRIAL_PARTS]
     struct mt_code_trial *trials;     // [capacity · tries]
     struct mt_code_verdict *verdicts; // [capacity · tries]
@@ -74,10 +74,11 @@ struct task_run {
     bool *done;                  // [count]: before, or now by this rank
     int32_t *owner;              // [count]: the rank a sample is for; -1: done before
     size_t done_count, kept;
-    bool any;            // question was answered now
-    size_t failed;       // samples that got no answer now, of all ranks in the end
-    char why[WHY_BYTES]; // of the first of them
-    bool chooses;        // scores choices instead of reading answers
+    bool any;                               // question was answered now
+    size_t failed;                          // samples that got no answer now, of all ranks in the end
+    char why[WHY_BYTES];                    // of the first of them
+    char problem[MT_COMMAND_PROBLEM_BYTES]; // the first the task's own judge had
+    bool chooses;                           // scores choices instead of reading answers
     bool stopped;
     struct task_batch batch;
     struct mt_progress progress;
@@ -150,6 +151,12 @@ static void free_lists(struct mt_byte_list *lists, size_t count)
     for (size_t i = 0; lists != NULL && i < count; i++) mt_byte_list_free(&lists[i]);
 }
 
+/* True where answers wait until the call is over, and are judged side by side. */
+static bool judges_later(const struct task_run *run)
+{
+    return mt_grader_runs_programs(&run->grader) || mt_grader_asks_command(&run->grader);
+}
+
 /* A batch for the task at hand; freed whatever it returned. */
 static enum mt_status open_batch(struct task_run *run)
 {
@@ -182,10 +189,11 @@ static enum mt_status open_batch(struct task_run *run)
     }
     batch->questions = mt_arena_array(arena, capacity, sizeof *batch->questions, &status);
     batch->ends = mt_arena_array(arena, answers, sizeof *batch->ends, &status);
+    if (!judges_later(run)) return status;
+    batch->verdicts = mt_arena_array(arena, answers, sizeof *batch->verdicts, &status);
     if (!mt_grader_runs_programs(&run->grader)) return status;
     batch->programs = take_lists(arena, answers * MT_TRIAL_PARTS, &status);
     batch->trials = mt_arena_array(arena, answers, sizeof *batch->trials, &status);
-    batch->verdicts = mt_arena_array(arena, answers, sizeof *batch->verdicts, &status);
     batch->unjudged = mt_arena_array(arena, capacity, sizeof *batch->unjudged, &status);
     return status;
 }
@@ -234,7 +242,7 @@ static enum mt_status record(struct task_run *run, size_t i, size_t answers,
         batch->texts[answers + k] = mt_text_in(&batch->found[first + k]);
         batch->texts[2 * answers + k] = mt_text_of(verdicts != NULL ? verdicts[k].why : NULL);
     }
-    bool failed = verdicts != NULL && outcome->passed < outcome->tries;
+    bool failed = verdicts != NULL && (outcome->passed < outcome->tries || verdicts[0].why[0] != '\0');
     struct mt_text other[MT_MOST_FILTERS - 1];
     for (size_t k = 0; k < MT_MOST_FILTERS - 1; k++) other[k] = mt_text_in(&batch->other[k]);
     struct mt_outcome counted = *outcome;
@@ -312,14 +320,13 @@ static enum mt_status judge_choice(struct task_run *run, size_t i)
     return status == MT_OK ? record(run, i, 1, NULL, &outcome) : status;
 }
 
-/* Programs wait until the call is over: they then run side by side. */
 static enum mt_status answered(void *self, size_t i)
 {
     struct task_run *run = self;
     run->batch.answered[i] = true;
     run->any = true;
     if (run->chooses) return judge_choice(run, i);
-    return mt_grader_runs_programs(&run->grader) ? MT_OK : judge_written(run, i);
+    return judges_later(run) ? MT_OK : judge_written(run, i);
 }
 
 /* A sample without an answer: not recorded, so that the next start asks it again. */
@@ -332,6 +339,23 @@ static enum mt_status failed(void *self, size_t i, const char *why)
     if (run->failed < MOST_FAILURES || run->any) return MT_OK;
     return mt_fail(run->ctx, MT_ERR_IO, "task %s: the first %zu questions all got no answer (%s)",
                    run->task->name, run->failed, run->why);
+}
+
+/* The samples whose answers were judged side by side. */
+static enum mt_status record_judged(struct task_run *run)
+{
+    struct task_batch *batch = &run->batch;
+    const struct mt_code_verdict *verdicts = batch->verdicts;
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < batch->count && status == MT_OK; i++) {
+        if (!batch->answered[i]) continue;
+        struct mt_outcome outcome;
+        (batch->unjudged != NULL ? mt_grade_passed : mt_grade_command)(verdicts, batch->tries, &outcome);
+        if (batch->unjudged != NULL) outcome.unjudged = batch->unjudged[i];
+        status = record(run, i, batch->tries, verdicts, &outcome);
+        verdicts += batch->tries;
+    }
+    return status;
 }
 
 /* The programs of one sample, written out as trials. */
@@ -365,16 +389,23 @@ static enum mt_status judge_programs(struct task_run *run)
         if (batch->answered[i]) status = make_trials(run, i, &count);
     }
     if (status == MT_OK && count > 0) status = judge->run(judge->self, batch->trials, count, batch->verdicts);
-    const struct mt_code_verdict *verdicts = batch->verdicts;
-    for (size_t i = 0; i < batch->count && status == MT_OK; i++) {
-        if (!batch->answered[i]) continue;
-        struct mt_outcome outcome;
-        mt_grade_passed(verdicts, batch->tries, &outcome);
-        outcome.unjudged = batch->unjudged[i];
-        status = record(run, i, batch->tries, verdicts, &outcome);
-        verdicts += batch->tries;
-    }
-    return status;
+    return status == MT_OK ? record_judged(run) : status;
+}
+
+/* Hands the answers to the task's own judge, a program. */
+static enum mt_status judge_by_command(struct task_run *run)
+{
+    struct task_batch *batch = &run->batch;
+    const struct mt_answers_to_judge answers = {.grader = &run->grader,
+                                                .samples = batch->samples,
+                                                .answered = batch->answered,
+                                                .count = batch->count,
+                                                .tries = batch->tries,
+                                                .answers = batch->answers,
+                                                .found = batch->found,
+                                                .verdicts = batch->verdicts};
+    enum mt_status status = mt_task_judge_by_command(run->ctx, &answers, run->problem);
+    return status == MT_OK ? record_judged(run) : status;
 }
 
 // ------------------------------------------------------------------ asking
@@ -402,11 +433,12 @@ static enum mt_status ask_to_write(struct task_run *run, const struct mt_answer_
     for (size_t i = 0; i < batch->capacity * batch->tries; i++) batch->answers[i].count = 0;
     enum mt_status status = answerer->generate(answerer->self, batch->questions, batch->count, &options,
                                                listener, batch->answers);
-    if (!mt_grader_runs_programs(&run->grader) || (status != MT_OK && status != MT_ERR_IO)) return status;
+    if (!judges_later(run) || (status != MT_OK && status != MT_ERR_IO)) return status;
     // An endpoint that is gone has answered some: they are judged, and not asked again.
     char why[sizeof run->ctx->message];
     memcpy(why, run->ctx->message, sizeof why);
-    enum mt_status judged = judge_programs(run);
+    bool asks = mt_grader_asks_command(&run->grader);
+    enum mt_status judged = asks ? judge_by_command(run) : judge_programs(run);
     if (judged != MT_OK || status == MT_OK) return judged;
     return mt_fail(run->ctx, status, "%s", why);
 }
@@ -483,8 +515,8 @@ static enum mt_status ask(struct task_run *run)
 
 // ------------------------------------------------------------------ among ranks
 
-/* Marks samples that are in the file; outcomes of those that are not marked yet. */
-static enum mt_status take_over(struct task_run *run)
+/* Marks samples that are in the file (`judged`: with a verdict); outcomes of those not marked yet. */
+static enum mt_status take_over(struct task_run *run, bool judged)
 {
     enum mt_status status = MT_OK;
     int64_t tries = run->chooses ? 1 : run->task->samples;
@@ -498,7 +530,7 @@ static enum mt_status take_over(struct task_run *run)
         if (status == MT_OK) status = mt_sample_sum(run->ctx, sample, &content);
         if (status != MT_OK) break;
         bool found = mt_results_find(run->file, sample->id, mt_text_in(&sample->prompt), &content, &outcome);
-        if (!found || outcome.tries != tries) continue;
+        if (!found || outcome.tries != tries || (judged && isnan(outcome.score))) continue;
         run->outcomes[i] = outcome;
         run->done[i] = true;
         run->done_count++;
@@ -521,7 +553,7 @@ static enum mt_status find_old(struct task_run *run)
     if (run->rank != 0) return MT_OK;
     enum mt_status status = mt_sample_parts_collect(run->ctx, run->options->out, run->task->name);
     if (status == MT_OK) status = open_file(run);
-    return status == MT_OK ? take_over(run) : status;
+    return status == MT_OK ? take_over(run, true) : status;
 }
 
 /* About how long a sample takes, in bytes of text. */
@@ -585,7 +617,7 @@ static enum mt_status share_samples(struct task_run *run)
 static enum mt_status learn_outcomes(struct task_run *run, size_t done_by_all)
 {
     enum mt_status status = open_file(run);
-    if (status == MT_OK) status = take_over(run);
+    if (status == MT_OK) status = take_over(run, false);
     if (status != MT_OK || run->done_count == done_by_all) return status;
     return mt_fail(run->ctx, MT_ERR_IO,
                    "%s: ranks have written %zu samples of task %s, %zu are there: all ranks must see this "
@@ -680,54 +712,20 @@ static enum mt_status run_samples(struct task_run *run)
     return status;
 }
 
-static void warn_of_failed(const struct task_run *run)
-{
-    if (run->failed == 0) return;
-    mt_log_warning(run->options->log,
-                   "task %s: %s no answer, left out of the figures; the same command asks again%s%s",
-                   run->task->name, mt_counted(run->failed, "question got", "questions got").text,
-                   run->why[0] != '\0' ? "; the first, " : "", run->why);
-}
-
 /* The outcomes become those by another filter. */
 static void take_filter(struct task_run *run, size_t count, size_t filter)
 {
     for (size_t i = 0; i < count; i++) run->outcomes[i].score = run->outcomes[i].other[filter - 1];
 }
 
-/* One sentence of each kind of answer that says too little, if there are more than a few. */
-static void warn_of_ends(const struct task_run *run, const struct mt_task_result *result)
+static void count_answers(const struct task_run *run, const struct mt_outcome *outcome,
+                          struct mt_task_result *result)
 {
-    const struct mt_task *task = run->task;
-    char cure[160];
-    (void)snprintf(cure, sizeof cure,
-                   "were cut at %lld tokens or for want of room: --max-new and --context give more",
-                   (long long)task->max_tokens);
-    const struct {
-        size_t count;
-        const char *what;
-    } kinds[] = {
-        {result->cut, cure},
-        {result->unclosed, "end before the model's thinking does (no </think>): --max-new gives more room"},
-        {result->empty, "are empty"}};
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        if ((double)kinds[i].count <= FEW_ANSWERS * (double)result->answers) continue;
-        mt_log_warning(run->options->log, "task %s: %zu of %s %s", task->name, kinds[i].count,
-                       mt_counted(result->answers, "answer", "answers").text, kinds[i].what);
-    }
-}
-
-static void count_answers(const struct task_run *run, size_t count, struct mt_task_result *result)
-{
-    for (size_t i = 0; i < count; i++) {
-        const struct mt_outcome *outcome = &run->outcomes[i];
-        if (!run->chooses) result->answers += (size_t)outcome->tries;
-        result->cut += (size_t)outcome->cut;
-        result->empty += (size_t)outcome->empty;
-        result->unclosed += (size_t)outcome->unclosed;
-        result->unjudged += (size_t)outcome->unjudged;
-    }
-    warn_of_ends(run, result);
+    if (!run->chooses) result->answers += (size_t)outcome->tries;
+    result->cut += (size_t)outcome->cut;
+    result->empty += (size_t)outcome->empty;
+    result->unclosed += (size_t)outcome->unclosed;
+    result->unjudged += (size_t)outcome->unjudged;
 }
 
 /* Of the samples that were answered. */
@@ -736,15 +734,13 @@ static enum mt_status compute_metrics(struct task_run *run, struct mt_task_resul
     enum mt_status status = MT_OK;
     size_t count = 0;
     if (run->rank != 0 || result->stopped) return MT_OK;
-    warn_of_failed(run);
     for (size_t i = 0; i < run->count; i++) {
-        if (run->done[i]) run->outcomes[count++] = run->outcomes[i];
+        if (!run->done[i]) continue;
+        const struct mt_outcome *one = &run->outcomes[i];
+        count_answers(run, one, result);
+        if (!isnan(one->score) || one->marks.count > 0) run->outcomes[count++] = *one;
     }
-    count_answers(run, count, result);
-    if (result->unjudged > 0)
-        mt_log_warning(run->options->log,
-                       "task %s: %s as wrong, unjudged: a pattern of the task needs too much work on them",
-                       run->task->name, mt_counted(result->unjudged, "answer counts", "answers count").text);
+    mt_eval_warn_of_answers(run->options->log, result, run->why, run->problem);
     for (size_t i = 0; i < mt_task_figures(run->task) && status == MT_OK; i++) {
         size_t metric = i % run->task->metric_count;
         if (i > 0 && metric == 0) take_filter(run, count, i / run->task->metric_count);

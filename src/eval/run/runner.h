@@ -81,6 +81,10 @@ enum mt_status mt_eval_run(struct mt_context *ctx, const struct mt_eval_options 
 enum mt_status mt_eval_write_summary(struct mt_context *ctx, const struct mt_eval_options *options,
                                      const struct mt_task_result *results, double seconds);
 
+/* Says how many answers are missing or have no verdict; `why` and `problem` are of the first, or "". */
+void mt_eval_warn_of_answers(const struct mt_log *log, const struct mt_task_result *result, const char *why,
+                             const char *problem);
+
 /*
  * The mean of what was asked for by one name, as a family or group: of the tasks' first metrics, each sample
  * weighing the same, with an interval. False: `first` is not the first of such tasks.

@@ -3,11 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/amount.h"
 #include "base/files/file.h"
 #include "eval/run/results.h"
 #include "eval/run/runner.h"
 
-#define PATH_BYTES 4096
+#define PATH_BYTES  4096
+#define FEW_ANSWERS 0.03 // a share of answers that end early which nobody is warned of
 
 /* The metric of a figure, with its k. */
 static const char *metric_label(const struct mt_task *task, size_t figure, char *text, size_t bytes)
@@ -52,14 +54,14 @@ static struct mt_metric_result mean_of(const struct mt_task_result *results, siz
         const struct mt_task_result *one = &results[i];
         if (one->skipped || one->done == 0 || isnan(one->metrics[0].value) || !belongs(one->task, self))
             continue;
-        double n = (double)one->done;
+        double n = (double)one->metrics[0].samples; // that were judged
         mean.value += one->metrics[0].value * n;
-        if (one->done == 1)
+        if (one->metrics[0].samples == 1)
             lone++;
         else
             squares += pow(one->metrics[0].error * n, 2);
         shares = shares && mt_metric_is_mean(one->task->metrics[0]);
-        mean.samples += one->done;
+        mean.samples += one->metrics[0].samples;
     }
     if (mean.samples == 0) return (struct mt_metric_result){NAN, NAN, NAN, NAN, 0};
     mean.value /= (double)mean.samples;
@@ -69,6 +71,57 @@ static struct mt_metric_result mean_of(const struct mt_task_result *results, siz
     mean.high = fmin(1.0, mean.value + MT_NORMAL_95 * mean.error);
     if (shares) mt_metric_wilson(&mean, mean.error * mean.error * (double)mean.samples);
     return mean;
+}
+
+/* One sentence for each kind of answer that says too little, if there are more than a few. */
+static void warn_of_ends(const struct mt_log *log, const struct mt_task_result *result)
+{
+    const struct mt_task *task = result->task;
+    char cure[160];
+    (void)snprintf(cure, sizeof cure,
+                   "were cut at %lld tokens or for want of room: --max-new and --context give more",
+                   (long long)task->max_tokens);
+    const struct {
+        size_t count;
+        const char *what;
+    } kinds[] = {
+        {result->cut, cure},
+        {result->unclosed, "end before the model's thinking does (no </think>): --max-new gives more room"},
+        {result->empty, "are empty"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if ((double)kinds[i].count <= FEW_ANSWERS * (double)result->answers) continue;
+        mt_log_warning(log, "task %s: %zu of %s %s", task->name, kinds[i].count,
+                       mt_counted(result->answers, "answer", "answers").text, kinds[i].what);
+    }
+}
+
+void mt_eval_warn_of_answers(const struct mt_log *log, const struct mt_task_result *result, const char *why,
+                             const char *problem)
+{
+    const char *name = result->task->name;
+    bool command = result->task->compare == MT_COMPARE_COMMAND;
+    if (result->failed > 0)
+        mt_log_warning(log, "task %s: %s no answer, left out of the figures; the same command asks again%s%s",
+                       name, mt_counted(result->failed, "question got", "questions got").text,
+                       why[0] != '\0' ? "; the first, " : "", why);
+    if (problem[0] != '\0')
+        mt_log_warning(log, "task %s: its judge, '%s', %s", name, result->task->command[0], problem);
+    warn_of_ends(log, result);
+    if (result->unjudged == 0) return;
+    if (result->task->compare == MT_COMPARE_IFEVAL) {
+        mt_log_warning(
+            log,
+            "task %s: %s an instruction that only another program can judge (its language, where "
+            "sentences end), left out of the figures; docs/evaluation.md has a judge for all of them",
+            name, mt_counted(result->unjudged, "answer has", "answers have").text);
+        return;
+    }
+    struct mt_counted answers = mt_counted(result->unjudged, command ? "answer has" : "answer counts",
+                                           command ? "answers have" : "answers count");
+    mt_log_warning(
+        log, "task %s: %s %s", name, answers.text,
+        command ? "no verdict, and what has none is left out of the figures; the same command asks again"
+                : "as wrong, unjudged: a pattern of the task needs too much work on them");
 }
 
 /* What went wrong is there where something did. */

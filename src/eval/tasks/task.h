@@ -40,6 +40,8 @@ enum mt_task_compare {
     MT_COMPARE_MAPPING,      // a dict of names: F1 over its pairs (likewise)
     MT_COMPARE_LIVEBENCH,    // puzzles and contests, by LiveBench's own rules (likewise)
     MT_COMPARE_OPTION,       // "(B) text": the letter, the text or both
+    MT_COMPARE_COMMAND,      // a program says so (judges/judge_command.h)
+    MT_COMPARE_IFEVAL,       // the row's instructions, each by itself (instructions.h)
 };
 
 enum mt_task_pick {
@@ -128,10 +130,11 @@ struct mt_task {
     struct mt_task_filter filters[MT_MOST_FILTERS];
     size_t filter_count;
     enum mt_task_compare compare;
-    const char *program; // of CODE: a template with {completion}, what runs as the answer
-    const char *tests;   // of CODE: what must then run through, in an interpreter of its own
-    const char *given;   // of CODE: what runs before the tests there; NULL: nothing
-    const char *calls;   // of CODE: the names tests take from the answer; NULL: see code_trial.h
+    const char *program;        // of CODE: a template with {completion}, what runs as the answer
+    const char *tests;          // of CODE: what must then run through, in an interpreter of its own
+    const char *given;          // of CODE: what runs before the tests there; NULL: nothing
+    const char *calls;          // of CODE: the names tests take from the answer; NULL: see code_trial.h
+    const char *const *command; // of COMMAND: a program and its arguments, started in the folder of the file
     enum mt_metric_kind metrics[MT_TASK_MOST_METRICS];
     size_t metric_count;
     int64_t pass_k; // of pass@k; see mt_task_metric_k

@@ -1,0 +1,45 @@
+#!/bin/sh
+# The benchmarks people ask for, on the rows that come along: questions, verdicts and figures. Usage: asks.sh METIER
+set -u
+metier=$1
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+samples=$(dirname "$0")/../../../share/samples
+failed=0
+
+fail() { printf 'asks.sh: %s\n' "$*"; failed=1; }
+
+# judge TASK: answers on the standard input; the table goes to $folder/table, results to $folder/TASK.
+judge() {
+    cat >"$folder/answers"
+    "$metier" eval "$1" --data "$samples" --answers "$folder/answers" --out "$folder/$1" --quiet \
+        >"$folder/table" 2>"$folder/err"
+}
+
+has() { grep -Eq "$1" "$folder/table" || { cat "$folder/table" "$folder/err"; fail "$2"; }; }
+
+# IFEval: a title and no comma; bullets, of which only the loose verdict is right, as the first line is not an answer's;
+# too few words; English in lower case and sentences, which nobody here can tell; JSON.
+judge ifeval <<'END'
+{"id": "1", "answer": "<<Light at sea>>\nA tall tower with a lamp on top."}
+{"id": "2", "answer": "- Sure:\n- *rope*\n- *water*\n- a map"}
+{"id": "3", "answer": "The KITE is gone."}
+{"id": "4", "answer": "rain on the roof\nrain on the road"}
+{"id": "5", "answer": "The sea rises. It falls. Twice a day. Ask the moon."}
+{"id": "6", "answer": "```json\n{\"colour\": \"blue\", \"sound\": \"hum\"}\n```"}
+END
+[ $? -eq 0 ] || { cat "$folder/err"; fail "ifeval"; }
+has 'prompt_level_strict_acc *0.5000' "two of the four prompts with a verdict, strictly"
+has 'prompt_level_loose_acc *0.7500' "three of the four, loosely"
+has 'inst_level_strict_acc *0.6667' "six of the nine instructions with a verdict, strictly"
+has 'inst_level_loose_acc *0.7778' "seven of nine, loosely"
+grep -q 'ifeval: 2 answers have an instruction that only another program can judge' "$folder/err" ||
+    { cat "$folder/err"; fail "open instructions are not named"; }
+grep -q '"unjudged,none": 2' "$folder/ifeval/results.json" || fail "open answers in the summary"
+grep -q '"id": "5".*"strict": \[null, true\]' "$folder/ifeval/samples_ifeval.jsonl" || fail "the verdicts of a sample"
+grep _acc "$folder/table" >"$folder/before"
+cp "$folder/answers" "$folder/same"
+judge ifeval <"$folder/same" || fail "ifeval again"
+grep _acc "$folder/table" | diff "$folder/before" - || fail "figures after going on"
+
+exit $failed
