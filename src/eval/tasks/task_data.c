@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/amount.h"
 #include "base/files/file.h"
@@ -45,29 +44,45 @@ static bool path_of(const struct mt_task *task, const char *folder, const char *
     written = name[0] == '/' ? snprintf(path, PATH_BYTES, "%s", name)
                              : snprintf(path, PATH_BYTES, "%s/%s", folder, name);
     if (written < 0 || written >= PATH_BYTES - 4) return false;
-    if (access(path, R_OK) == 0) return true;
+    if (mt_dataset_exists(path)) return true;
     memcpy(path + written, ".gz", 4);
-    if (access(path, R_OK) == 0) return true;
+    if (mt_dataset_exists(path)) return true;
     path[written] = '\0';
     return false;
 }
 
-bool mt_task_data_exists(const struct mt_task *task, const char *folder)
+/* The first of several that is there, and its path; none: NULL, and the path of the first. */
+static const char *const *first_of(const struct mt_task *task, const char *folder, const char *const *data,
+                                   char *path)
+{
+    for (size_t i = 0; data[i] != NULL; i++) {
+        if (path_of(task, folder, data[i], path)) return &data[i];
+    }
+    (void)path_of(task, folder, data[0], path);
+    return NULL;
+}
+
+const char *const *mt_task_data_found(const struct mt_task *task, const char *folder)
 {
     char path[PATH_BYTES];
-    return path_of(task, folder, task->data, path);
+    return first_of(task, folder, task->data, path);
+}
+
+bool mt_task_data_exists(const struct mt_task *task, const char *folder)
+{
+    return mt_task_data_found(task, folder) != NULL;
 }
 
 static enum mt_status open_file(struct mt_context *ctx, const struct mt_task *task, const char *folder,
-                                const char *data, struct mt_dataset **dataset)
+                                const char *const *data, struct mt_dataset **dataset)
 {
     char path[PATH_BYTES];
     struct mt_dataset_options options = {
         .format = task->format, .columns = task->columns, .fields = task->fields, .folders = true};
-    if (!path_of(task, folder, data, path)) {
+    if (first_of(task, folder, data, path) == NULL) {
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "task %s: %s (or .gz) is not there; docs/evaluation.md says where data comes from",
-                       task->name, path);
+                       "task %s: %s (or .gz) is not there%s; docs/evaluation.md says where data comes from",
+                       task->name, path, data[1] != NULL ? ", nor is any other file of its data" : "");
     }
     return mt_dataset_open(ctx, path, &options, dataset);
 }
@@ -211,14 +226,14 @@ static enum mt_status find_choices(const struct mt_task *task, struct mt_task_sa
     enum mt_status status = MT_OK;
     for (size_t i = 0; task->choices != NULL && task->choices[i] != NULL && status == MT_OK; i++)
         status = add_choice(task, sample, task->choices[i], strlen(task->choices[i]));
-    for (size_t i = 0; task->choice_fields != NULL && task->choice_fields[i] != NULL && status == MT_OK;
-         i++) {
+    size_t items = task->choice_list != NULL ? mt_row_items(&sample->row, task->choice_list) : 0;
+    bool fields = task->choice_fields != NULL && items == 0;
+    for (size_t i = 0; fields && task->choice_fields[i] != NULL && status == MT_OK; i++) {
         const struct mt_row_field *field = mt_row_field(&sample->row, task->choice_fields[i]);
         if (field == NULL || field->kind != MT_FIELD_TEXT)
             return mt_row_fail(&sample->row, "there is no field '%s' with a choice", task->choice_fields[i]);
         status = add_choice(task, sample, field->text, field->bytes);
     }
-    size_t items = task->choice_list != NULL ? mt_row_items(&sample->row, task->choice_list) : 0;
     for (size_t i = 0; i < items && status == MT_OK; i++) {
         const char *text = NULL;
         size_t bytes = 0;
@@ -250,7 +265,7 @@ static int mix(const struct mt_task *task, uint64_t row, struct mt_task_sample *
     return first;
 }
 
-/* Which choice the answer names: by label, by letter. */
+/* Which choice the answer names: by label, by letter, by its number from 0, as data sets of the hub do. */
 static int named_choice(const struct mt_task *task, const struct mt_task_sample *sample)
 {
     const char *text = (const char *)sample->answer.data;
@@ -262,7 +277,10 @@ static int named_choice(const struct mt_task *task, const struct mt_task_sample 
         if (task->choice_labels != NULL && label == NULL) return -1;
         if (task->choice_labels == NULL && bytes == 1 && text[0] == (char)('A' + i)) return (int)i;
     }
-    return -1;
+    int number = -1;
+    for (size_t i = 0; i < bytes && i < 2 && text[i] >= '0' && text[i] <= '9'; i++)
+        number = i + 1 == bytes ? (i == 1 ? (text[0] - '0') * 10 : 0) + text[i] - '0' : -1;
+    return number < (int)sample->choice_count ? number : -1;
 }
 
 /* The right answer: of choices, the letter or the label's own text. */
@@ -372,6 +390,7 @@ static enum mt_status append_example(struct mt_task_data *data, struct mt_task_s
     const struct mt_task *task = data->task;
     struct mt_prompt_names names = mt_sample_names(task, sample);
     const char *template = task->few_shot_example != NULL ? task->few_shot_example : task->prompt;
+    if (task->few_shot_example != NULL) names.choice = sample->gold; // {letter} of the right one
     enum mt_status status = mt_prompt_render(template, &sample->row, &names, &data->examples);
     if (status == MT_OK && task->few_shot_example == NULL) {
         status = mt_byte_list_append_text(&data->examples, " ");

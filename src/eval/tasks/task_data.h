@@ -23,10 +23,13 @@ struct mt_task_sample {
     int gold; // number of the right choice; -1: no choices
 };
 
-/* True when the task's file is there. */
+/* True when a file of the task's data is there; and the part of the list that begins with the first that is,
+ * or NULL. */
 bool mt_task_data_exists(const struct mt_task *task, const char *folder);
+const char *const *mt_task_data_found(const struct mt_task *task, const char *folder);
 
-/* Opens the file, `folder`/data or with .gz, and draws the examples. The task is borrowed. The caller closes.
+/* Opens the file or shards, `folder`/data or with .gz, and draws the examples. The task is borrowed. The
+ * caller closes.
  */
 enum mt_status mt_task_data_open(struct mt_context *ctx, const struct mt_task *task, const char *folder,
                                  struct mt_task_data **data);
