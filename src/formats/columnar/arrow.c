@@ -19,6 +19,7 @@ enum header { HEADER_SCHEMA = 1, HEADER_DICTIONARY, HEADER_BATCH };
 struct stream {
     struct mt_arrow arrow;
     const struct mt_file_mapping *file;
+    bool mapped;
     const uint8_t *at;
     const uint8_t *end;
 };
@@ -86,7 +87,7 @@ static enum mt_status write_rows(struct stream *stream, uint64_t rows, const uin
         status = mt_arrow_members_write(arrow, arrow->columns, i);
         if (status == MT_OK) status = mt_row_text_end(arrow->out);
         // A batch may be all of the file: what was read of it does not stay in memory.
-        if (stream->file == NULL || arrow->out->written - written < FORGET_BYTES) continue;
+        if (!stream->mapped || arrow->out->written - written < FORGET_BYTES) continue;
         mt_file_forget(stream->file, body, (size_t)body_bytes);
         written = arrow->out->written;
     }
@@ -123,7 +124,7 @@ static enum mt_status take_message(struct stream *stream, struct mt_flatbuffer *
     if (stream->arrow.columns == NULL) return fail(stream, "has rows before its schema");
     enum mt_status status = kind == HEADER_BATCH ? read_batch(stream, &header, body, body_bytes)
                                                  : read_dictionary(stream, &header, body, body_bytes);
-    if (stream->file != NULL && kind == HEADER_BATCH) mt_file_forget(stream->file, body, (size_t)body_bytes);
+    if (stream->mapped && kind == HEADER_BATCH) mt_file_forget(stream->file, body, (size_t)body_bytes);
     return status;
 }
 
@@ -152,6 +153,7 @@ static enum mt_status find_stream(struct stream *stream)
 {
     uint64_t bytes = stream->file->bytes;
     const uint8_t *data = stream->file->data;
+    if (bytes == 0) return fail(stream, "is empty");
     stream->at = data;
     stream->end = data + bytes;
     if (bytes >= 4 && memcmp(data, "FEA1", 4) == 0)
@@ -168,9 +170,9 @@ static enum mt_status find_stream(struct stream *stream)
     return MT_OK;
 }
 
-enum mt_status mt_arrow_rows(const struct mt_file_mapping *file, struct mt_row_text *out)
+enum mt_status mt_arrow_rows(const struct mt_file_mapping *file, bool mapped, struct mt_row_text *out)
 {
-    struct stream stream = {.arrow = {.ctx = out->ctx, .out = out}, .file = file};
+    struct stream stream = {.arrow = {.ctx = out->ctx, .out = out}, .file = file, .mapped = mapped};
     bool more = true;
     mt_arena_init(&stream.arrow.arena, out->ctx, 1 << 16);
     enum mt_status status = find_stream(&stream);

@@ -13,8 +13,9 @@
 #include "base/files/file.h"
 #include "formats/columnar/row_text.h"
 
-/* Appends the rows of a file named out->file. */
-enum mt_status mt_parquet_rows(const struct mt_file_mapping *file, struct mt_row_text *out);
-enum mt_status mt_arrow_rows(const struct mt_file_mapping *file, struct mt_row_text *out);
+/* Appends the rows of a file named out->file. `mapped`: it is a mapping in truth, whose memory may be given
+ * back, and not bytes of somebody's. */
+enum mt_status mt_parquet_rows(const struct mt_file_mapping *file, bool mapped, struct mt_row_text *out);
+enum mt_status mt_arrow_rows(const struct mt_file_mapping *file, bool mapped, struct mt_row_text *out);
 
 #endif

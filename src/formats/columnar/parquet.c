@@ -18,6 +18,7 @@ struct parquet {
     struct mt_context *ctx;
     struct mt_row_text *out;
     const struct mt_file_mapping *file;
+    bool mapped;
     const uint8_t *data;
     uint64_t columns_end; // where the footer begins
     struct mt_arena arena;
@@ -213,11 +214,15 @@ static enum mt_status start_chunk(const struct parquet *parquet, struct mt_parqu
     if (chunk->elsewhere) return mt_parquet_fail(leaf, "lies in another file");
     if (!chunk->known || chunk->values < 0 || chunk->physical != (int64_t)leaf->physical)
         return mt_parquet_fail(leaf, "is another one in a row group");
+    if (chunk->values == 0) { // its pages may be nowhere
+        leaf->chunk_left = 0;
+        return mt_parquet_leaf_start(leaf);
+    }
     int64_t start = chunk->data_offset;
     if (chunk->dictionary_offset > 0 && chunk->dictionary_offset < start) start = chunk->dictionary_offset;
     if (start < MAGIC_BYTES || (uint64_t)start > parquet->columns_end)
         return mt_parquet_fail(leaf, "begins at byte %lld, outside of the columns", (long long)start);
-    leaf->file = parquet->file;
+    leaf->file = parquet->mapped ? parquet->file : NULL;
     leaf->at = parquet->data + start;
     leaf->end = parquet->data + parquet->columns_end;
     leaf->chunk_left = (uint64_t)chunk->values;
@@ -327,11 +332,12 @@ static enum mt_status read_all(struct parquet *parquet)
     return status;
 }
 
-enum mt_status mt_parquet_rows(const struct mt_file_mapping *file, struct mt_row_text *out)
+enum mt_status mt_parquet_rows(const struct mt_file_mapping *file, bool mapped, struct mt_row_text *out)
 {
     void *leaves = NULL;
     size_t bytes = MT_PARQUET_MOST_LEAVES * sizeof(struct mt_parquet_leaf);
-    struct parquet parquet = {.ctx = out->ctx, .out = out, .file = file, .data = file->data};
+    struct parquet parquet = {
+        .ctx = out->ctx, .out = out, .file = file, .mapped = mapped, .data = file->data};
     mt_arena_init(&parquet.arena, out->ctx, 1 << 16);
     enum mt_status status = mt_allocate(out->ctx, bytes, &leaves);
     parquet.schema.leaves = leaves;

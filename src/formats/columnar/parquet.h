@@ -82,9 +82,9 @@ struct mt_parquet_entry { // of a dictionary
 
 /* A column's values, of all those a row group has; moves through its pages. */
 struct mt_parquet_leaf {
-    struct mt_context *ctx; // borrowed
-    const struct mt_file_mapping *file;
-    char what[MT_PARQUET_WHAT_BYTES]; // begins its messages
+    struct mt_context *ctx;             // borrowed
+    const struct mt_file_mapping *file; // NULL: the bytes are not a mapping's
+    char what[MT_PARQUET_WHAT_BYTES];   // begins its messages
     enum mt_parquet_physical physical;
     size_t fixed; // bytes of a value of fixed length
     struct mt_value_type type;

@@ -2,9 +2,12 @@
  * Rows of columnar files (Parquet, Arrow) as text: a line of JSON for each, which is what every reader of
  * rows takes. Columns become members in the order of the file. A value that JSON has no kind for is a text:
  *
- *     decimal, date, time, timestamp   "12.50", "2024-01-31", "13:05:00", "2024-01-31T13:05:00.250Z" (Z: in
- * UTC) NaN, infinities                  "NaN", "Infinity", "-Infinity" binary                           as it
- * is where it is UTF-8, else in base64 uuid "00112233-4455-6677-8899-aabbccddeeff"
+ *     decimal                  "12.50"
+ *     date, time               "2024-01-31", "13:05:00"
+ *     timestamp                "2024-01-31T13:05:00.250", with a Z behind where it is one of UTC
+ *     NaN, infinities          "NaN", "Infinity", "-Infinity"
+ *     binary                   as it is where it is UTF-8 without a NUL, else in base64
+ *     uuid                     "00112233-4455-6677-8899-aabbccddeeff"
  *
  * What files state is not believed: rows and the whole text are bounded.
  */

@@ -195,6 +195,12 @@ static enum mt_status add_base64(struct mt_row_text *out, const uint8_t *data, s
     return status == MT_OK ? mt_row_text_add(out, "\"", 1) : status;
 }
 
+/* Many writers leave out that their bytes are texts. A NUL is in none, and our parser of JSON refuses it. */
+static bool is_text(const struct mt_value *value)
+{
+    return mt_utf8_valid(value->data, value->bytes) && memchr(value->data, '\0', value->bytes) == NULL;
+}
+
 static enum mt_status add_uuid(struct mt_row_text *out, const uint8_t *data)
 {
     char text[40];
@@ -223,9 +229,8 @@ static enum mt_status add_value(struct mt_row_text *out, const struct mt_value_t
     case MT_VALUE_DECIMAL: return add_decimal(out, type, value);
     case MT_VALUE_TEXT: return mt_row_text_quoted(out, (const char *)value->data, value->bytes);
     case MT_VALUE_BINARY:
-        return mt_utf8_valid(value->data, value->bytes)
-                   ? mt_row_text_quoted(out, (const char *)value->data, value->bytes)
-                   : add_base64(out, value->data, value->bytes);
+        return is_text(value) ? mt_row_text_quoted(out, (const char *)value->data, value->bytes)
+                              : add_base64(out, value->data, value->bytes);
     case MT_VALUE_UUID: return add_uuid(out, value->data);
     case MT_VALUE_DATE: {
         char date[40];

@@ -54,12 +54,12 @@ static void allow(const struct mt_dataset *dataset, const struct mt_file_mapping
 }
 
 static enum mt_status append_file(const struct mt_dataset *dataset, const struct mt_file_mapping *file,
-                                  struct writing *writing)
+                                  bool mapped, struct writing *writing)
 {
     allow(dataset, file, &writing->out);
     switch (dataset->options.format) {
-    case MT_DATASET_PARQUET: return mt_parquet_rows(file, &writing->out);
-    case MT_DATASET_ARROW: return mt_arrow_rows(file, &writing->out);
+    case MT_DATASET_PARQUET: return mt_parquet_rows(file, mapped, &writing->out);
+    case MT_DATASET_ARROW: return mt_arrow_rows(file, mapped, &writing->out);
     default: return copy_lines(file, writing);
     }
 }
@@ -72,7 +72,7 @@ static enum mt_status append_shards(struct mt_dataset *dataset, struct writing *
         struct mt_file_mapping file = {0};
         writing->out.file = shards.paths[i];
         status = mt_dataset_map(dataset->ctx, shards.paths[i], &dataset->options, &file);
-        if (status == MT_OK) status = append_file(dataset, &file, writing);
+        if (status == MT_OK) status = append_file(dataset, &file, true, writing);
         mt_file_unmap(&file);
     }
     if (status == MT_OK) status = to_spool(&writing->out);
@@ -90,7 +90,7 @@ enum mt_status mt_dataset_write_rows(struct mt_dataset *dataset, bool memory)
                                       .max_row_bytes = options->max_row_bytes}};
     enum mt_status status = MT_OK;
     if (memory) {
-        status = append_file(dataset, &dataset->mapping, &writing);
+        status = append_file(dataset, &dataset->mapping, false, &writing);
         dataset->gathered = writing.out.text;
         dataset->mapping =
             (struct mt_file_mapping){.data = dataset->gathered.data, .bytes = dataset->gathered.count};
