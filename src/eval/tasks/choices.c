@@ -118,10 +118,14 @@ static enum mt_status take_offer(const struct mt_task *task, struct mt_task_samp
 {
     enum mt_status status = MT_OK;
     if (task->choices != NULL) status = take_fixed(sample, task->choices, offer->texts, &offer->count);
-    if (task->choice_fields != NULL) status = take_fields(task, sample, offer);
-    if (task->choice_list != NULL)
+    bool listed =
+        task->choice_list != NULL && mt_field_place(&sample->row, task->choice_list).kind != MT_PLACE_NONE;
+    if (task->choice_fields != NULL && !listed) {
+        status = take_fields(task, sample, offer);
+    } else if (task->choice_list != NULL) {
         status = take_list(sample, task->choice_list, offer->texts, &offer->count, offer->labels,
                            &offer->label_count);
+    }
     if (status == MT_OK && task->choice_label_list != NULL) {
         offer->label_count = 0;
         status = take_list(sample, task->choice_label_list, offer->labels, &offer->label_count, NULL, NULL);
@@ -267,6 +271,8 @@ static enum mt_status find_label(const struct mt_task *task, const struct mt_tas
          i++) {
         if (*place == NOBODY && mt_text_same(mt_text_of(task->choice_labels[i]), answer)) *place = (int)i;
     }
+    int index = task->answer_is == MT_NAMED_OR_INDEX ? whole_number(answer) : NOBODY;
+    if (*place == NOBODY && index < (int)offer->count) *place = index;
     if (*place == SEVERAL)
         return mt_row_fail(&sample->row, "the answer '%s' is the label of several choices",
                            mt_printable_bytes(answer.text, answer.bytes).text);
@@ -283,6 +289,10 @@ static enum mt_status find_right(const struct mt_task *task, const struct mt_tas
     switch (task->answer_is) {
     case MT_NAMED_OPENLY: return find_openly(sample, offer, answer, place);
     case MT_NAMED_LETTER: *place = place_of_letter(answer, count); break;
+    case MT_NAMED_OR_INDEX:
+        *place = place_of_letter(answer, count);
+        if (*place == NOBODY) *place = whole_number(answer);
+        break;
     case MT_NAMED_TEXT: *place = place_among(sample, offer->texts, count, answer); break;
     case MT_NAMED_INDEX: *place = whole_number(answer); break;
     case MT_NAMED_NUMBER: *place = whole_number(answer) - 1; break;

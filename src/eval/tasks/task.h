@@ -61,6 +61,7 @@ enum mt_task_shuffle {
 enum mt_answer_naming {
     MT_NAMED_OPENLY, // by a label where choices have some, else by letter or by its text, whichever fits
     MT_NAMED_LETTER, // A, B, ...
+    MT_NAMED_OR_INDEX, // by a label of the task or A, B, ...; or 0, 1, ...: copies of a data set differ
     MT_NAMED_TEXT,   // the choice's own text
     MT_NAMED_INDEX,  // 0, 1, ...
     MT_NAMED_NUMBER, // 1, 2, ...
@@ -98,10 +99,10 @@ struct mt_task {
     const char *const *members;  // NULL: not a group
     const char *const *subtasks; // NULL: not a family
     const char *subtask;         // the one in hand; NULL: none
-    const char *data;            // below the folder of data
+    const char *const *data; // below the folder of data: the first that is there; never NULL but of a group
     enum mt_dataset_format format;
     const char *columns;
-    const char *fields; // "a=x,b=y": the file calls the field a x; NULL: as templates do
+    const char *fields; // "a=x,b=y": a file may call the field a x; NULL: as templates do
     const char *rows;   // only rows whose field is so: "FIELD LOW-HIGH", or "FIELD is TEXT"
     const uint64_t
         *picked; // [picked_count] rows of the file, instead of a rule; NULL: none are picked. No key
@@ -139,11 +140,11 @@ struct mt_task {
     size_t metric_count;
     int64_t pass_k; // of pass@k; see mt_task_metric_k
     int64_t few_shot;
-    const char *few_shot_data;   // NULL: none
-    const char *few_shot_rows;   // as `rows`
-    const char *few_shot_text;   // or a file of worked examples, each beginning with "Q: "; NULL: none
-    const char *separator;       // between the prompt and the answer of an example
-    const char *few_shot_answer; // of an example, a template; NULL: the right answer
+    const char *const *few_shot_data; // likewise; NULL: none
+    const char *few_shot_rows;        // as `rows`
+    const char *few_shot_text;        // or a file of worked examples, each beginning with "Q: "; NULL: none
+    const char *separator;            // between the prompt and the answer of an example
+    const char *few_shot_answer;      // of an example, a template; NULL: the right answer
     enum mt_task_pick few_shot_pick;
     uint64_t seed;
     int64_t most; // samples, where whoever asks wants no more; 0: all. No key

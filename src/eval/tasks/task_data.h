@@ -25,11 +25,13 @@ struct mt_task_sample {
     int gold; // number of the right choice; -1: no choices
 };
 
-/* True when the task's file is there. */
+/* True when a file of the task's data is there; and the part of the list that begins with the first that is,
+ * or NULL. */
 bool mt_task_data_exists(const struct mt_task *task, const char *folder);
+const char *const *mt_task_data_found(const struct mt_task *task, const char *folder);
 
 /*
- * Opens the file, `folder`/data or with .gz, reads every row and draws the examples. Rows that lack a field,
+ * Opens the file or shards, `folder`/data or with .gz, reads every row and draws the examples. Rows that lack a field,
  * a choice or a right answer are dropped; where no other is left, the message says why. The task is borrowed.
  * The caller closes.
  */

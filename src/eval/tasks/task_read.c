@@ -215,12 +215,15 @@ static const struct mt_key_row rows[] = {
      .meaning = "of a group: other tasks; no other key but title and domain"},
     {"subtasks", MT_KEY_TEXTS, AT(subtasks), "LIST OF NAMES", "none",
      .meaning = "of a family: one task each, {subtask} in data and templates"},
-    {"data", MT_KEY_OWN, AT(data), "PATH", "required",
-     .meaning = "the file below the folder of data; .gz may follow", .set = mt_task_set_template},
-    {"format", MT_KEY_CHOICE, AT(format), "by-name|jsonl|json|csv|tsv", "by-name", .meaning = "of that file"},
+    {"data", MT_KEY_LIST, AT(data), "PATH", "required",
+     .meaning = "the file below the folder of data; .gz may follow, a * stands for shards; of several the "
+                "first that "
+                "is there"},
+    {"format", MT_KEY_CHOICE, AT(format), "by-name|jsonl|json|csv|tsv|parquet|arrow", "by-name",
+     .meaning = "of that file"},
     {"columns", MT_KEY_TEXT, AT(columns), "a,b,c", "none", .meaning = "of a table without a line of names"},
     {"fields", MT_KEY_TEXT, AT(fields), "a=x,b=y", "none",
-     .meaning = "what the file calls the fields: a is its x"},
+     .meaning = "what a file may call the fields: a is its x, where it has one"},
     {"rows", MT_KEY_TEXT, AT(rows), "FIELD LOW-HIGH", "all",
      .meaning = "only rows whose field is a whole number between; or FIELD is TEXT, {subtask} for its words"},
     {"id", MT_KEY_TEXT, AT(id), "FIELD", "row number", .meaning = "what names a row"},
@@ -241,7 +244,8 @@ static const struct mt_key_row rows[] = {
     {"choice_fields", MT_KEY_TEXTS, AT(choice_fields), "LIST OF FIELDS", "none",
      .meaning = "fields that hold the choices"},
     {"choice_list", MT_KEY_TEXT, AT(choice_list), "FIELD", "none",
-     .meaning = "a field that holds a list of choices, or an object of labels and choices"},
+     .meaning = "a field that holds a list of choices, or an object of labels and choices; a "
+                "row without it has choice_fields"},
     {"choice_label_list", MT_KEY_TEXT, AT(choice_label_list), "FIELD", "none",
      .meaning = "a field that holds the labels of the row's choices, by which `answer` names one"},
     {"choice_drop", MT_KEY_TEXT, AT(choice_drop), "TEXT", "none",
@@ -250,9 +254,10 @@ static const struct mt_key_row rows[] = {
      .set = mt_task_set_template},
     {"choice_labels", MT_KEY_TEXTS, AT(choice_labels), "LIST OF TEXTS", "A, B, ...",
      .meaning = "what `answer` says for each choice"},
-    {"answer_is", MT_KEY_CHOICE, AT(answer_is), "open|letter|text|index|number|flags", "open",
+    {"answer_is", MT_KEY_CHOICE, AT(answer_is), "open|letter|or_index|text|index|number|flags", "open",
      .meaning = "how `answer` names a choice: by letter, text, index from 0, number from 1, or a line for "
-                "each, one of them 1; open: by label, or by what fits of letter and text"},
+                "each, one of them 1; or_index: by label or letter, or else by index (copies of a data set "
+                "differ); open: by label, or by what fits of letter and text"},
     {"shuffle", MT_KEY_CHOICE, AT(shuffle), "false|true|harness", "false",
      .meaning =
          "mix the choices by seed and row, the first is right before; or as lm-evaluation-harness does, "
@@ -299,8 +304,8 @@ static const struct mt_key_row rows[] = {
     {"pass_k", MT_KEY_WHOLE, AT(pass_k), "WHOLE NUMBER", "1", .meaning = "k of pass@k", .most = 1e12},
     {"few_shot", MT_KEY_WHOLE, AT(few_shot), "WHOLE NUMBER", "0", .meaning = "examples before the question",
      .most = 1e12},
-    {"few_shot_data", MT_KEY_OWN, AT(few_shot_data), "PATH", "none", .meaning = "the file they come from",
-     .set = mt_task_set_template},
+    {"few_shot_data", MT_KEY_LIST, AT(few_shot_data), "PATH", "none",
+     .meaning = "the file they come from, found as data is"},
     {"few_shot_rows", MT_KEY_TEXT, AT(few_shot_rows), "FIELD LOW-HIGH", "all",
      .meaning = "as rows, of that file"},
     {"few_shot_text", MT_KEY_OWN, AT(few_shot_text), "PATH", "none",
@@ -392,7 +397,9 @@ static enum mt_status check_void(const struct mt_keys_reader *reader)
         {"few_shot_pick", !examples, "without few_shot_data"},
         {"seed", !task->shuffle && !drawn, "where neither choices are shuffled nor examples drawn"},
         {"answer_is", task->shuffle, "with shuffle: the first choice is right"},
-        {"answer_is", task->choice_labels != NULL || task->choice_label_list != NULL,
+        {"answer_is",
+         task->choice_label_list != NULL ||
+             (task->choice_labels != NULL && task->answer_is != MT_NAMED_OR_INDEX),
          "where choices have labels"},
         {"choice_label_list", task->shuffle, "with shuffle: the first choice is right"},
         {"columns", task->format == MT_DATASET_JSONL || task->format == MT_DATASET_JSON,
@@ -433,7 +440,7 @@ static enum mt_status check(const struct mt_keys_reader *reader)
     if (status == MT_OK) status = check_lists(reader);
     if (status != MT_OK) return status;
     if (task->members != NULL) return check_group(reader);
-    int choices = (task->choices != NULL) + (task->choice_fields != NULL) + (task->choice_list != NULL);
+    int choices = (task->choices != NULL) + (task->choice_fields != NULL || task->choice_list != NULL);
     bool chooses = task->kind == MT_TASK_CHOOSE || task->shuffle || task->choice_labels != NULL ||
                    task->choice_label_list != NULL || mt_keys_given(reader, "answer_is") != NULL;
     bool fixed = task->choices != NULL || task->choice_fields != NULL;
@@ -441,7 +448,7 @@ static enum mt_status check(const struct mt_keys_reader *reader)
     bool means = true;
     for (size_t i = 0; i < task->metric_count; i++) means = means && mt_metric_is_mean(task->metrics[i]);
     const struct mt_key_check checks[] = {
-        {choices > 1, "", "choices, choice_fields and choice_list exclude each other"},
+        {choices > 1, "", "choices excludes choice_fields and choice_list"},
         {choices == 0 && chooses, "", "the key 'choices' is missing (or choice_fields, or choice_list)"},
         {task->shuffle == MT_SHUFFLE_HARNESS && (!fixed || task->choice_drop != NULL), "shuffle",
          "shuffle: harness needs choices or choice_fields, so many for every row"},
