@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "compare/few_experts.h"
+#include "compare/page/parts.h"
 #include "support/cmocka_all.h"
 #include "support/training_bench.h"
 
@@ -136,6 +137,45 @@ static void one_seed_and_two_models(void **state)
     bench_close(&bench);
 }
 
+static bool has_label(const struct mt_figure *figure, const char *name, const char *label)
+{
+    for (int c = 0; c < figure->column_count; c++) {
+        const struct mt_column *column = &figure->column[c];
+        for (size_t i = 0; i < column->level_count && strcmp(column->name, name) == 0; i++) {
+            if (strcmp(column->levels[i], label) == 0) return true;
+        }
+    }
+    return false;
+}
+
+/* The picture and its sentence come first, then the bars; both pictures have the model before training. */
+static void the_page_begins_with_few_experts(void **state)
+{
+    static struct bench bench;
+    char head[512];
+    const struct workplace *place = *state;
+    struct mt_page page;
+    (void)snprintf(head, sizeof head, "model: %s\nmethods: [aux, metier]\nseeds: [1]", place->directory);
+    bench_open(&bench, place, head);
+    plant_cells(&bench, 0.1, 0.0);
+    plant(&bench, 0, 0.2, 0.3);
+    assert_true(mt_comparison_job(&bench.comparison, 0)->start);
+    mt_page_init(&page, &bench.ctx, "Comparison");
+    mt_page_verdict(&page, "Verdict");
+    mt_page_compare_few(&bench.comparison, &page);
+    mt_page_compare_picture(&bench.comparison, &page);
+    assert_int_equal(mt_page_status(&page), MT_OK);
+    const struct mt_block *block = page.first->first;
+    assert_string_equal(block->figure->head.title, "Whole answers by experts kept");
+    assert_true(has_label(block->figure, "method", "base") && has_label(block->figure, "method", "metier"));
+    block = block->next;
+    assert_string_equal(block->headline, "No method is shown to do better with few experts.");
+    block = block->next;
+    assert_true(has_label(block->figure, "method", "base") && !has_label(block->figure, "method", "aux"));
+    mt_page_free(&page);
+    bench_close(&bench);
+}
+
 static int make(void **state)
 {
     int failed = workplace_open(state);
@@ -147,6 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(methods_are_judged_by_seeds),
         cmocka_unit_test(one_seed_and_two_models),
+        cmocka_unit_test(the_page_begins_with_few_experts),
     };
     return cmocka_run_group_tests(tests, make, workplace_close);
 }

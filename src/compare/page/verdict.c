@@ -229,6 +229,11 @@ void mt_page_compare_picture(const struct mt_comparison *comparison, struct mt_p
                                                       .band = whiskers});
     for (view.model = 0; view.model < settings->models; view.model++) {
         mt_view_scores(&view, scores);
+        // The model before training, without whiskers: nothing is tested against it.
+        double base = mt_view_base_score(&view) - (several ? scores[view.reference].moments.mean : 0.0);
+        if (!isnan(base))
+            mt_figure_bar(bars, settings->model[view.model].name, MT_COMPARE_BASE, base, (double)NAN,
+                          (double)NAN);
         for (size_t m = 0; m < view.methods; m++) {
             struct bar bar = bar_of(&scores[m], several);
             if (several && m == view.reference) continue;
