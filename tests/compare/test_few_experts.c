@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare/few_experts.h"
+#include "compare/page/few_experts.h"
 #include "compare/page/parts.h"
 #include "support/cmocka_all.h"
 #include "support/training_bench.h"

@@ -216,10 +216,8 @@ static void no_hashes_collide_for_long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forms_do_not_matter),
-        cmocka_unit_test(damage_is_noticed),
-        cmocka_unit_test(files_of_rows),
-        cmocka_unit_test(no_hashes_collide_for_long),
+        cmocka_unit_test(forms_do_not_matter), cmocka_unit_test(damage_is_noticed),
+        cmocka_unit_test(files_of_rows),       cmocka_unit_test(no_hashes_collide_for_long),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, workplace_open, workplace_close);

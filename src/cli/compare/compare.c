@@ -11,8 +11,8 @@
 #include "cli/shared/ranks.h"
 #include "cli/shared/share.h"
 #include "cli/shared/table.h"
-#include "compare/few_experts.h"
 #include "compare/page.h"
+#include "compare/page/few_experts.h"
 #include "formats/text/printable.h"
 #include "train/settings/settings.h"
 

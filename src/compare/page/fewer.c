@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "compare/few_experts.h"
+#include "compare/page/few_experts.h"
 #include "compare/page/parts.h"
 
 #define INTERVAL "mean ± half of the 95 % interval, by Student's t over seeds; no interval of one seed"

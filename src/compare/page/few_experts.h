@@ -2,8 +2,8 @@
  * What few experts answer, as sentences: they follow from the figures alone. The page and the terminal begin
  * with them where cells were asked with few experts (prune as a map).
  */
-#ifndef MT_COMPARE_FEW_EXPERTS_H
-#define MT_COMPARE_FEW_EXPERTS_H
+#ifndef MT_COMPARE_PAGE_FEW_EXPERTS_H
+#define MT_COMPARE_PAGE_FEW_EXPERTS_H
 
 #include "compare/summary.h"
 

@@ -1,5 +1,5 @@
 /* Sentences about few experts. */
-#include "compare/few_experts.h"
+#include "compare/page/few_experts.h"
 
 #include <math.h>
 #include <stdio.h>
