@@ -172,5 +172,14 @@ printf 'one\ntwo\nthree\n' | "$metier" chat "$model" --template chatml --max-new
     fail "a long conversation"
 grep -q 'there is room for 60' "$place/text" || fail "a conversation that is too long is not said to be"
 
+# README's example and others of its kind get the right answer from the model that comes along.
+tiny=$(dirname "$0")/../../share/models/tiny-deepseek-v2
+shown=$(sed -n "s/^metier generate .*--prompt '\([^']*\)'.*# \([a-z]*\);.*/\1=\2/p" "$(dirname "$0")/../../README.md")
+[ -n "$shown" ] || fail "README.md shows no prompt with its answer"
+for pair in "$shown" 'gold at 900 C:=solid' 'ethanol at 149 C:=gas' 'iron at 2000 C:=liquid' 'water at 120 C:=gas' 'max 12,97,45==97'; do
+    answer=$("$metier" generate "$tiny" --prompt "${pair%=*}" --max-new 20 --quiet 2>/dev/null)
+    [ "$answer" = "${pair##*=}" ] || fail "'${pair%=*}' is answered with '$answer'"
+done
+
 printf '%d passed, %d failed\n' $passed $failed
 [ $failed -eq 0 ]

@@ -94,6 +94,32 @@ static void figures_by_hand(void **state)
     assert_int_equal(ctx.live_bytes, 0);
 }
 
+/* Experts kept by many scores and in many ways: of the first score alone, and told as kept. */
+static void kept_experts_are_of_one_score(void **state)
+{
+    enum { WAYS = 40 };
+    static char text[16384];
+    struct mt_context ctx;
+    struct mt_page page;
+    double spread = 0.0;
+    int length = snprintf(text, sizeof text,
+                          "{\"cells\": [{\"model\": \"m\", \"method\": \"a\", \"domain\": \"math\", "
+                          "\"seed\": 1, \"known\": true, \"figures\": {}, \"times\": {}, \"pruned\": {");
+    for (int i = 0; i < 2 * WAYS; i++)
+        length += snprintf(text + length, sizeof text - (size_t)length, "%s\"%s_own_%d\": {\"accuracy\": %s}",
+                           i > 0 ? ", " : "", i < 2 ? "reap" : "use", 4 + i, i == 0 ? "0.25" : "0.5");
+    (void)snprintf(text + length, sizeof text - (size_t)length, "}}]}");
+    mt_context_init(&ctx, NULL);
+    mt_page_init(&page, &ctx, "t");
+    const char *path = place_file(*state, "compare.json", text);
+    if (mt_board_build(&page, &path, 1) != MT_OK) fail_msg("%s", ctx.message);
+    const struct mt_figure *table = table_named(&page, "Fewer experts, fewer steps");
+    near(at(table, "a", "math", "reap_own_4 kept %", &spread), 25.0);
+    for (int i = 0; i < table->column_count; i++) assert_null(strstr(table->column[i].name, "use_"));
+    mt_page_free(&page);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
 /* Differences to the reference that the file names: pairs of the same seed and domain, the best first. */
 static void differences_by_hand(void **state)
 {
@@ -252,6 +278,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(figures_by_hand, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(differences_by_hand, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(kept_experts_are_of_one_score, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(verdict_comes_first, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(hostile_files_get_a_sentence, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(memory_may_run_out, workplace_open, workplace_close),

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/files/file.h"
+#include "support/blocks.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/workplace.h"
@@ -195,12 +196,28 @@ static void memory_may_run_out(void **state)
     assert_every_allocation_may_fail(add_and_write, *state, 5);
 }
 
+/* Hashes of a file are its maker's to choose: none makes the table slow. */
+static void no_hashes_collide_for_long(void **state)
+{
+    (void)state;
+    enum { HASHES = 1 << 14, MOST_BLOCKS = 200 };
+    for (int shift = 24; shift <= 48; shift += 8) {
+        struct mt_context ctx;
+        mt_context_init(&ctx, NULL);
+        struct mt_row_hashes set = {.ctx = &ctx};
+        uint64_t start = blocks_run();
+        for (uint64_t i = 1; i <= HASHES; i++)
+            assert_int_equal(mt_row_hashes_add(&set, i << shift, NULL), MT_OK);
+        assert_in_range((blocks_run() - start) / HASHES, 1, MOST_BLOCKS);
+        mt_row_hashes_free(&set);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forms_do_not_matter),
-        cmocka_unit_test(damage_is_noticed),
-        cmocka_unit_test(files_of_rows),
+        cmocka_unit_test(forms_do_not_matter), cmocka_unit_test(damage_is_noticed),
+        cmocka_unit_test(files_of_rows),       cmocka_unit_test(no_hashes_collide_for_long),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, workplace_open, workplace_close);

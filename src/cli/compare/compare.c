@@ -12,6 +12,7 @@
 #include "cli/shared/share.h"
 #include "cli/shared/table.h"
 #include "compare/page.h"
+#include "compare/page/few_experts.h"
 #include "formats/text/printable.h"
 #include "train/settings/settings.h"
 
@@ -192,7 +193,6 @@ static enum mt_status print_few(const struct mt_comparison *comparison, size_t m
         column[i] = mt_compare_probe_column(comparison, settings->prune.count + settings->at.count + place,
                                             MT_PROBE_ACCURACY);
     }
-    printf("\n");
     cli_table_init(&table, comparison->ctx, columns, (int)count + 1);
     for (size_t m = 0; m <= settings->methods; m++) {
         const char *cells[MOST + 1] = {m == 0 ? MT_COMPARE_BASE : settings->method[m - 1].name};
@@ -208,10 +208,49 @@ static enum mt_status print_few(const struct mt_comparison *comparison, size_t m
     return cli_table_print(&table, stdout);
 }
 
+/* "HEADLINE TEXT" in lines of at most LINE_BYTES. */
+static void print_sentence(enum mt_few_verdict verdict, const char *headline, const char *text)
+{
+    enum { LINE_BYTES = 110 };
+    char all[2 * MT_FEW_TEXT_BYTES];
+    size_t used = 0;
+    if (verdict == MT_FEW_NOTHING) return;
+    (void)snprintf(all, sizeof all, "%s %s", headline, text);
+    for (const char *word = all; *word != '\0';) {
+        size_t length = strcspn(word, " ");
+        bool fits = used + 1 + length <= LINE_BYTES;
+        printf("%s%.*s", used == 0 ? "" : fits ? " " : "\n", (int)length, word);
+        used = used > 0 && fits ? used + 1 + length : length;
+        word += length + strspn(word + length, " ");
+    }
+    printf("\n");
+}
+
+/* What few experts answer comes first: a sentence for each model and one for all, then tables. */
+static enum mt_status print_few_first(const struct mt_comparison *comparison)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    char headline[MT_FEW_TEXT_BYTES], text[MT_FEW_TEXT_BYTES];
+    struct mt_few_experts few;
+    enum mt_status status = MT_OK;
+    if (settings->pruning.keeps == 0) return MT_OK;
+    for (size_t i = 0; i < settings->models; i++)
+        print_sentence(mt_few_methods(comparison, i, headline, text), headline, text);
+    print_sentence(mt_few_models(comparison, headline, text), headline, text);
+    for (size_t i = 0; i < settings->models && status == MT_OK; i++) {
+        if (!mt_few_experts(comparison, i, &few)) continue;
+        printf("\n");
+        if (settings->models > 1) printf("%s\n", settings->model[i].name);
+        status = print_few(comparison, i);
+    }
+    printf("\n");
+    return status;
+}
+
 static enum mt_status print_tables(const struct mt_comparison *comparison)
 {
     const struct mt_compare_settings *settings = comparison->settings;
-    enum mt_status status = MT_OK;
+    enum mt_status status = print_few_first(comparison);
     for (size_t i = 0; i < settings->models && status == MT_OK; i++) {
         if (settings->models > 1) printf("%s%s\n", i == 0 ? "" : "\n", settings->model[i].name);
         if (comparison->tasks.count > 0) {
@@ -221,7 +260,6 @@ static enum mt_status print_tables(const struct mt_comparison *comparison)
         if (status == MT_OK) status = print_figures(comparison, i);
         for (size_t d = 0; d < settings->trained && status == MT_OK; d++)
             status = settings->domain[d].mix ? print_parts(comparison, i, d) : MT_OK;
-        if (status == MT_OK && settings->pruning.keeps > 0) status = print_few(comparison, i);
     }
     return status;
 }

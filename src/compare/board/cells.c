@@ -74,11 +74,20 @@ static enum mt_status take_figures(struct mt_board *board, const struct mt_json_
     return status;
 }
 
+/* Whether experts are kept by another score than the first that a file has: "use_own_25%" after
+ * "reap_own_25%". A board shows one score; with all a few files would fill it. */
+static bool is_other_score(const char *first, const char *name)
+{
+    size_t length = strcspn(first, "_");
+    return first[length] == '_' && strncmp(first, name, length + 1) != 0;
+}
+
 /* Objects by name, each with a number: "tasks" (value), "pruned", "evaluated_at" (accuracy). */
 static enum mt_status take_named(struct mt_board *board, const struct mt_json_node *root, const char *key,
                                  const char *number, const char *format, struct mt_board_cell *cell)
 {
     struct mt_json_node object, one, child;
+    const char *first = NULL;
     bool present = false;
     bool probe = strcmp(number, "accuracy") == 0;
     enum mt_status status = mt_json_optional_object(root, key, &object, &present);
@@ -86,7 +95,10 @@ static enum mt_status take_named(struct mt_board *board, const struct mt_json_no
     for (void *position = NULL; status == MT_OK && mt_json_next(&object, &position, &one);) {
         char title[LINE_BYTES];
         size_t metric = 0;
-        (void)snprintf(title, sizeof title, "%.*s%s", NAME_BYTES, one.key, format);
+        if (first == NULL) first = one.key;
+        if (probe && is_other_score(first, one.key)) continue;
+        bool kept = probe && strchr(one.key, '_') != NULL; // "reap_own_25%": these stay
+        (void)snprintf(title, sizeof title, "%.*s%s", NAME_BYTES, one.key, kept ? " kept %" : format);
         status = mt_json_expect_object(&one);
         if (status == MT_OK) status = find_metric(board, &one, title, probe, &metric);
         if (status == MT_OK && !mt_json_member(&one, number, &child))

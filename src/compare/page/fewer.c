@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "compare/page/few_experts.h"
 #include "compare/page/parts.h"
 
 #define INTERVAL "mean ± half of the 95 % interval, by Student's t over seeds; no interval of one seed"
@@ -127,35 +128,80 @@ static void add_panel(const struct mt_compare_view *view, struct mt_figure *line
     }
 }
 
-static void add_picture(const struct mt_compare_view *view)
+static struct mt_figure *begin_picture(const struct mt_compare_view *view, const char *title)
+{
+    static const char *const ways[MT_COMPARE_BYS] = {
+        [MT_COMPARE_BY_OWN] = " own: chosen on training data of the domain that is asked.",
+        [MT_COMPARE_BY_MIX] = " mix: chosen on equal shares of all domains.",
+        [MT_COMPARE_BY_OTHER] = " other: chosen on data of the next domain in the list."};
+    const struct mt_compare_pruning *pruning = &view->comparison->settings->pruning;
+    char meaning[512];
+    int used = snprintf(meaning, sizeof meaning,
+                        "Across: how many experts of every layer stay, the best ones. Up: held-out problems "
+                        "answered exactly, in %%. A line that stays high: few experts are enough.");
+    for (size_t by = 0; by < pruning->bys; by++)
+        used += snprintf(meaning + used, sizeof meaning - (size_t)used, "%s", ways[pruning->by[by]]);
+    return mt_page_figure(view->page, &(struct mt_figure_head){.kind = MT_FIGURE_LINES,
+                                                               .title = title,
+                                                               .meaning = meaning,
+                                                               .formula = INTERVAL,
+                                                               .series = "method",
+                                                               .x = "experts of a layer",
+                                                               .y = "exact %",
+                                                               .band = true,
+                                                               .panel = "score and data"});
+}
+
+/* A panel for each way to choose by a score. */
+static void add_panels(const struct mt_compare_view *view, struct mt_figure *lines, size_t score)
 {
     const struct mt_compare_settings *settings = view->comparison->settings;
     const struct mt_compare_pruning *pruning = &settings->pruning;
-    char title[MT_COMPARE_TITLE_BYTES], panel[MT_COMPARE_TITLE_BYTES];
-    struct mt_figure *lines = mt_page_figure(
-        view->page,
-        &(struct mt_figure_head){
-            .kind = MT_FIGURE_LINES,
-            .title = mt_view_title(title, view, "Whole answers by experts kept"),
-            .meaning =
-                "Held-out problems answered exactly, in %, when only the best experts of every layer stay: "
-                "the "
-                "best on training data of the domain that is asked (own), of equal shares of all domains "
-                "(mix), or of the next domain in the list (other). A line that stays high: few experts do.",
-            .formula = INTERVAL,
-            .series = "method",
-            .x = "experts of a layer",
-            .y = "exact %",
-            .band = true,
-            .panel = "score and data"});
-    for (size_t i = 0; i < pruning->scores * pruning->bys; i++) {
-        size_t score = i / pruning->bys;
-        size_t by = i % pruning->bys;
-        (void)snprintf(panel, sizeof panel, "%s, %s", mt_expert_score_kind(pruning->score[score])->name,
+    char panel[MT_COMPARE_TITLE_BYTES], way[64];
+    for (size_t by = 0; by < pruning->bys; by++) {
+        (void)snprintf(way, sizeof way, "%s, %s", mt_expert_score_kind(pruning->score[score])->name,
                        mt_compare_by_name(pruning->by[by]));
-        mt_figure_panel(lines, panel);
+        mt_figure_panel(lines, mt_view_title(panel, view, way));
         add_panel(view, lines, score, by);
     }
+}
+
+/* The first picture of the page has the first score. */
+static void add_other_scores(const struct mt_compare_view *view)
+{
+    const struct mt_compare_pruning *pruning = &view->comparison->settings->pruning;
+    char title[MT_COMPARE_TITLE_BYTES];
+    if (pruning->scores < 2) return;
+    struct mt_figure *lines =
+        begin_picture(view, mt_view_title(title, view, "Whole answers by experts kept, other scores"));
+    for (size_t score = 1; score < pruning->scores; score++) add_panels(view, lines, score);
+}
+
+static void add_sentence(struct mt_page *page, enum mt_few_verdict verdict, const char *headline,
+                         const char *text)
+{
+    static const enum mt_tone tones[] = {[MT_FEW_AHEAD] = MT_TONE_GOOD,
+                                         [MT_FEW_BEHIND] = MT_TONE_BAD,
+                                         [MT_FEW_CHANCE] = MT_TONE_OPEN,
+                                         [MT_FEW_BEFORE] = MT_TONE_PLAIN};
+    if (verdict != MT_FEW_NOTHING) mt_page_finding(page, tones[verdict], headline, "%s", text);
+}
+
+void mt_page_compare_few(const struct mt_comparison *comparison, struct mt_page *page)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    char headline[MT_FEW_TEXT_BYTES], text[MT_FEW_TEXT_BYTES];
+    struct mt_few_experts few;
+    struct mt_figure *lines = NULL;
+    for (size_t i = 0; i < settings->models; i++) {
+        struct mt_compare_view view = mt_compare_view_of(comparison, page, i);
+        if (!mt_few_experts(comparison, i, &few)) continue;
+        if (lines == NULL) lines = begin_picture(&view, "Whole answers by experts kept");
+        add_panels(&view, lines, 0);
+    }
+    for (size_t i = 0; i < settings->models && lines != NULL; i++)
+        add_sentence(page, mt_few_methods(comparison, i, headline, text), headline, text);
+    if (lines != NULL) add_sentence(page, mt_few_models(comparison, headline, text), headline, text);
 }
 
 // ------------------------------------------------------------------ tables of one score
@@ -412,7 +458,7 @@ void mt_page_compare_fewer(const struct mt_compare_view *view)
 {
     const struct mt_compare_settings *settings = view->comparison->settings;
     const struct mt_compare_pruning *pruning = &settings->pruning;
-    if (pruning->keeps > 0) add_picture(view);
+    if (pruning->keeps > 0) add_other_scores(view);
     for (size_t i = 0; i < pruning->scores; i++) {
         add_score(view, i, false);
         if (view->methods > 1 && settings->seeds > 1) add_score(view, i, true);

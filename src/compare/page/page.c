@@ -25,16 +25,6 @@ const char *mt_compare_mean_text(char text[MT_COMPARE_TEXT_BYTES], const struct 
     return text;
 }
 
-static struct mt_compare_view view_of(const struct mt_comparison *comparison, struct mt_page *page,
-                                      size_t model)
-{
-    const struct mt_compare_settings *settings = comparison->settings;
-    struct mt_compare_view view = {
-        .comparison = comparison, .page = page, .model = model, .reference = mt_compare_reference(settings)};
-    while (view.methods < settings->methods && !settings->method[view.methods].in_grid) view.methods++;
-    return view;
-}
-
 /* True when a cell of the model is there: a page of dashes says nothing. */
 static bool has_cells(const struct mt_compare_view *view)
 {
@@ -100,8 +90,9 @@ static void add_verdict(const struct mt_comparison *comparison, struct mt_page *
     for (size_t i = 0; i < comparison->cells; i++) known += comparison->cell[i].result.known ? 1 : 0;
     mt_page_subtitle(page, "metier compare");
     mt_page_verdict(page, "Verdict");
+    mt_page_compare_few(comparison, page);
     for (size_t i = 0; i < settings->models; i++) {
-        struct mt_compare_view view = view_of(comparison, page, i);
+        struct mt_compare_view view = mt_compare_view_of(comparison, page, i);
         mt_page_compare_verdict(&view);
         if (!has_cells(&view))
             mt_page_finding(page, MT_TONE_OPEN, "Nothing yet.", "%.100s: no cell is there.",
@@ -206,7 +197,7 @@ enum mt_status mt_comparison_page(const struct mt_comparison *comparison, struct
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         bool opened = false;
         for (size_t model = 0; model < comparison->settings->models; model++) {
-            struct mt_compare_view view = view_of(comparison, page, model);
+            struct mt_compare_view view = mt_compare_view_of(comparison, page, model);
             if (!is_shown(&view, &parts[i])) continue;
             if (parts[i].section != NULL && !opened) mt_page_section(page, parts[i].section);
             opened = true;

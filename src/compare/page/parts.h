@@ -16,6 +16,10 @@ struct mt_compare_view {
     size_t reference;
 };
 
+/* A model on a page. */
+struct mt_compare_view mt_compare_view_of(const struct mt_comparison *comparison, struct mt_page *page,
+                                          size_t model);
+
 /* "WHAT" of the only model, "WHAT: MODEL" of one of several. */
 const char *mt_view_title(char title[MT_COMPARE_TITLE_BYTES], const struct mt_compare_view *view,
                           const char *what);
@@ -68,22 +72,23 @@ bool mt_view_has_ablations(const struct mt_compare_view *view);
 // The parts, each a section or some figures of one; page.c has their order.
 void mt_page_compare_verdict(const struct mt_compare_view *view); // verdict.c
 void mt_page_compare_picture(const struct mt_comparison *comparison, struct mt_page *page);
-void mt_page_compare_benchmarks(const struct mt_compare_view *view);  // tables.c
-void mt_page_compare_answers(const struct mt_compare_view *view);     // tables.c
-void mt_page_compare_parts(const struct mt_compare_view *view);       // domains.c
-void mt_page_compare_geometry(const struct mt_compare_view *view);    // tables.c
-void mt_page_compare_budgets(const struct mt_compare_view *view);     // budgets.c
-void mt_page_compare_ablation(const struct mt_compare_view *view);    // ablation.c
-void mt_page_compare_claims(const struct mt_compare_view *view);      // claims.c
-void mt_page_compare_curves(const struct mt_compare_view *view);      // figures.c
-void mt_page_compare_bars(const struct mt_compare_view *view);        // figures.c
-void mt_page_compare_radar(const struct mt_compare_view *view);       // figures.c
-void mt_page_compare_tokens(const struct mt_compare_view *view);      // experts.c
-void mt_page_compare_shares(const struct mt_compare_view *view);      // experts.c
-void mt_page_compare_pruned(const struct mt_compare_view *view);      // probes.c
-void mt_page_compare_fewer(const struct mt_compare_view *view);       // fewer.c
-void mt_page_compare_steps(const struct mt_compare_view *view);       // probes.c
-void mt_page_compare_sensitivity(const struct mt_compare_view *view); // sensitivity.c
-void mt_page_compare_cost(const struct mt_compare_view *view);        // cost.c
+void mt_page_compare_few(const struct mt_comparison *comparison, struct mt_page *page); // fewer.c
+void mt_page_compare_benchmarks(const struct mt_compare_view *view);                    // tables.c
+void mt_page_compare_answers(const struct mt_compare_view *view);                       // tables.c
+void mt_page_compare_parts(const struct mt_compare_view *view);                         // domains.c
+void mt_page_compare_geometry(const struct mt_compare_view *view);                      // tables.c
+void mt_page_compare_budgets(const struct mt_compare_view *view);                       // budgets.c
+void mt_page_compare_ablation(const struct mt_compare_view *view);                      // ablation.c
+void mt_page_compare_claims(const struct mt_compare_view *view);                        // claims.c
+void mt_page_compare_curves(const struct mt_compare_view *view);                        // figures.c
+void mt_page_compare_bars(const struct mt_compare_view *view);                          // figures.c
+void mt_page_compare_radar(const struct mt_compare_view *view);                         // figures.c
+void mt_page_compare_tokens(const struct mt_compare_view *view);                        // experts.c
+void mt_page_compare_shares(const struct mt_compare_view *view);                        // experts.c
+void mt_page_compare_pruned(const struct mt_compare_view *view);                        // probes.c
+void mt_page_compare_fewer(const struct mt_compare_view *view);                         // fewer.c
+void mt_page_compare_steps(const struct mt_compare_view *view);                         // probes.c
+void mt_page_compare_sensitivity(const struct mt_compare_view *view);                   // sensitivity.c
+void mt_page_compare_cost(const struct mt_compare_view *view);                          // cost.c
 
 #endif

@@ -9,6 +9,16 @@
 
 #define MOST_PAIRS (MT_COMPARE_MOST_SEEDS * MT_COMPARE_MOST_DOMAINS)
 
+struct mt_compare_view mt_compare_view_of(const struct mt_comparison *comparison, struct mt_page *page,
+                                          size_t model)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    struct mt_compare_view view = {
+        .comparison = comparison, .page = page, .model = model, .reference = mt_compare_reference(settings)};
+    while (view.methods < settings->methods && !settings->method[view.methods].in_grid) view.methods++;
+    return view;
+}
+
 const char *mt_view_title(char title[MT_COMPARE_TITLE_BYTES], const struct mt_compare_view *view,
                           const char *what)
 {

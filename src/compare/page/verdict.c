@@ -209,9 +209,7 @@ void mt_page_compare_picture(const struct mt_comparison *comparison, struct mt_p
     const struct mt_compare_settings *settings = comparison->settings;
     struct mt_score scores[MT_COMPARE_MOST_METHODS];
     char title[MT_COMPARE_TITLE_BYTES], what[MT_COMPARE_TITLE_BYTES], name[MT_COMPARE_TITLE_BYTES];
-    struct mt_compare_view view = {
-        .comparison = comparison, .page = page, .reference = mt_compare_reference(settings)};
-    while (view.methods < settings->methods && !settings->method[view.methods].in_grid) view.methods++;
+    struct mt_compare_view view = mt_compare_view_of(comparison, page, 0);
     bool several = view.methods > 1;
     bool whiskers = has_whiskers(view, several);
     (void)snprintf(title, sizeof title, several ? "Points against %.80s" : "Points", settings->reference);
@@ -231,6 +229,11 @@ void mt_page_compare_picture(const struct mt_comparison *comparison, struct mt_p
                                                       .band = whiskers});
     for (view.model = 0; view.model < settings->models; view.model++) {
         mt_view_scores(&view, scores);
+        // The model before training, without whiskers: nothing is tested against it.
+        double base = mt_view_base_score(&view) - (several ? scores[view.reference].moments.mean : 0.0);
+        if (!isnan(base))
+            mt_figure_bar(bars, settings->model[view.model].name, MT_COMPARE_BASE, base, (double)NAN,
+                          (double)NAN);
         for (size_t m = 0; m < view.methods; m++) {
             struct bar bar = bar_of(&scores[m], several);
             if (several && m == view.reference) continue;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/files/file.h"
@@ -54,9 +55,11 @@ void mt_row_hashes_free(struct mt_row_hashes *set)
 }
 
 /* Where a hash is in a table, or the free place where it belongs. */
-static size_t place_of(const uint64_t *slot, size_t capacity, uint64_t hash)
+static size_t place_of(const uint64_t *slot, size_t capacity, const uint64_t key[2], uint64_t hash)
 {
-    size_t at = (size_t)hash & (capacity - 1);
+    uint64_t mixed = (hash ^ key[0]) * (key[1] | 1);
+    mixed = (mixed ^ mixed >> 32) * (key[0] | 1);
+    size_t at = (size_t)(mixed ^ mixed >> 32) & (capacity - 1);
     while (slot[at] != 0 && slot[at] != hash) at = (at + 1) & (capacity - 1);
     return at;
 }
@@ -70,8 +73,11 @@ static enum mt_status make_room(struct mt_row_hashes *set)
     enum mt_status status = mt_allocate_array(set->ctx, capacity, sizeof *set->slot, &memory);
     if (status != MT_OK) return status;
     uint64_t *slot = memory;
+    // Without random bytes a damaged or planted file costs time, and nothing else.
+    if (set->capacity == 0 && getrandom(set->key, sizeof set->key, 0) != (ssize_t)sizeof set->key)
+        set->key[1] = ROW_KEY;
     for (size_t i = 0; i < set->capacity; i++) {
-        if (set->slot[i] != 0) slot[place_of(slot, capacity, set->slot[i])] = set->slot[i];
+        if (set->slot[i] != 0) slot[place_of(slot, capacity, set->key, set->slot[i])] = set->slot[i];
     }
     mt_release(set->ctx, set->slot, set->capacity * sizeof *slot);
     set->slot = slot;
@@ -84,7 +90,7 @@ enum mt_status mt_row_hashes_add(struct mt_row_hashes *set, uint64_t hash, bool 
     enum mt_status status = make_room(set);
     if (status != MT_OK) return status;
     if (hash == 0) hash = 1;
-    size_t at = place_of(set->slot, set->capacity, hash);
+    size_t at = place_of(set->slot, set->capacity, set->key, hash);
     bool new_one = set->slot[at] == 0;
     set->slot[at] = hash;
     set->count += new_one ? 1 : 0;
@@ -96,7 +102,7 @@ bool mt_row_hashes_has(const struct mt_row_hashes *set, uint64_t hash)
 {
     if (set->count == 0) return false;
     if (hash == 0) hash = 1;
-    return set->slot[place_of(set->slot, set->capacity, hash)] == hash;
+    return set->slot[place_of(set->slot, set->capacity, set->key, hash)] == hash;
 }
 
 // ------------------------------------------------------------------ the file

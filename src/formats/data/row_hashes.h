@@ -30,6 +30,7 @@ struct mt_row_hashes {
     uint64_t *slot;         // owned; open addressing, 0: free. A hash of 0 is kept as 1
     size_t capacity;        // 0, or a power of two
     size_t count;
+    uint64_t key[2]; // drawn with the table, so that no file can choose where its hashes collide
 };
 
 void mt_row_hashes_free(struct mt_row_hashes *set); // a zeroed struct is allowed

@@ -333,10 +333,14 @@ static void put_finding(struct mt_output *out, const struct mt_block *block)
     put_worded(out, "", block->text, "</p>\n");
 }
 
-/* Findings on one side, the figure on the other. */
+/* Findings on one side, the figure on the other; one that is added before any finding comes first. */
 static void put_verdict(struct mt_output *out, const struct mt_section *section, bool charts)
 {
-    mt_put(out, "<div class=\"verdict\"><div>\n");
+    const struct mt_block *begin = section->first;
+    mt_put(out, "<div class=\"verdict\">\n");
+    for (; begin != NULL && begin->figure != NULL; begin = begin->next)
+        (void)put_figure(out, begin->figure, charts);
+    mt_put(out, "<div>\n");
     for (const struct mt_block *block = section->first; block != NULL; block = block->next) {
         if (block->headline != NULL) {
             put_finding(out, block);
@@ -345,7 +349,7 @@ static void put_verdict(struct mt_output *out, const struct mt_section *section,
         }
     }
     mt_put(out, "</div>\n");
-    for (const struct mt_block *block = section->first; block != NULL; block = block->next) {
+    for (const struct mt_block *block = begin; block != NULL; block = block->next) {
         if (block->figure != NULL) (void)put_figure(out, block->figure, charts);
     }
     mt_put(out, "</div></section>\n");
