@@ -78,7 +78,7 @@ offers "" "$metier" train run.y
 offers "" "$metier" train run.yaml data.path = x
 offers "training.optimizer.lr=" "$metier" compare c.yaml training.optimizer.l
 offers "constant" "$metier" compare c.yaml training.optimizer.schedule = cons
-offers "gsm8k" "$metier" eval gsm8
+offers "synth_math" "$metier" eval synth_ma
 offers "gsm8k,humaneval gsm8k,humaneval_chat gsm8k,humaneval_plus" "$metier" eval --tasks gsm8k,human
 offers "gsm8k" "$metier" recipe gsm8
 offers "loss-free" "$metier" forward --method loss

@@ -114,7 +114,7 @@ result $? "a dry run left a folder"
     cp -r "$adapter" "$place/unbiased" && rm "$place/unbiased/router_bias.safetensors"
     for kind in biased unbiased; do
         [ $kind = unbiased ] && adapter=$place/unbiased
-        expect 0 "glue_cola" eval glue_cola --data "$place/data" --model "$share/models/tiny-deepseek-v2" --template plain \
+        expect 0 "glue_cola" eval glue_cola --data "$place/data" --model "$share/models/tiny-deepseek-v2" --template none \
             --adapter "$adapter" --out "$place/eval-$kind" --threads 1 --quiet
         sort "$place/eval-$kind/samples_glue_cola.jsonl" >"$place/$kind.jsonl"
     done

@@ -140,7 +140,7 @@ completed() {
 [ "$(completed metier tr)" = train ] && [ "$(completed metier train --dr)" = --dry-run ] &&
     [ "$(completed metier help tok)" = tokenize ] && [ -z "$(completed metier train run.y)" ]
 result $? "bash completes metier tr, metier train --dr as $(completed metier tr), $(completed metier train --dr)"
-[ "$(completed metier train run.yaml method = loss)" = loss-free ] && [ "$(completed "$metier" eval gsm8)" = gsm8k ]
+[ "$(completed metier train run.yaml method = loss)" = loss-free ] && [ "$(completed "$metier" eval synth_ma)" = synth_math ]
 result $? "bash completes method=loss as $(completed metier train run.yaml method = loss), eval gsm8 as $(completed "$metier" eval gsm8)"
 for verb in train compare eval recipe; do
     cmp -s "$P/share/metier/schema/$verb.json" <("$metier" "$verb" --schema)

@@ -1,23 +1,28 @@
 #!/usr/bin/env python3
-"""Evaluation of metier against lm-evaluation-harness, on small models and the public benchmark files.
+"""Evaluation of metier against lm-evaluation-harness, benchmark by benchmark, on rows of the public files.
 
-The harness's own task files are used as they are, but for where the rows come from: its prompts, its order of few-shot
-examples, its choices, stop texts, filters and metrics. metier gets its task files of the same prompts (share/tasks).
-For each task, prompts must be equal letter for letter, log-likelihoods of choices within 1e-4, generated texts equal,
-scores equal sample for sample, and figures and standard errors equal to 1e-12. Generated texts that differ are looked
-at: where the two likeliest tokens are closer than 1e-5 either is right, which is counted as a tie.
+The harness's own task files are used as they are, but for where the rows come from (lm_eval_tasks.py): its prompts, its
+drawing of examples, its choices and their order, stop texts, filters and metrics. metier gets its task files of the
+same benchmarks (share/tasks). Three comparisons:
+
+1. Prompts of every benchmark and subtask, letter for letter, of the first --prompts rows.
+2. Verdicts: labelled answers (tests/eval/labelled) and programs are given to both sides as if a model had written them;
+   every filter's verdict, figure and standard error must be equal. MATH is judged by SymPy there and by our own
+   mathematics here: agreement is counted, and the disagreements that are said to be known are printed.
+3. With models: log-likelihoods of choices within 1e-4, generated texts equal, scores by every filter equal sample for
+   sample, figures and standard errors equal to 1e-12. Generated texts that differ are looked at: where the two likeliest
+   tokens are closer than 1e-5 either is right, which is counted as a tie.
 
 Models: random weights with an adapter and without, and weights trained on half of the samples, so that there are right
 answers too; shaped as Mixtral and DeepSeek-V2, with the tokenizers of their makers.
 
-Usage: lm_eval_parity.py --data FOLDER [--program build/release/bin/metier] [--samples 6] [--tokens 128]
-                         [--deviation 0.1] [--bos tokenizer] [--only TEXT] [--verbose]
+Usage: lm_eval_parity.py --data FOLDER [--program build/release/bin/metier] [--prompts 20] [--samples 4] [--tokens 32]
+                         [--deviation 0.1] [--bos tokenizer] [--only TEXT] [--without MODELS|VERDICTS] [--verbose]
 FOLDER holds the benchmarks as docs/evaluation.md lists them, and tokenizers/mixtral and tokenizers/deepseek-llm with a
-tokenizer.json.gz. Needs lm-eval 0.4.13 with PyTorch, transformers >= 5.15 and peft; no network. Runs programs that
+tokenizer.json.gz. Needs lm-eval[math] 0.4.13 with PyTorch, transformers >= 5.15 and peft; no network. Runs programs that
 small models wrote: on our side in the sandbox, on the harness's in a process with a limit.
 """
 import argparse
-import csv
 import gzip
 import json
 import logging
@@ -37,6 +42,7 @@ try:
     import torch
     import transformers
     import yaml
+    from lm_eval.api.model import LM
     from lm_eval.models.huggingface import HFLM
     from lm_eval.tasks import TaskManager
     from lm_eval.utils import make_table
@@ -44,10 +50,14 @@ except ImportError as error:
     print(f"lm_eval_parity: needs a Python with lm-eval, torch, transformers and peft: {error}", file=sys.stderr)
     sys.exit(77)
 
+from lm_eval_tasks import Benchmarks, Task, answered, json_lines, write_json_lines, write_text
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HARNESS = os.path.join(os.path.dirname(lm_eval.__file__), "tasks")
 SCORE_LIMIT, FIGURE_LIMIT, NEAR = 1e-4, 1e-12, 1e-5
-SUBJECTS = ("abstract_algebra", "high_school_us_history")
+# Asked of models, too; the others only differ in their rows.
+ASKED = ("gsm8k", "mmlu_abstract_algebra", "mmlu_high_school_us_history", "mmlu_pro_math", "bbh_boolean_expressions",
+         "bbh_date_understanding", "gpqa", "math500", "humaneval", "mbpp", "solutions")
 KINDS = ("", " adapter", " trained")
 
 COMMON = {"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "max_position_embeddings": 4096,
@@ -76,88 +86,6 @@ def run(*command):
     return result.stdout
 
 
-def read_lines(path):
-    with open(path, encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
-# ---------------------------------------------------------------- rows as the harness's task files name their fields
-
-def opened(path):
-    if not os.path.exists(path) and os.path.exists(path + ".gz"):
-        return gzip.open(path + ".gz", "rt", encoding="utf-8", newline="")
-    return open(path, encoding="utf-8", newline="")
-
-
-def json_lines(path):
-    with opened(path) as file:
-        return [json.loads(line) for line in file]
-
-
-def mmlu_rows(path):
-    with opened(path) as file:
-        return [{"question": row[0], "choices": row[1:5], "answer": "ABCD".index(row[5])} for row in csv.reader(file)]
-
-
-def table_rows(path, names=None):
-    """GLUE's tables: tabs, and no quoting."""
-    with opened(path) as file:
-        lines = [line.rstrip("\r\n").split("\t") for line in file]
-    if names is None:
-        names, lines = lines[0], lines[1:]
-    return [dict(zip(names, line)) for line in lines]
-
-
-def numbered(rows, labels):
-    return [{**row, "label": labels.index(row["label"])} for row in rows]
-
-
-def bbh_rows(path):
-    with opened(path) as file:
-        return json.load(file)["examples"]
-
-
-class Task:
-    """One task: the harness's file and what replaces its rows; ours, and its name there; which filter counts."""
-
-    def __init__(self, name, ours, theirs, splits, chosen="none", shots=0, metric="acc", extra=None):
-        self.name, self.ours, self.theirs, self.splits = name, ours, theirs, splits
-        self.chosen, self.shots, self.metric, self.extra = chosen, shots, metric, extra or {}
-
-
-def all_tasks(data):
-    def at(*parts):
-        return os.path.join(data, *parts)
-    gsm8k = {"train": json_lines(at("gsm8k/train.jsonl"))[:8], "test": json_lines(at("gsm8k/test.jsonl"))}
-    first = {"fewshot_config": {"sampler": "first_n"}}
-    bbh = {"test": bbh_rows(at("bbh/tasks/boolean_expressions.json"))}
-    humaneval = {"test": json_lines(at("humaneval/HumanEval.jsonl"))}
-    yield Task("gsm8k", "lm_eval_gsm8k", "gsm8k/gsm8k.yaml", gsm8k, "strict-match", 0, "exact_match", first)
-    yield Task("gsm8k 5 shots", "lm_eval_gsm8k_flexible", "gsm8k/gsm8k.yaml", gsm8k, "flexible-extract", 5,
-               "exact_match", first)
-    for subject in SUBJECTS:
-        rows = {split: mmlu_rows(at("mmlu", split, f"{subject}_{split}.csv")) for split in ("dev", "test")}
-        for shots in (0, 5):
-            yield Task(f"mmlu {subject} {shots} shots", f"lm_eval_mmlu_{subject}",
-                       f"mmlu/default/mmlu_{subject}.yaml", rows, shots=shots)
-    yield Task("bbh boolean_expressions", "lm_eval_bbh_boolean_expressions", "bbh/zeroshot/boolean_expressions.yaml",
-               bbh, "flexible-extract", 0, "exact_match")
-    yield Task("glue sst2", "lm_eval_sst2", "glue/sst2/default.yaml",
-               {"validation": numbered(table_rows(at("glue/SST-2/dev.tsv")), ["0", "1"])},
-               extra={"training_split": None})
-    yield Task("glue rte", "glue_rte", "glue/rte/default.yaml",
-               {"validation": numbered(table_rows(at("glue/RTE/dev.tsv")), ["entailment", "not_entailment"])},
-               extra={"training_split": None})
-    cola = table_rows(at("glue/CoLA/dev.tsv"), ["source", "label", "star", "sentence"])
-    yield Task("glue cola", "glue_cola", "glue/cola/default.yaml", {"validation": numbered(cola, ["0", "1"])},
-               metric="mcc", extra={"training_split": None})
-    yield Task("humaneval", "humaneval_continue", "humaneval/humaneval.yaml", humaneval, "create_test", 0, "pass@1")
-    yield Task("humaneval solutions", "solutions", None, humaneval, extra={
-        "output_type": "multiple_choice", "test_split": "test", "doc_to_text": "{{prompt}}", "doc_to_target": 0,
-        "doc_to_choice": "{{[canonical_solution, canonical_solution.strip(), prompt.strip()]}}",
-        "target_delimiter": "", "metric_list": [{"metric": "acc"}]})
-
-
 SOLUTIONS = r"""title: the reference solutions' log-likelihoods
 domain: code
 data: humaneval/HumanEval.jsonl
@@ -171,9 +99,13 @@ metrics: [acc]
 """
 
 
-def write_json_lines(path, rows):
-    with open(path, "w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+def solutions(benchmarks):
+    """Log-likelihoods of long texts, which no benchmark asks for."""
+    rows = json_lines(benchmarks.at("humaneval/HumanEval.jsonl"))
+    return Task("solutions", None, {"test": rows}, "acc", extra={
+        "output_type": "multiple_choice", "test_split": "test", "doc_to_text": "{{prompt}}", "doc_to_target": 0,
+        "doc_to_choice": "{{[canonical_solution, canonical_solution.strip(), prompt.strip()]}}",
+        "target_delimiter": "", "metric_list": [{"metric": "acc"}]})
 
 
 def write_harness_task(task, number, folder, samples):
@@ -182,29 +114,21 @@ def write_harness_task(task, number, folder, samples):
     files = {}
     for split, rows in task.splits.items():
         files[split] = os.path.join(folder, f"{name}_{split}.jsonl")
-        write_json_lines(files[split], rows[:samples] if split in ("test", "validation") else rows)
+        write_json_lines(files[split], rows[:samples] if split == task.test else rows)
     settings = {"task": name, "dataset_path": "json", "dataset_name": None, "dataset_kwargs": {"data_files": files},
                 **task.extra}
     if task.theirs is not None:
         settings["include"] = os.path.join(HARNESS, task.theirs)
-    with open(os.path.join(folder, name + ".yaml"), "w", encoding="utf-8") as file:
-        yaml.safe_dump(settings, file)
+    write_text(os.path.join(folder, name + ".yaml"), yaml.safe_dump(settings))
     return name
 
 
-def write_our_tasks(folder, data, tokens):
-    """Our task files with shorter answers, and the rows of the one that is made up here."""
-    for name in os.listdir(os.path.join(ROOT, "share/tasks")):
-        with open(os.path.join(ROOT, "share/tasks", name), encoding="utf-8") as file:
-            text = file.read()
-        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-            file.write(re.sub(r"^max_tokens: \d+$", f"max_tokens: {tokens}", text, flags=re.MULTILINE))
-    rows = json_lines(os.path.join(data, "humaneval/HumanEval.jsonl"))
-    path = os.path.join(folder, "solutions.jsonl")
-    write_json_lines(path, [{**row, "stripped": row["canonical_solution"].strip(), "again": row["prompt"].strip()}
-                            for row in rows])
-    with open(os.path.join(folder, "solutions.yaml"), "w", encoding="utf-8") as file:
-        file.write(SOLUTIONS.replace("humaneval/HumanEval.jsonl", path))
+def write_solutions(benchmarks, folder):
+    """Our task of the solutions' log-likelihoods, and its rows."""
+    rows = json_lines(benchmarks.at("humaneval/HumanEval.jsonl"))
+    write_json_lines(benchmarks.at("solutions.jsonl"),
+                     [{**row, "stripped": row["canonical_solution"].strip(), "again": row["prompt"].strip()} for row in rows])
+    write_text(os.path.join(folder, "solutions.yaml"), SOLUTIONS.replace("humaneval/HumanEval.jsonl", "solutions.jsonl"))
 
 
 class CodeEval:
@@ -257,25 +181,23 @@ def make_adapter(program, model, folder):
     return adapter
 
 
-def train(program, model, folder, tasks, samples):
+def train(program, model, folder, data, tasks, samples):
     """Learns every other sample of the tasks by heart."""
     rows = []
     for task in tasks:
-        test = task.splits.get("test", task.splits.get("validation"))[:samples:2]
-        for row in test:
-            if task.name == "gsm8k":
-                rows.append({"prompt": f"Question: {row['question']}\nAnswer:", "completion": " " + row["answer"]})
-            elif task.name == "bbh boolean_expressions":
-                rows.append({"prompt": "Evaluate the result of a random Boolean expression.\n\n"
-                                       f"Q: {row['input']}\nA:", "completion": " " + row["target"]})
-            elif task.name == "humaneval":
-                rows.append({"prompt": row["prompt"], "completion": row["canonical_solution"]})
+        test = task.splits[task.test][:samples]
+        if task.ours not in ("bbh_boolean_expressions", "humaneval"):
+            continue
+        asked = run(program, "eval", task.ours, "--data", data, "--limit", str(samples), "--questions", "-")
+        for question, row in list(zip(asked.splitlines(), test))[::2]:
+            completion = row.get("canonical_solution") or f"So the answer is {row['target']}.\n\n"
+            rows.append({"prompt": json.loads(question)["prompt"], "completion": completion})
     path, out = os.path.join(folder, "train.jsonl"), os.path.join(folder, "run")
     shutil.rmtree(out, ignore_errors=True)
     write_json_lines(path, rows)
     with open(os.path.join(folder, "train.yaml"), "w", encoding="utf-8") as file:
         yaml.safe_dump({"model": model, "out": out, "train": "full", "method": "none",
-                        "data": {"path": path, "max_length": 512}, "batch": {"examples": len(rows), "tokens": 8192},
+                        "data": {"path": path, "max_length": 2048}, "batch": {"examples": len(rows), "tokens": 8192},
                         "steps": 200, "optimizer": {"lr": 4e-3, "warmup": 5}, "checkpoint": {"every": 0},
                         "log": {"measure_every": 0}}, file)
     run(program, "train", os.path.join(folder, "train.yaml"), "--quiet")
@@ -297,13 +219,7 @@ class Reference:
                 raise RuntimeError(f"PEFT warns: {str(warning.message)[:300]}")
 
     def evaluate(self, manager, name, task, tokens):
-        choose = task.metric in ("acc", "mcc")
-        out = lm_eval.simple_evaluate(
-            model=self.lm, tasks=[name], num_fewshot=task.shots, task_manager=manager, log_samples=True,
-            bootstrap_iters=2, confirm_run_unsafe_code=True,
-            gen_kwargs=None if choose else {"max_gen_toks": tokens})
-        samples = [sample for sample in out["samples"][name] if sample["filter"] == task.chosen]
-        return sorted(samples, key=lambda sample: sample["doc_id"]), out["results"][name]
+        return evaluate_theirs(self.lm, manager, name, task, None if task.chooses else {"max_gen_toks": tokens})
 
     def undecided(self, prompt, one, other):
         """True when the model finds two tokens equally likely where two texts part."""
@@ -317,23 +233,35 @@ class Reference:
         return float(best[-1] - best[-2]) < NEAR
 
 
-def ask_metier(program, arguments, folder, task, model, adapter, slots):
-    out = os.path.join(folder, "out")
-    shutil.rmtree(out, ignore_errors=True)
-    command = [program, "eval", os.path.join(folder, task.ours + ".yaml"), "--data", arguments.data, "--model", model,
-               "--out", out, "--limit", str(arguments.samples), "--shots", str(task.shots), "--slots", str(slots),
-               "--quiet"]
-    if arguments.bos != "tokenizer":
-        command += ["--bos", arguments.bos]
-    if task.ours.startswith("lm_eval_mmlu_"):
-        command[2] = task.ours
-    if task.name == "humaneval solutions":
-        command[command.index("--shots"):command.index("--shots") + 2] = []
-    run(*command, *(["--adapter", adapter] if adapter else []))
+def evaluate_theirs(lm, manager, name, task, options=None):
+    """Samples by filter, and the figures."""
+    out = lm_eval.simple_evaluate(model=lm, tasks=[name], num_fewshot=task.shots, task_manager=manager, log_samples=True,
+                                  bootstrap_iters=2, confirm_run_unsafe_code=True, gen_kwargs=options)
+    samples = {}
+    for sample in sorted(out["samples"][name], key=lambda sample: sample["doc_id"]):
+        samples.setdefault(sample["filter"], []).append(sample)
+    return samples, out["results"][name]
+
+
+def read_results(out, task):
     with open(os.path.join(out, "results.json"), encoding="utf-8") as file:
         results = json.load(file)
-    samples = read_lines(os.path.join(out, f"samples_{task.ours}.jsonl"))
+    samples = json_lines(os.path.join(out, f"samples_{task.ours}.jsonl"))
     return sorted(samples, key=lambda sample: sample["doc_id"]), results
+
+
+def ask_metier(arguments, data, folder, task, model, adapter, slots):
+    out = os.path.join(folder, "out")
+    shutil.rmtree(out, ignore_errors=True)
+    made = os.path.join(folder, task.ours + ".yaml")
+    command = [arguments.program, "eval", made if os.path.exists(made) else task.ours, "--data", data, "--model", model,
+               "--out", out, "--limit", str(arguments.samples), "--slots", str(slots), "--quiet"]
+    if arguments.bos != "tokenizer":
+        command += ["--bos", arguments.bos]
+    if not task.chooses:
+        command += ["--max-new", str(arguments.tokens)]
+    run(*command, *(["--adapter", adapter] if adapter else []))
+    return read_results(out, task)
 
 
 # ---------------------------------------------------------------- comparing
@@ -341,7 +269,7 @@ def ask_metier(program, arguments, folder, task, model, adapter, slots):
 class Report:
     def __init__(self, verbose):
         self.verbose, self.failures, self.ties, self.worst = verbose, [], 0, 0.0
-        self.prompts, self.choices, self.texts = 0, 0, 0
+        self.prompts, self.choices, self.texts, self.verdicts = 0, 0, 0, 0
 
     def fail(self, case, what):
         self.failures.append(f"{case}: {what}")
@@ -360,7 +288,7 @@ def compare_sample(report, case, reference, task, ours, theirs):
         report.fail(case, f"sample {ours['doc_id']}: the prompt {parting(ours['prompt'], prompt)}")
         return 0.0, False
     report.prompts += 1
-    if task.metric in ("acc", "mcc"):
+    if task.chooses:
         want = [float(pair[0]) for pair in theirs["filtered_resps"]]
         greedy = [str(pair[1]) == "True" for pair in theirs["filtered_resps"]]
         error = max(abs(a - b) for a, b in zip(ours["log_likelihoods"], want))
@@ -382,44 +310,136 @@ def compare_sample(report, case, reference, task, ours, theirs):
     return 0.0, False
 
 
-def compare(report, case, reference, task, ours, theirs, results, figures):
-    if len(ours) != len(theirs):
-        report.fail(case, f"{len(ours)} samples are not {len(theirs)}")
-        return
-    worst, equal = 0.0, 0
-    for mine, other in zip(ours, theirs):
-        error, same = compare_sample(report, case, reference, task, mine, other)
-        worst, equal = max(worst, error), equal + same
-        if not same:
-            continue
-        right = other["pass@1"] if task.metric == "pass@1" else other.get(task.metric, 0)
-        if task.metric == "mcc":
-            right = right[0] == right[1]
-        if mine["score"] != float(right):
-            report.fail(case, f"sample {mine['doc_id']}: score {mine['score']} is not {right}")
-    report.worst = max(report.worst, worst)
+def right_by(task, sample):
+    """The harness's score of a sample."""
+    if task.metric == "mcc":
+        return float(sample["mcc"][0] == sample["mcc"][1])
+    return float(sample[task.metric])
+
+
+def score_by(sample, number):
+    """Ours, by the filter of that number."""
+    return sample["score"] if number == 0 else sample["filters"][number - 1]["score"]
+
+
+def compare_scores(report, case, task, ours, theirs, comparable):
+    """Scores by every filter, sample for sample."""
+    for number, chosen in enumerate(task.filters):
+        for mine, other, fits in zip(ours, theirs[chosen], comparable):
+            if not fits:
+                continue
+            report.verdicts += 1
+            if score_by(mine, number) != right_by(task, other):
+                report.fail(case, f"sample {mine['doc_id']} by {chosen}: score {score_by(mine, number)} is not "
+                                  f"{right_by(task, other)}: {str(mine['resps'])[:300]}")
+        if task.metric == "acc" and "acc_norm" in theirs[chosen][0]:
+            for mine, other in zip(ours, theirs[chosen]):
+                if mine["normalized"] != other["acc_norm"]:
+                    report.fail(case, f"sample {mine['doc_id']}: acc_norm {mine['normalized']} is not {other['acc_norm']}")
+
+
+def compare_figures(report, case, task, results, figures):
     mine = results["results"][task.ours]
-    value, error = mine[f"{task.metric},none"], mine[f"{task.metric}_stderr,none"]
-    want, spread = figures[f"{task.metric},{task.chosen}"], figures[f"{task.metric}_stderr,{task.chosen}"]
-    close = abs(value - want) <= FIGURE_LIMIT and (task.metric == "mcc" or abs(error - spread) <= FIGURE_LIMIT)
-    if equal == len(ours) and not close:
-        report.fail(case, f"{task.metric} {value} ± {error} is not {want} ± {spread}")
-    table = make_table(results)
-    if f"|{task.ours}" not in table.replace(" ", ""):
+    for chosen in task.filters:
+        name = "none" if len(task.filters) == 1 and f"{task.label},none" in mine else chosen
+        value, error = mine[f"{task.label},{name}"], mine[f"{task.label}_stderr,{name}"]
+        want, spread = figures[f"{task.metric},{chosen}"], figures[f"{task.metric}_stderr,{chosen}"]
+        spread = spread if isinstance(spread, float) else error  # "N/A"
+        close = abs(value - want) <= FIGURE_LIMIT and (task.metric == "mcc" or abs(error - spread) <= FIGURE_LIMIT)
+        if not close:
+            report.fail(case, f"{task.metric} by {chosen}: {value} ± {error} is not {want} ± {spread}")
+    if f"|{task.ours}" not in make_table(results).replace(" ", ""):
         report.fail(case, "the harness's make_table does not show our results.json")
-    what = f"log-likelihoods {worst:.1e} apart" if task.metric in ("acc", "mcc") else f"{equal} texts equal"
-    print(f"{case:58} {len(ours):3} samples, {what}, {task.metric} {value:.4f} ± {error:.4f}", flush=True)
+    return mine[f"{task.label},{name}"]
 
 
-def check_model(report, arguments, folder, case, model, adapter, tasks, names, manager):
+def compare(report, case, reference, task, ours, theirs, results, figures):
+    first = theirs[task.filters[0]]
+    if len(ours) != len(first):
+        report.fail(case, f"{len(ours)} samples are not {len(first)}")
+        return
+    pairs = [compare_sample(report, case, reference, task, mine, other) for mine, other in zip(ours, first)]
+    worst, fits = max(error for error, _ in pairs), [same for _, same in pairs]
+    report.worst = max(report.worst, worst)
+    compare_scores(report, case, task, ours, theirs, fits)
+    value = compare_figures(report, case, task, results, figures) if all(fits) else float("nan")
+    what = f"log-likelihoods {worst:.1e} apart" if task.chooses else f"{sum(fits)} texts equal"
+    print(f"{case:58} {len(ours):3} samples, {what}, {task.metric} {value:.4f}", flush=True)
+
+
+# ---------------------------------------------------------------- without a model
+
+class Speaker(LM):
+    """A model that has written certain answers, up to the first of the stop texts."""
+
+    def __init__(self, answers):
+        super().__init__()
+        self.answers = answers
+
+    def generate_until(self, requests, disable_tqdm=False):
+        texts = []
+        for request in requests:
+            text = self.answers[request.doc_id] if self.answers else ""
+            for stop in request.args[1].get("until", []):
+                text = text.split(stop)[0]
+            texts.append(text)
+        return texts
+
+    def loglikelihood(self, requests, disable_tqdm=False):
+        return [(-1.0, False) for _ in requests]
+
+    def loglikelihood_rolling(self, requests, disable_tqdm=False):
+        raise NotImplementedError
+
+
+def check_prompts(report, arguments, data, task, manager, name):
+    samples, _ = evaluate_theirs(Speaker(None), manager, name, task)
+    theirs = [sample["arguments"][0][0] for sample in next(iter(samples.values()))]
+    asked = run(arguments.program, "eval", task.ours, "--data", data, "--limit", str(arguments.prompts), "--questions", "-")
+    ours = [json.loads(line)["prompt"] for line in asked.splitlines()]
+    equal = sum(one == other for one, other in zip(ours, theirs))
+    report.prompts += equal
+    print(f"{task.ours:58} {equal:3} of {len(theirs)} prompts equal{', ' + task.made if task.made else ''}", flush=True)
+    if ours != theirs:
+        one, other = next(((a, b) for a, b in zip(ours, theirs) if a != b), (str(len(ours)), str(len(theirs))))
+        report.fail(task.ours, f"the prompt {parting(one, other)}")
+
+
+def check_verdicts(report, arguments, folder, task, answers):
+    """Both judge the same answers."""
+    place = tempfile.mkdtemp(dir=folder)
+    name = write_harness_task(task, "answers", place, len(answers))
+    theirs, figures = evaluate_theirs(Speaker(answers), TaskManager(include_path=place, include_defaults=False), name, task)
+    path, out = os.path.join(place, "answers.jsonl"), os.path.join(place, "out")
+    ids = [json.loads(line)["id"] for line in run(arguments.program, "eval", task.ours, "--data", task.folder, "--shots",
+                                                   str(task.shots), "--questions", "-").splitlines()]
+    write_json_lines(path, [{"task": task.ours, "id": name, "answer": text} for name, text in zip(ids, answers)])
+    run(arguments.program, "eval", task.ours, "--data", task.folder, "--shots", str(task.shots), "--answers", path,
+        "--out", out, "--quiet")
+    ours, results = read_results(out, task)
+    if task.ours == "math500":
+        pairs = [(score_by(mine, 0), right_by(task, other)) for mine, other in zip(ours, theirs["none"])]
+        for mine, other in zip(ours, theirs["none"]):
+            if score_by(mine, 0) != right_by(task, other) and arguments.verbose:
+                print(f"    {mine['target']!r} and {mine['filtered_resps'][0]!r}: {score_by(mine, 0)}, there {right_by(task, other)}")
+        print(f"{task.ours + ', ' + str(len(pairs)) + ' answers':58} {sum(a == b for a, b in pairs)} verdicts as SymPy's, "
+              f"{sum(a > b for a, b in pairs)} right here alone, {sum(a < b for a, b in pairs)} right there alone", flush=True)
+        return
+    compare_scores(report, task.ours, task, ours, theirs, [True] * len(ours))
+    compare_figures(report, task.ours, task, results, figures)
+    shares = [f"{chosen} {sum(right_by(task, sample) for sample in theirs[chosen]) / len(ours):.3f}" for chosen in task.filters]
+    print(f"{task.ours + ', ' + str(len(answers)) + ' answers':58} verdicts compared: {', '.join(shares)}", flush=True)
+
+
+def check_model(report, arguments, data, folder, case, model, adapter, tasks, names, manager):
     reference = Reference(model, adapter, arguments.bos)
     for number, task in enumerate(tasks):
-        if arguments.only not in f"{case} {task.name}":
+        if arguments.only not in f"{case} {task.ours}":
             continue
-        label = f"{case}, {task.name}"
+        label = f"{case}, {task.ours}"
         try:
             theirs, figures = reference.evaluate(manager, names[number], task, arguments.tokens)
-            ours, results = ask_metier(arguments.program, arguments, folder, task, model, adapter, 1 + number % 5)
+            ours, results = ask_metier(arguments, data, folder, task, model, adapter, 1 + number % 5)
             if arguments.verbose:
                 print(make_table(results))
             compare(report, label, reference, task, ours, theirs, results, figures)
@@ -427,15 +447,57 @@ def check_model(report, arguments, folder, case, model, adapter, tasks, names, m
             report.fail(label, str(error))
 
 
+def check_models(report, arguments, benchmarks, folder, tasks):
+    names = [write_harness_task(task, i, folder, arguments.samples) for i, task in enumerate(tasks)]
+    manager = TaskManager(include_path=folder, include_defaults=False)
+    data = benchmarks.folder
+    for shape in SHAPES:
+        wanted = {kind for kind in KINDS for task in tasks if arguments.only in f"{shape}{kind} {task.ours}"}
+        if wanted & {"", " adapter"}:
+            model = make_model(arguments.program, arguments.data, folder, shape, arguments.deviation)
+        if "" in wanted:
+            check_model(report, arguments, data, folder, shape, model, None, tasks, names, manager)
+        if " adapter" in wanted:
+            adapter = make_adapter(arguments.program, model, folder)
+            check_model(report, arguments, data, folder, f"{shape} adapter", model, adapter, tasks, names, manager)
+        if " trained" in wanted:
+            fresh = make_model(arguments.program, arguments.data, folder, shape, 0.02)
+            trained = train(arguments.program, fresh, folder, data, tasks, arguments.samples)
+            check_model(report, arguments, data, folder, f"{shape} trained", trained, None, tasks, names, manager)
+
+
+def check_all(report, arguments, folder):
+    data = os.path.join(folder, "data")
+    os.mkdir(data)
+    benchmarks = Benchmarks(HARNESS, arguments.data, data)
+    tasks = list(benchmarks.tasks())
+    theirs = os.path.join(folder, "prompts")
+    names = [write_harness_task(task, i, theirs, arguments.prompts) for i, task in enumerate(tasks)]
+    manager = TaskManager(include_path=theirs, include_defaults=False)
+    for task, name in zip(tasks, names):
+        if arguments.only in task.ours:
+            check_prompts(report, arguments, data, task, manager, name)
+    if "VERDICTS" not in arguments.without:
+        for task, answers in answered(HARNESS, os.path.join(ROOT, "tests/eval/labelled"), benchmarks, folder):
+            if arguments.only in task.ours:
+                check_verdicts(report, arguments, folder, task, answers)
+    if "MODELS" not in arguments.without:
+        write_solutions(benchmarks, folder)
+        asked = [task for task in tasks if task.ours in ASKED or task.ours.startswith("glue")] + [solutions(benchmarks)]
+        check_models(report, arguments, benchmarks, folder, asked)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True)
     parser.add_argument("--program", default=os.path.join(ROOT, "build/release/bin/metier"))
-    parser.add_argument("--samples", type=int, default=6)
-    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--prompts", type=int, default=20)
+    parser.add_argument("--samples", type=int, default=4)
+    parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--deviation", type=float, default=0.1)
     parser.add_argument("--bos", default="tokenizer", choices=("tokenizer", "yes", "no"))
     parser.add_argument("--only", default="")
+    parser.add_argument("--without", default=[], action="append", choices=("MODELS", "VERDICTS"))
     parser.add_argument("--verbose", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -444,27 +506,11 @@ def main():
     transformers.logging.set_verbosity_error()
     evaluate.load = lambda name: CodeEval()
     report = Report(arguments.verbose)
-    tasks = list(all_tasks(arguments.data))
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HF_DATASETS_CACHE"] = os.path.join(folder, "cache")
-        names = [write_harness_task(task, i, folder, arguments.samples) for i, task in enumerate(tasks)]
-        write_our_tasks(folder, arguments.data, arguments.tokens)
-        manager = TaskManager(include_path=folder, include_defaults=False)
-        for shape in SHAPES:
-            wanted = {kind for kind in KINDS for task in tasks if arguments.only in f"{shape}{kind} {task.name}"}
-            if wanted & {"", " adapter"}:
-                model = make_model(arguments.program, arguments.data, folder, shape, arguments.deviation)
-            if "" in wanted:
-                check_model(report, arguments, folder, shape, model, None, tasks, names, manager)
-            if " adapter" in wanted:
-                adapter = make_adapter(arguments.program, model, folder)
-                check_model(report, arguments, folder, f"{shape} adapter", model, adapter, tasks, names, manager)
-            if " trained" in wanted:
-                fresh = make_model(arguments.program, arguments.data, folder, shape, 0.02)
-                trained = train(arguments.program, fresh, folder, tasks, arguments.samples)
-                check_model(report, arguments, folder, f"{shape} trained", trained, None, tasks, names, manager)
-    print(f"{report.prompts} prompts and {report.texts} texts compared, {report.ties} parted at a tie; "
-          f"{report.choices} log-likelihoods, largest difference {report.worst:.1e}; {len(report.failures)} failures")
+        check_all(report, arguments, folder)
+    print(f"{report.prompts} prompts, {report.verdicts} verdicts and {report.texts} texts compared, {report.ties} parted at a "
+          f"tie; {report.choices} log-likelihoods, largest difference {report.worst:.1e}; {len(report.failures)} failures")
     return 1 if report.failures else 0
 
 

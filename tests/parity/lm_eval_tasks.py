@@ -11,7 +11,6 @@ import re
 
 import yaml
 
-SUBTASKS = 0  # of a family, those there are
 GLUE = {  # ours: theirs, file, columns where the file has none, labels, metric
     "glue_cola": ("cola", "CoLA", ["source", "label", "star", "sentence"], ["0", "1"], "mcc"),
     "glue_sst2": ("sst2", "SST-2", None, ["0", "1"], "acc"),
@@ -72,7 +71,13 @@ class Task:
 
     @property
     def test(self):
-        return "test" if "test" in self.splits else "validation" if "validation" in self.splits else "train"
+        """The split that is asked."""
+        return next(name for name in ("test", "validation", "validation_matched", "train") if name in self.splits)
+
+    @property
+    def label(self):
+        """The metric's name here."""
+        return {"pass_at_1": "pass@1"}.get(self.metric, self.metric)
 
     @property
     def chooses(self):
@@ -83,8 +88,8 @@ class Benchmarks:
     """Every benchmark; `folder` becomes the folder of data that metier reads: the files of `data`, and rows made here."""
 
     def __init__(self, harness, data, folder):
-        self.harness, self.data, self.folder = harness, data, folder
-        for name in os.listdir(data):
+        self.harness, self.data, self.folder = harness, os.path.abspath(data), folder
+        for name in os.listdir(self.data):
             self.link(name)
 
     def link(self, name):
@@ -202,7 +207,7 @@ class Benchmarks:
 
     def math500(self):
         yield Task("math500", "minerva_math/minerva_math500.yaml",
-                   {"test": json_lines(self.at("math500/test.jsonl"))}, "exact_match", ("strict-match",), 4)
+                   {"test": json_lines(self.at("math500/test.jsonl"))}, "exact_match", shots=4)
 
     def code(self):
         humaneval = json_lines(self.at("humaneval/HumanEval.jsonl"))
@@ -212,3 +217,62 @@ class Benchmarks:
         yield Task("humaneval_plus", "humaneval/humaneval_plus.yaml", {"test": humaneval}, "pass@1", ("create_test",),
                    made="HumanEval's rows")
         yield Task("mbpp", "mbpp/mbpp.yaml", {"test": mbpp}, "pass_at_1", shots=3)
+
+
+# ---------------------------------------------------------------- answers for both to judge
+
+def boxed(text):
+    """What the last box holds; None: there is no sound one."""
+    at = text.rfind("\\boxed{")
+    depth = 0
+    for i in range(at + 6, len(text) if at >= 0 else 0):
+        depth += {"{": 1, "}": -1}.get(text[i], 0)
+        if depth == 0:
+            return text[at + 7:i]
+    return None
+
+
+def answered(harness, labelled, benchmarks, folder):
+    """Tasks with answers: the labelled ones, each to a question made for it, and programs that are right and wrong."""
+    def rows_of(name):
+        return json_lines(os.path.join(labelled, name + ".jsonl"))
+
+    def made(name, file, rows, *arguments, **words):
+        task = Task(*arguments, **words)
+        task.folder = os.path.join(folder, "answers", name)
+        if file.endswith(".json"):
+            write_text(os.path.join(task.folder, file), json.dumps({"examples": rows}))
+        else:
+            write_json_lines(os.path.join(task.folder, file), rows)
+        return task
+    numbers = rows_of("numbers")
+    rows = [{"question": f"Question {i}?", "answer": f"It is so.\n#### {row['gold']}"} for i, row in enumerate(numbers)]
+    yield made("gsm8k", "gsm8k/test.jsonl", rows, "gsm8k", "gsm8k/gsm8k.yaml", {"train": rows[:5], "test": rows},
+               "exact_match", ("strict-match", "flexible-extract")), [row["answer"] for row in numbers]
+    letters = [row for row in rows_of("letters") if row["gold"]]
+    rows = [{"question_id": i, "question": f"Question {i}?", "options": [f"option {k}" for k in range(row["options"])],
+             "answer": row["gold"], "answer_index": "ABCDEFGHIJ".index(row["gold"]), "cot_content": "", "category": "law",
+             "src": "made"} for i, row in enumerate(letters)]
+    yield made("mmlu_pro", "mmlu_pro/test.jsonl", rows, "mmlu_pro_law", "mmlu_pro/mmlu_pro_law.yaml",
+               {"test": rows, "validation": rows[:5]}, "exact_match", ("custom-extract",)), [row["answer"] for row in letters]
+    bbh = rows_of("bbh")
+    for name in sorted({row["task"] for row in bbh}):
+        answers = [row for row in bbh if row["task"] == name]
+        rows = [{"input": f"Question {i}?", "target": row["gold"]} for i, row in enumerate(answers)]
+        task = made("bbh", f"bbh/tasks/{name}.json", rows, f"bbh_{name}", f"bbh/cot_fewshot/{name}.yaml", {"test": rows},
+                    "exact_match", ("get-answer",))
+        write_text(os.path.join(task.folder, f"bbh/cot-prompts/{name}.txt"), "made\n-----\nTask.\n")
+        yield task, [row["answer"] for row in answers]
+    pairs = [(row["gold"], boxed(row["answer"])) for row in rows_of("math")]
+    pairs = [(gold, found) for gold, found in pairs if found and "\n" not in found and "\\boxed" not in gold][::8]
+    rows = [{"problem": f"Problem {i}.", "solution": f"It is $\\boxed{{{gold}}}$.", "answer": gold, "unique_id": f"made/{i}"}
+            for i, (gold, _) in enumerate(pairs)]
+    yield made("math", "math500/test.jsonl", rows, "math500", "minerva_math/minerva_math500.yaml", {"test": rows},
+               "exact_match"), [f"So.\nFinal Answer: The final answer is ${found}$. I hope it is correct." for _, found in pairs]
+    humaneval = json_lines(benchmarks.at("humaneval/HumanEval.jsonl"))[:40]
+    yield made("humaneval", "humaneval/HumanEval.jsonl", humaneval, "humaneval", "humaneval/humaneval.yaml",
+               {"test": humaneval}, "pass@1", ("create_test",)), \
+        [row["canonical_solution"] if i % 2 == 0 else "    return None\n" for i, row in enumerate(humaneval)]
+    mbpp = [row for row in json_lines(benchmarks.at("mbpp/mbpp.jsonl")) if 11 <= row["task_id"] <= 60]
+    yield made("mbpp", "mbpp/mbpp.jsonl", mbpp, "mbpp", "mbpp/mbpp.yaml", {"test": mbpp}, "pass_at_1"), \
+        [row["code"] + "\n[DONE]\nmore" if i % 2 == 0 else "def nothing():\n    pass" for i, row in enumerate(mbpp)]
