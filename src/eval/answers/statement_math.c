@@ -146,7 +146,6 @@ static struct mt_text without_remarks(struct mt_text text)
                                           ", with ",  " rather ", ", or about", ", so that", " in total",
                                           " in all",  " i.e.",    NULL};
     struct mt_text kept = mt_text_until(text, remarks);
-    struct mt_text inner;
     // "x \\in (2, 5)", "(1, 2), (3, 4)": these brackets are the answer's; "\\; " is a space.
     for (int more = 0; more < MOST_PARTS; more++) {
         bool space =
@@ -155,11 +154,7 @@ static struct mt_text without_remarks(struct mt_text text)
         size_t from = kept.bytes + 1;
         kept.bytes = from + mt_text_until(mt_text_from(text, from), remarks).bytes;
     }
-    // "one quarter, i.e. $1/4$": the formula explains the words.
-    static const char same[] = " i.e.";
-    bool also = kept.bytes < text.bytes && mt_text_has(text, kept.bytes, same) && !formula(kept, 0, &inner);
-    for (size_t i = 0; i < kept.bytes && also; i++) also = !isdigit((unsigned char)kept.text[i]);
-    return also ? mt_text_from(text, kept.bytes + sizeof same - 1) : kept;
+    return kept;
 }
 
 /* Where what is said of the subject begins: behind the last verb that has a formula or a digit behind it. */
@@ -223,13 +218,6 @@ static struct mt_text bare(struct mt_text text)
         text.bytes--;
     }
     (void)(mt_text_take(&text, "final answer ") || mt_text_take(&text, "the answer "));
-    static const char *const behind[] = {" long", " tall", " wide",  " high",
-                                         " deep", " away", " apart", " old"};
-    for (size_t i = 0; i < sizeof behind / sizeof behind[0]; i++) { // "41 cm long"
-        size_t length = strlen(behind[i]);
-        bool there = text.bytes > length && mt_text_has(text, text.bytes - length, behind[i]);
-        if (there && isdigit((unsigned char)text.text[0])) text.bytes -= length;
-    }
     return text;
 }
 
