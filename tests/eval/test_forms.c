@@ -80,6 +80,7 @@ static void test_broken(void **state)
          "    for: [letter]\n    value: any\n",
          "parts without end"},
         {"form:\n  - a\n", "f.yaml:1: there is no section 'form'"},
+        {"denials:\n  letter: '{{c}}'\n", "f.yaml:2: there is no part 'c'"},
         {"forms: [\n", "f.yaml:"},
     };
     struct mt_context ctx;

@@ -2,7 +2,6 @@
 #include "eval/answers/forms.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 
 #include "base/arena.h"
 #include "formats/keys/keys.h"
@@ -148,7 +147,7 @@ static enum mt_status read_form(struct reader *reader, const struct mt_yaml_node
     const struct mt_yaml_node *value = name != NULL ? member(member(reader->root, "values"), name) : NULL;
     if (value == NULL) return refuse(reader, node, "there is no value for", kinds[kind]);
     struct mt_form *form = &forms->each[forms->count++];
-    *form = (struct mt_form){.rank = atoi(rank),
+    *form = (struct mt_form){.rank = rank[0] - '0',
                              .corrects = only != NULL && strcmp(only, "corrects") == 0,
                              .once = only != NULL && strcmp(only, "once") == 0};
     status = append(reader, member(node, "before"), 0);
@@ -170,7 +169,8 @@ static enum mt_status read_all(struct reader *reader, enum mt_statement_kind kin
     const struct mt_yaml_node *list = member(reader->root, "forms");
     enum mt_status status = append(reader, denial, 0);
     if (status == MT_OK && denial != NULL) status = compile(reader, denial, &forms->denial);
-    if (status == MT_OK && (list == NULL || list->kind != MT_YAML_LIST))
+    if (status != MT_OK) return status;
+    if (list == NULL || list->kind != MT_YAML_LIST)
         return refuse(reader, reader->root, "there is no list of", "forms");
     for (const struct mt_yaml_node *node = list->first; node != NULL && status == MT_OK; node = node->next)
         status = read_form(reader, node, kind, forms);
