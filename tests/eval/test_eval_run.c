@@ -684,47 +684,6 @@ static void test_command(void **state)
     tear_down(&setup, place);
 }
 
-/* Beside the figure stand that of answers in the form asked for, and their share; a run that goes on keeps
- * them. */
-static void test_strict(void **state)
-{
-    static const char task[] =
-        "title: t\ndomain: math\ndata: rows.jsonl\nprompt: '{q}'\nanswer: '{a}'\nextract: [number]\n"
-        "strict:\n  - regex: '#### (\\d+)'\ncompare: math\nmetrics: [exact_match]\n";
-    static const char rows[] =
-        "{\"q\": \"So #### 1\", \"a\": \"1\"}\n{\"q\": \"The answer is 2.\", \"a\": \"2\"}\n"
-        "{\"q\": \"#### 4\", \"a\": \"3\"}\n";
-    const struct workplace *place = *state;
-    struct setup setup;
-    struct mt_task_result result;
-    char path[512];
-    set_up(&setup, place, (const char *const[]){NULL});
-    assert_int_equal(workplace_write(place, "t.yaml", task, sizeof task - 1), 0);
-    assert_int_equal(workplace_write(place, "rows.jsonl", rows, sizeof rows - 1), 0);
-    (void)workplace_path(place, "t.yaml", path, sizeof path);
-    assert_int_equal(mt_task_resolve(&setup.ctx, "", path, &setup.arena, &setup.list), MT_OK);
-    setup.options.tasks = setup.list.tasks;
-    setup.options.task_count = 1;
-    setup.options.data = place->directory;
-    setup.answerer.generate = echo_generate;
-    for (int turn = 0; turn < 2; turn++) {
-        run_ok(&setup, &result);
-        assert_int_equal(setup.script.asked, 3);
-        assert_true(fabs(result.metrics[0].value - 2.0 / 3.0) < 1e-12);
-        assert_true(fabs(result.strict.value - 1.0 / 3.0) < 1e-12);
-        assert_true(fabs(result.in_form - 2.0 / 3.0) < 1e-12);
-    }
-    void *text = NULL;
-    size_t bytes = 0;
-    (void)workplace_path(place, "results.json", path, sizeof path);
-    assert_int_equal(mt_file_read_all(&setup.ctx, path, 1 << 20, &text, &bytes), MT_OK);
-    const struct mt_text summary = {.text = text, .bytes = bytes};
-    assert_true(mt_text_find(summary, 0, "\"exact_match,strict\": 0.333") < bytes);
-    assert_true(mt_text_find(summary, 0, "\"in_form,none\": 0.666") < bytes);
-    mt_release(&setup.ctx, text, bytes);
-    tear_down(&setup, place);
-}
-
 /* Programs are not run without somebody to run them. */
 static void test_programs(void **state)
 {
@@ -786,7 +745,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_programs, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_several_programs, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_broken_programs, workplace_open, workplace_close),
-        cmocka_unit_test_setup_teardown(test_strict, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_command, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_stop, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_memory, workplace_open, workplace_close),

@@ -47,11 +47,6 @@ static void add_rows(struct cli_table *table, const struct mt_task_result *resul
                       result->done, mt_eval_metric_label(result->task, k, label, sizeof label), metric->value,
                       metric->low, metric->high, violation);
     }
-    if (isnan(result->in_form)) return;
-    cli_table_add(table, "\t%zu\t%s,strict\t%.4f\t%.4f to %.4f\t", result->strict.samples,
-                  mt_metric_name(result->task->metrics[0]), result->strict.value, result->strict.low,
-                  result->strict.high);
-    cli_table_add(table, "\t%zu\tin form\t%.4f\t\t", result->strict.samples, result->in_form);
 }
 
 static enum mt_status print_results(const struct evaluation *e)

@@ -20,19 +20,13 @@ enum mt_status mt_grader_open(struct mt_context *ctx, const struct mt_task *task
         return mt_fail(ctx, MT_ERR_UNSUPPORTED, "task %s runs programs, and nothing here may run them",
                        task->name);
     }
-    enum mt_status status = MT_OK;
-    if (task->strict_count > 0)
-        status = mt_extractor_create(ctx, task->strict, task->strict_count, &grader->strict);
-    if (status == MT_OK)
-        status = mt_extractor_create(ctx, task->extract, task->extract_count, &grader->extractor);
-    return status;
+    return mt_extractor_create(ctx, task->extract, task->extract_count, &grader->extractor);
 }
 
 void mt_grader_free(struct mt_grader *grader)
 {
     mt_extractor_free(grader->extractor);
-    mt_extractor_free(grader->strict);
-    grader->extractor = grader->strict = NULL;
+    grader->extractor = NULL;
 }
 
 /* A number as text, separators out; NaN: none. */
@@ -446,10 +440,8 @@ static enum mt_status compare(const struct mt_grader *grader, const struct mt_by
     return status;
 }
 
-/* By one way to find the answer. */
-static enum mt_status grade_once(const struct mt_grader *grader, const struct mt_task_sample *sample,
-                                 struct mt_text text, struct mt_byte_list *extracted,
-                                 struct mt_outcome *outcome)
+enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_task_sample *sample,
+                        struct mt_text text, struct mt_byte_list *extracted, struct mt_outcome *outcome)
 {
     const struct judge *judge = &judges[grader->task->compare];
     bool found = false;
@@ -473,21 +465,5 @@ static enum mt_status grade_once(const struct mt_grader *grader, const struct mt
     if (!found || unjudged > 0) outcome->score = 0.0;
     outcome->unjudged = unjudged;
     outcome->passed = outcome->score == 1.0 ? 1 : 0;
-    return status;
-}
-
-enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_task_sample *sample,
-                        struct mt_text text, struct mt_byte_list *extracted, struct mt_outcome *outcome)
-{
-    struct mt_grader strict = *grader;
-    struct mt_byte_list found = {.ctx = grader->ctx};
-    struct mt_outcome inside;
-    enum mt_status status = grade_once(grader, sample, text, extracted, outcome);
-    if (status != MT_OK || grader->strict == NULL) return status;
-    strict.extractor = grader->strict;
-    status = grade_once(&strict, sample, text, &found, &inside);
-    outcome->form = found.count > 0 ? MT_ANSWER_IN : MT_ANSWER_OUT;
-    outcome->strict = inside.score;
-    mt_byte_list_free(&found);
     return status;
 }

@@ -10,7 +10,6 @@ struct mt_grader {
     struct mt_context *ctx; // borrowed
     const struct mt_task *task;
     struct mt_extractor *extractor;
-    struct mt_extractor *strict;       // NULL: the task asks for no form
     const struct mt_code_judge *judge; // borrowed; NULL: programs cannot be run
 };
 

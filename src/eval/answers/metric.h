@@ -30,13 +30,6 @@ enum mt_metric_kind {
     MT_METRIC_KINDS
 };
 
-/* Whether an answer has the form its task asks for (the key `strict`). */
-enum mt_answer_form {
-    MT_ANSWER_OPEN, // the task names none, or nobody looked
-    MT_ANSWER_OUT,  // it has not
-    MT_ANSWER_IN,
-};
-
 /* One sample. Which fields count depends on the metric. */
 struct mt_outcome {
     double score;     // 1: right, 0: wrong, or between
@@ -46,8 +39,6 @@ struct mt_outcome {
     int64_t passed;
     int64_t unjudged; // of the answers given: those whose judging took more work than allowed; they count as
                       // wrong
-    enum mt_answer_form form;
-    double strict; // the score of what stands in that form; 0 where nothing does
 };
 
 struct mt_metric_result {

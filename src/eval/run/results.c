@@ -117,12 +117,6 @@ static enum mt_status read_line(void *self, const struct mt_json_node *line)
     if (status == MT_OK) status = mt_json_get_integer(line, "passed", 0, 1000000, &outcome.passed);
     if (status == MT_OK && mt_json_has(line, "unjudged"))
         status = mt_json_get_integer(line, "unjudged", 0, 1000000, &outcome.unjudged);
-    bool in_form = false;
-    if (status == MT_OK && mt_json_has(line, "in_form")) {
-        outcome.strict = number_in(line, "strict");
-        status = mt_json_get_bool(line, "in_form", &in_form);
-        outcome.form = in_form ? MT_ANSWER_IN : MT_ANSWER_OUT;
-    }
     return status == MT_OK ? remember(results, key_of_digits(id, digits), content, &outcome) : status;
 }
 
@@ -202,10 +196,6 @@ enum mt_status mt_results_add(struct mt_results *results, const struct mt_result
     mt_text_put_number(line, ", \"gold\": ", outcome->gold);
     mt_text_putf(line, ", \"tries\": %lld, \"passed\": %lld", (long long)outcome->tries,
                  (long long)outcome->passed);
-    if (outcome->form != MT_ANSWER_OPEN) {
-        mt_text_put_number(line, ", \"strict\": ", outcome->strict);
-        mt_text_putf(line, ", \"in_form\": %s", outcome->form == MT_ANSWER_IN ? "true" : "false");
-    }
     if (outcome->unjudged > 0) mt_text_putf(line, ", \"unjudged\": %lld", (long long)outcome->unjudged);
     mt_text_put(line, "}\n");
     enum mt_status status = line->status;

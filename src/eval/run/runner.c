@@ -697,7 +697,7 @@ static enum mt_status compute_metrics(struct task_run *run, struct mt_task_resul
         status = mt_metric_compute(run->ctx, run->task->metrics[i], mt_task_metric_k(run->task, i),
                                    run->outcomes, count, &result->metrics[i]);
     }
-    return status == MT_OK ? mt_eval_strict_figures(run->ctx, run->outcomes, count, result) : status;
+    return status;
 }
 
 /* True when no data of the task is there, as rank 0 sees it. */
@@ -772,7 +772,6 @@ static enum mt_status run_tasks(struct mt_context *ctx, const struct mt_eval_opt
         results[i] = (struct mt_task_result){.task = &options->tasks[i],
                                              .form = options->forms != NULL ? &options->forms[i] : NULL,
                                              .stopped = true,
-                                             .in_form = (double)NAN,
                                              .max_vio = (double)NAN};
     }
     for (size_t i = 0; i < options->task_count && status == MT_OK && !stopped; i++) {

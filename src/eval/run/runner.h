@@ -28,9 +28,6 @@ struct mt_task_result {
     size_t failed;                   // got no answer: not done, and not in the figures
     size_t unjudged;                 // answers whose judging took more work than allowed; they count as wrong
     struct mt_metric_result metrics[MT_TASK_MOST_METRICS];
-    struct mt_metric_result
-        strict;     // the first of them, of answers in the form asked for; the others count as wrong
-    double in_form; // share of answers in that form; NaN: the task asks for none
     double max_vio; // how unevenly experts were used, if somebody watched; else NaN
 };
 
@@ -79,10 +76,6 @@ enum mt_status mt_eval_run(struct mt_context *ctx, const struct mt_eval_options 
 /* Writes OUT/results.json in lm-evaluation-harness's layout. */
 enum mt_status mt_eval_write_summary(struct mt_context *ctx, const struct mt_eval_options *options,
                                      const struct mt_task_result *results, double seconds);
-
-/* The figures of the form that the task asks for, where it asks for one; spoils the outcomes' scores. */
-enum mt_status mt_eval_strict_figures(struct mt_context *ctx, struct mt_outcome *outcomes, size_t count,
-                                      struct mt_task_result *result);
 
 /* Says how many answers are missing or have no verdict; `why` and `problem` are of the first, or "". */
 void mt_eval_warn_of_answers(const struct mt_log *log, const struct mt_task_result *result, const char *why,

@@ -74,24 +74,6 @@ void mt_eval_warn_of_answers(const struct mt_log *log, const struct mt_task_resu
                 : "as wrong, unjudged: a pattern of the task needs too much work on them");
 }
 
-enum mt_status mt_eval_strict_figures(struct mt_context *ctx, struct mt_outcome *outcomes, size_t count,
-                                      struct mt_task_result *result)
-{
-    size_t seen = 0;
-    size_t in = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (outcomes[i].form == MT_ANSWER_OPEN) continue;
-        in += outcomes[i].form == MT_ANSWER_IN ? 1 : 0;
-        outcomes[seen] = outcomes[i];
-        outcomes[seen].score = outcomes[i].strict;
-        seen++;
-    }
-    if (seen == 0 || !mt_metric_is_mean(result->task->metrics[0])) return MT_OK;
-    result->in_form = (double)in / (double)seen;
-    return mt_metric_compute(ctx, result->task->metrics[0], mt_task_metric_k(result->task, 0), outcomes, seen,
-                             &result->strict);
-}
-
 static void put_task(struct mt_text_writer *writer, const struct mt_task_result *result)
 {
     const struct mt_task *task = result->task;
@@ -110,13 +92,6 @@ static void put_task(struct mt_text_writer *writer, const struct mt_task_result 
         mt_text_put_number(writer, "", metric->low);
         mt_text_put_number(writer, ", ", metric->high);
         mt_text_put(writer, "]");
-    }
-    if (!isnan(result->in_form)) {
-        mt_text_putf(writer, ", \"%s,strict\": ", mt_metric_name(task->metrics[0]));
-        mt_text_put_number(writer, "", result->strict.value);
-        mt_text_putf(writer, ", \"%s_stderr,strict\": ", mt_metric_name(task->metrics[0]));
-        mt_text_put_number(writer, "", result->strict.error);
-        mt_text_put_number(writer, ", \"in_form,none\": ", result->in_form);
     }
     if (result->failed > 0) mt_text_put_number(writer, ", \"unanswered,none\": ", (double)result->failed);
     if (result->unjudged > 0) mt_text_put_number(writer, ", \"unjudged,none\": ", (double)result->unjudged);

@@ -88,9 +88,6 @@ struct mt_task {
     int64_t samples;         // answers per question
     const struct mt_extract_step *extract;
     size_t extract_count;
-    const struct mt_extract_step
-        *strict; // [strict_count]: the form that the prompt asks for; 0: it asks for none
-    size_t strict_count;
     const enum mt_normalize_step *normalize;
     size_t normalize_count;
     enum mt_task_compare compare;

@@ -93,9 +93,8 @@ static enum mt_status set_ways(const struct mt_keys_reader *reader, const struct
     size_t count = 0;
     for (const struct mt_yaml_node *item = node->first; item != NULL && status == MT_OK; item = item->next)
         status = read_way(reader, entry, item, &steps[count++]);
-    bool strict = strcmp(entry->name, "strict") == 0;
-    *(strict ? &task->strict : &task->extract) = steps;
-    *(strict ? &task->strict_count : &task->extract_count) = count;
+    task->extract = steps;
+    task->extract_count = count;
     return status;
 }
 
@@ -189,10 +188,6 @@ static const struct mt_key_row rows[] = {
      .most = 1e12},
     {"extract", MT_KEY_OWN, 0, "LIST OF WAYS", "whole",
      .meaning = "how the answer is found; the first that finds one counts", .set = set_ways},
-    {"strict", MT_KEY_OWN, 0, "LIST OF WAYS", "none",
-     .meaning =
-         "as extract, the form the prompt asks for: figures in that form alone stand beside the others",
-     .set = set_ways},
     {"normalize", MT_KEY_OWN, 0, "LIST OF STEPS", "trim",
      .meaning = "done to both answers before texts are compared", .set = set_steps},
     {"compare", MT_KEY_CHOICE, AT(compare),
@@ -299,8 +294,6 @@ static enum mt_status check_void(const struct mt_keys_reader *reader)
         {"continuation", task->kind != MT_TASK_CHOOSE, "without kind: choose"},
         {"program", task->compare != MT_COMPARE_CODE, "without compare: code"},
         {"command", task->compare != MT_COMPARE_COMMAND, "without compare: command"},
-        {"strict", task->compare == MT_COMPARE_CODE || task->compare == MT_COMPARE_COMMAND,
-         "with compare: code or command"},
         {"normalize", task->compare == MT_COMPARE_CODE || task->compare == MT_COMPARE_COMMAND,
          "with compare: code or command, which compare no texts"},
         {"pass_k", !passes, "without the metric pass"},
