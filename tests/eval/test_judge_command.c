@@ -151,11 +151,13 @@ static void test_left_behind(void **state)
     assert_non_null(file);
     assert_non_null(fgets(digits, sizeof digits, file));
     (void)fclose(file);
+    const pid_t pid = (pid_t)strtol(digits, NULL, 10);
+    assert_true(pid > 0);
     // A killed orphan is gone once somebody has waited for it.
-    for (int i = 0; i < 1000000 && kill((pid_t)atoi(digits), 0) == 0; i++) {
+    for (int i = 0; i < 1000000 && kill(pid, 0) == 0; i++) {
         char status[64];
         char letter = 'Z';
-        (void)snprintf(status, sizeof status, "/proc/%d/stat", atoi(digits));
+        (void)snprintf(status, sizeof status, "/proc/%d/stat", (int)pid);
         FILE *stat = fopen(status, "r");
         if (stat != NULL) {
             if (fscanf(stat, "%*d (sleep) %c", &letter) != 1) letter = 'Z';
@@ -163,7 +165,7 @@ static void test_left_behind(void **state)
         }
         if (letter == 'Z') return;
     }
-    assert_int_equal(kill((pid_t)atoi(digits), 0), -1);
+    assert_int_equal(kill(pid, 0), -1);
 }
 
 static void test_nobody(void **state)

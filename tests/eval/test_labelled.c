@@ -128,19 +128,19 @@ static void check_set(const struct labelled *set)
 static void test_math(void **state)
 {
     (void)state;
-    check_set(&(struct labelled){.file = "math", .tasks = {"math500_chat"}, .floor = 0.99, .rows = 500});
+    check_set(&(struct labelled){.file = "math", .tasks = {"math500_chat"}, .floor = 0.98, .rows = 500});
 }
 
 static void test_numbers(void **state)
 {
     (void)state;
-    check_set(&(struct labelled){.file = "numbers", .tasks = {"gsm8k_chat"}, .floor = 0.97, .rows = 200});
+    check_set(&(struct labelled){.file = "numbers", .tasks = {"gsm8k_chat"}, .floor = 0.955, .rows = 200});
 }
 
 static void test_letters(void **state)
 {
     (void)state;
-    check_set(&(struct labelled){.file = "letters", .tasks = {"gpqa_chat"}, .floor = 0.98, .rows = 300});
+    check_set(&(struct labelled){.file = "letters", .tasks = {"gpqa_chat"}, .floor = 0.97, .rows = 300});
 }
 
 static void test_bbh(void **state)

@@ -10,7 +10,8 @@
 
 struct compiled_step {
     struct mt_extract_step step;
-    struct mt_pattern *patterns[MT_STATEMENT_FORMS]; // NULL: not needed
+    struct mt_pattern *regex; // NULL: not needed
+    struct mt_forms forms;    // of statements; none: not needed
 };
 
 // ------------------------------------------------------------------ numbers
@@ -192,13 +193,12 @@ enum mt_extract_kind mt_extract_named(const char *name)
 static enum mt_status compile_step(struct mt_context *ctx, struct compiled_step *compiled)
 {
     switch (compiled->step.kind) {
-    case MT_EXTRACT_REGEX: return mt_pattern_create(ctx, compiled->step.pattern, &compiled->patterns[0]);
-    case MT_EXTRACT_LETTER: return mt_statement_compile(ctx, MT_STATE_LETTER, NULL, compiled->patterns);
-    case MT_EXTRACT_WORDS:
-        return mt_statement_compile(ctx, MT_STATE_WORD, compiled->step.words, compiled->patterns);
+    case MT_EXTRACT_REGEX: return mt_pattern_create(ctx, compiled->step.pattern, &compiled->regex);
+    case MT_EXTRACT_LETTER: return mt_forms_open(ctx, MT_STATE_LETTER, NULL, &compiled->forms);
+    case MT_EXTRACT_WORDS: return mt_forms_open(ctx, MT_STATE_WORD, compiled->step.words, &compiled->forms);
     case MT_EXTRACT_NUMBER:
     case MT_EXTRACT_MATH:
-    case MT_EXTRACT_STATED: return mt_statement_compile(ctx, MT_STATE_TEXT, NULL, compiled->patterns);
+    case MT_EXTRACT_STATED: return mt_forms_open(ctx, MT_STATE_TEXT, NULL, &compiled->forms);
     default: return MT_OK;
     }
 }
@@ -233,7 +233,8 @@ void mt_extractor_free(struct mt_extractor *extractor)
 {
     if (extractor == NULL) return;
     for (size_t i = 0; i < extractor->count; i++) {
-        for (int k = 0; k < MT_STATEMENT_FORMS; k++) mt_pattern_free(extractor->steps[i].patterns[k]);
+        mt_pattern_free(extractor->steps[i].regex);
+        mt_forms_free(&extractor->steps[i].forms);
     }
     mt_release(extractor->ctx, extractor->steps, extractor->count * sizeof *extractor->steps);
     mt_release(extractor->ctx, extractor, sizeof *extractor);
@@ -242,21 +243,22 @@ void mt_extractor_free(struct mt_extractor *extractor)
 static bool apply(const struct compiled_step *compiled, struct mt_text text, const struct mt_clauses *clauses,
                   int choices, struct mt_text *span)
 {
-    struct mt_pattern *const *patterns = compiled->patterns;
+    const struct mt_forms *forms = &compiled->forms;
+    struct mt_pattern *regex = compiled->regex;
     struct mt_pattern_match match;
     switch (compiled->step.kind) {
     case MT_EXTRACT_REGEX: {
-        bool found = compiled->step.first ? mt_pattern_find(patterns[0], text.text, text.bytes, 0, &match)
-                                          : mt_pattern_find_last(patterns[0], text.text, text.bytes, &match);
+        bool found = compiled->step.first ? mt_pattern_find(regex, text.text, text.bytes, 0, &match)
+                                          : mt_pattern_find_last(regex, text.text, text.bytes, &match);
         if (found)
             *span = (struct mt_text){.text = text.text + match.start, .bytes = match.end - match.start};
         return found;
     }
     case MT_EXTRACT_LAST_NUMBER: return last_number(text.text, text.bytes, span);
     case MT_EXTRACT_BOXED: return mt_extract_boxed(text, span);
-    case MT_EXTRACT_LETTER: return choices >= 0 && mt_statement_letter(patterns, clauses, choices, span);
-    case MT_EXTRACT_WORDS: return mt_statement_word(patterns, compiled->step.words, clauses, span);
-    case MT_EXTRACT_STATED: return mt_statement_text(patterns, text, span);
+    case MT_EXTRACT_LETTER: return choices >= 0 && mt_statement_letter(forms, clauses, choices, span);
+    case MT_EXTRACT_WORDS: return mt_statement_word(forms, compiled->step.words, clauses, span);
+    case MT_EXTRACT_STATED: return mt_statement_text(forms, text, span);
     case MT_EXTRACT_FIRST_LINE: return line(text, false, span);
     case MT_EXTRACT_LAST_LINE: return line(text, true, span);
     default: *span = text; return true;
@@ -275,21 +277,20 @@ static enum mt_status apply_step(const struct compiled_step *compiled, struct mt
     enum mt_status status = MT_OK;
     bool found = false;
     if (kind == MT_EXTRACT_NUMBER) {
-        status = mt_statement_number(compiled->patterns, plain, out);
+        status = mt_statement_number(&compiled->forms, plain, out);
     } else if (kind == MT_EXTRACT_MATH) {
-        status = mt_statement_math(compiled->patterns, plain, out);
+        status = mt_statement_math(&compiled->forms, plain, out);
     } else if (kind == MT_EXTRACT_CODE_BLOCK) {
         status = mt_code_find(text, wanted, out, &found);
     } else {
         if (kind == MT_EXTRACT_LETTER || kind == MT_EXTRACT_WORDS)
-            status = mt_clauses_read(compiled->patterns, plain, &clauses);
+            status = mt_clauses_read(&compiled->forms, plain, &clauses);
         found = status == MT_OK && apply(compiled, reads ? plain : text, &clauses, choices, &span);
         if (!found) span.bytes = 0;
         if (kind != MT_EXTRACT_VERBATIM) span = mt_text_trimmed(span);
     }
-    for (int k = 0; k < MT_STATEMENT_FORMS && status == MT_OK; k++) {
-        if (compiled->patterns[k] != NULL) status = mt_pattern_status(compiled->patterns[k]);
-    }
+    if (status == MT_OK && compiled->regex != NULL) status = mt_pattern_status(compiled->regex);
+    if (status == MT_OK) status = mt_forms_status(&compiled->forms);
     if (status == MT_OK && span.bytes > 0) status = mt_byte_list_append(out, span.text, span.bytes);
     mt_clauses_free(&clauses);
     return status;

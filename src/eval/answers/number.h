@@ -14,7 +14,6 @@ struct mt_number {
     size_t digits;     // where they begin
     size_t fraction;   // where the one behind whole digits begins, or 0
     size_t factor;     // where a factor begins, or the end
-    size_t expression; // where the one ends that begins with it, or 0
     long words;        // its value, where words say it; -1: digits do
 };
 

@@ -64,16 +64,6 @@ static bool sums_up(struct mt_text text, size_t at)
     return found;
 }
 
-/* True behind "ends up with", "is left with". */
-static bool is_left_with(struct mt_text text, size_t at)
-{
-    static const char *const with[] = {"with", NULL};
-    static const char *const before[] = {"up", "left", "end", "ends", "ended", "finishes", NULL};
-    if (!mt_sentence_follows(text, at, with)) return false;
-    while (at > 0 && text.text[at - 1] == ' ') at--;
-    return mt_sentence_follows(text, at - 4, before);
-}
-
 /* Where a currency sign that ends at `at` begins; `at`: there is none. */
 static size_t currency_before(struct mt_text text, size_t at)
 {
@@ -123,7 +113,7 @@ static enum mt_sentence_weight weight_behind(struct mt_text text, size_t at)
     static const char *const whom[] = {"him",  "her",  "them",    "us",    "you", "me",
                                        "only", "just", "exactly", "still", "now", NULL};
     static const char *const subjects[] = {"it", "that", "he", "she", "there", "here", "this", NULL};
-    if (mt_sentence_follows(text, at, copulas) || is_left_with(text, at)) return MT_WEIGHS_COPULA;
+    if (mt_sentence_follows(text, at, copulas)) return MT_WEIGHS_COPULA;
     size_t word = at;
     while (word > 0 && text.text[word - 1] == ' ') word--;
     if (word > 2 && mt_text_has(text, word - 2, "'s")) // "it's 8", but "Tom's 8"
@@ -134,17 +124,6 @@ static enum mt_sentence_weight weight_behind(struct mt_text text, size_t at)
     if (skipped && mt_sentence_follows(text, object, copulas)) return MT_WEIGHS_COPULA;
     if (is_aside(text, at)) return MT_WEIGHS_CONTEXT;
     return mt_sentence_follows(text, at, context) ? MT_WEIGHS_CONTEXT : MT_WEIGHS_NAMED;
-}
-
-/* True for what something is done for: "it takes **6** hours to drive **360** miles". Not behind "needs to".
- */
-static bool is_purpose(struct mt_text text, size_t at)
-{
-    static const char *const to[] = {"to", NULL};
-    static const char *const verbs[] = {"needs", "need",  "needed", "has",   "have",  "had",
-                                        "able",  "wants", "want",   "going", "ought", NULL};
-    size_t verb = word_before(text, at);
-    return mt_sentence_follows(text, verb, to) && !mt_sentence_follows(text, word_before(text, verb), verbs);
 }
 
 enum mt_sentence_weight mt_sentence_weight(struct mt_text text, size_t start, size_t *before)
@@ -161,5 +140,5 @@ enum mt_sentence_weight mt_sentence_weight(struct mt_text text, size_t start, si
     *before = at;
     enum mt_sentence_weight weight = sums_up(text, at) ? MT_WEIGHS_TOTAL : weight_behind(text, at);
     if (!bold) return weight;
-    return weight == MT_WEIGHS_CONTEXT || is_purpose(text, at) ? MT_WEIGHS_MARKED : MT_WEIGHS_BOLD;
+    return weight == MT_WEIGHS_CONTEXT ? MT_WEIGHS_MARKED : MT_WEIGHS_BOLD;
 }

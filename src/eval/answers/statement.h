@@ -1,5 +1,5 @@
 /*
- * The answer a text states, as a person would read it. A table of forms (statement.c) says how answers are
+ * The answer a text states, as a person would read it. A table of forms (forms.h) says how answers are
  * given, in ranks: explicit statements ("The answer is (B)", "\boxed{B}") before conclusions ("So it is B"),
  * these before lines of their own, and these before mere mentions. Of the best rank there is, the last
  * statement counts. Several answers in one statement ("A and C") are no answer.
@@ -7,23 +7,7 @@
 #ifndef MT_EVAL_STATEMENT_H
 #define MT_EVAL_STATEMENT_H
 
-#include "eval/answers/pattern.h"
-#include "eval/text.h"
-
-#define MT_STATEMENT_FORMS  64                       // at the most
-#define MT_STATEMENT_DENIAL (MT_STATEMENT_FORMS - 1) // the place of the pattern of denials
-
-enum mt_statement_kind {
-    MT_STATE_LETTER,
-    MT_STATE_WORD,
-    MT_STATE_TEXT, // a number, or whatever stands there
-};
-
-/* One pattern for each form, and one of denials; NULL for those the kind does not have. `words` of WORD,
- * NULL-terminated. The caller frees them, also after a failure. */
-enum mt_status mt_statement_compile(struct mt_context *ctx, enum mt_statement_kind kind,
-                                    const char *const *words,
-                                    struct mt_pattern *patterns[MT_STATEMENT_FORMS]);
+#include "eval/answers/forms.h"
 
 /*
  * Appends the text in plain characters, so that patterns need not know them all: full-width letters and
@@ -34,9 +18,6 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
 
 /* Where an answer is announced first: a box, "Answer:", "the answer is"; text.bytes: nowhere. */
 size_t mt_statement_announced(struct mt_text text);
-
-/* The pattern of what denies a letter or word. */
-const char *mt_statement_denial(enum mt_statement_kind kind);
 
 enum mt_denial {
     MT_DENIAL_NONE,
@@ -52,25 +33,22 @@ struct mt_clauses {
 };
 
 /* Reads the lists of `clauses`, which are empty; the caller frees them, also after a failure. */
-enum mt_status mt_clauses_read(struct mt_pattern *const *patterns, struct mt_text plain,
+enum mt_status mt_clauses_read(const struct mt_forms *forms, struct mt_text plain,
                                struct mt_clauses *clauses);
 void mt_clauses_free(struct mt_clauses *clauses);
 
-/* True for a form that counts only behind another statement, which it takes back: "No, it's 24". */
-bool mt_statement_corrects(size_t form);
-
 /* The letter, in upper case; of the first `choices` of the alphabet (0: of all). False: none is stated. */
-bool mt_statement_letter(struct mt_pattern *const *patterns, const struct mt_clauses *clauses, int choices,
+bool mt_statement_letter(const struct mt_forms *forms, const struct mt_clauses *clauses, int choices,
                          struct mt_text *letter);
 
 /* One of the words, as the list spells it; "plausible=yes" in the list is another word for one of it. Where
  * there are two, "not" before one is the other. */
-bool mt_statement_word(struct mt_pattern *const *patterns, const char *const *words,
+bool mt_statement_word(const struct mt_forms *forms, const char *const *words,
                        const struct mt_clauses *clauses, struct mt_text *word);
 
 /* The last number that is stated, or else the last one there is: sign, digits, *10^{exponent}, or a fraction.
  * Appended, where there is one. */
-enum mt_status mt_statement_number(struct mt_pattern *const *patterns, struct mt_text plain,
+enum mt_status mt_statement_number(const struct mt_forms *forms, struct mt_text plain,
                                    struct mt_byte_list *number);
 
 /* True for what stands behind the marks in "#### 8" and "#### $1,024 in all", but not in a heading:
@@ -81,10 +59,10 @@ bool mt_statement_marked(struct mt_text text, size_t at);
 struct mt_text mt_statement_unexplained(struct mt_text text);
 
 /* The final answer of a solution in mathematics, appended where there is one (statement_math.c). */
-enum mt_status mt_statement_math(struct mt_pattern *const *patterns, struct mt_text plain,
+enum mt_status mt_statement_math(const struct mt_forms *forms, struct mt_text plain,
                                  struct mt_byte_list *answer);
 
 /* The last text that is stated: a box, or the rest of a sentence, without markup at its ends. */
-bool mt_statement_text(struct mt_pattern *const *patterns, struct mt_text plain, struct mt_text *text);
+bool mt_statement_text(const struct mt_forms *forms, struct mt_text plain, struct mt_text *text);
 
 #endif

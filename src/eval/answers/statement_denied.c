@@ -46,57 +46,7 @@ static enum mt_status append_unmarked(struct mt_text text, struct mt_byte_list *
 
 // ------------------------------------------------------------------ denials
 
-/* What may stand between a denial and its letter. */
-#define MARKS "[ (\\[*_\"'`$]*+"
-#define NOUNS                                                                                                \
-    "(?:(?:options?|choices?|answers?|statement|letter|the|la|le|die|both|either|even|be|being|also|as)\\b"  \
-    "[ (\\[*_\"'`$]*+)*+"
-#define LISTED                                                                                               \
-    "(?:(?:(?:[A-Z][)\\]*_]*+,[ ][(\\[*_]*+)++[A-Z][)\\]*_]*+,?|[A-Z][)\\]*_]*+)[ ](?:and|or)[ ]" MARKS      \
-        NOUNS ")?"
-#define NOT "(?:n't|\\b(?:not|cannot|never|hardly|nobody|no one))\\b"
-/* The rest of a clause. */
-#define CLAUSE                                                                                               \
-    "(?:(?!\\b(?:but|so|because|since|hence|thus|therefore|however|and|if|which|who|other|anything|"         \
-    "instead|rather|unless|than|still)\\b|[ ]-|[-=]>|→|⇒)[^.,;:!?=\\n])*+"
-/* Who says so denies it: "We cannot conclude that", "It is false that", "I doubt that". */
-#define DENIED_BY_WORDS                                                                                      \
-    "(?:" NOT                                                                                                \
-    "(?:[ ][a-z]++){0,2}?[ ](?:think|believe|say|saying|conclude|claim|agree|accept|suppose|argue|"          \
-    "assert|infer|convinced)\\b|\\b(?:false|untrue|incorrect|wrong|mistake|doubtful|unlikely|"               \
-    "(?:not|(?<=n't)) (?:true|the case|correct))[ ](?:that|to "                                              \
-    "(?:say|claim|conclude|call|think|assume|choose|pick|select))\\b|(?<!no )(?<!little )(?<!any )"          \
-    "(?<!without )(?<!without a )(?<!beyond )\\bdoubt\\b|\\bno way\\b|"                                      \
-    "(\\b(?:whether|(?:see|check|decide|determine|know|tell) if)\\b))" CLAUSE
-#define DENIED_LETTER                                                                                        \
-    "\\b(?:not|than|unlike) (?:an? |the )?+[a-z]++ \\((?:option |choice )?+|"                                \
-    "(?:" NOT "(?: (?:choose|pick|select|go with|say|accept))?|\\b(?:pas|nicht|no es|than|unlike|neither|"   \
-    "nor|instead of|anything but|unlikely to|far from|avoid|(?:eliminat|exclud|disregard|discard|dismiss|"   \
-    "reject)(?:e|ed|es|s|ing)?|(?:rul(?:e|ed|es|ing)|cross(?:ed|es|ing)?) (?:out|off)|(?<!all )(?<!"         \
-    "everything )(?<!options )(?<!them )(?-i:except)))[ ]" MARKS NOUNS LISTED
-/* "While B looks right", "If it were constant, it would be B", "Students often pick B" */
-#define NO_STATEMENT                                                                                         \
-    "\\b(?:(?:while|although|though|whereas)[ ]|students (?:[a-z]++ )?(?:pick|choose|select|say|answer)[ "   \
-    "])" MARKS NOUNS                                                                                         \
-    "|\\bif\\b[^.;\\n]{0,80}?\\b(?:were|had(?! to))\\b[^.;\\n]{0,80}?\\b(?:would|could|might)\\b"            \
-    "(?:(?!\\b(?:but|so|however|thus|hence|therefore)\\b)[^.;\\n])*+"
-#define CROSSED   "(?m:^)[^\\w\\n]*?(?:❌|✗|✘|☒)\\x{FE0F}?+" MARKS
-#define DENIED_ZH "(?:不是|并非|而非|排除|不选|不能选|不应选|不可能是|不会是)(?:选项|答案)?+" MARKS
-/* Why something is so has denials of its own. */
-#define REASON "\\b(?:since|because)\\b[^.,;:!?\\n]*+(*SKIP)(*F)"
-#define DENIED_WORD                                                                                          \
-    "\\b(?:(?:by no means|in no way|far from|no longer|(?:is|are|was) anything but|neither(?: [a-z]++ "      \
-    "nor)?)"                                                                                                 \
-    "(?: (?:being|an?|[a-z]+ly))*+[ ]" MARKS ")"
-
-const char *mt_statement_denial(enum mt_statement_kind kind)
-{
-    if (kind == MT_STATE_WORD) return "(?i)" REASON "|" DENIED_BY_WORDS "|" DENIED_WORD;
-    return "(?i)" DENIED_BY_WORDS "|" DENIED_LETTER "|" NO_STATEMENT "|" CROSSED "|" DENIED_ZH;
-}
-
-enum mt_status mt_clauses_read(struct mt_pattern *const *patterns, struct mt_text plain,
-                               struct mt_clauses *clauses)
+enum mt_status mt_clauses_read(const struct mt_forms *forms, struct mt_text plain, struct mt_clauses *clauses)
 {
     struct mt_pattern_match match;
     enum mt_status status = append_unmarked(plain, &clauses->text);
@@ -104,7 +54,7 @@ enum mt_status mt_clauses_read(struct mt_pattern *const *patterns, struct mt_tex
     for (size_t at = 0; at <= text.bytes && status == MT_OK; at++)
         status = mt_byte_list_append(&clauses->denials, "", 1); // none, and one behind the text
     for (size_t from = 0; status == MT_OK && from < text.bytes &&
-                          mt_pattern_find(patterns[MT_STATEMENT_DENIAL], text.text, text.bytes, from, &match);
+                          mt_pattern_find(forms->denial, text.text, text.bytes, from, &match);
          from = match.to) {
         // Only "whether" is a group.
         uint8_t found = match.end < match.to ? MT_DENIAL_OPEN : MT_DENIAL_FOUND;

@@ -43,30 +43,6 @@ static bool has_any(struct mt_text text, const char *const *words)
     return false;
 }
 
-/* What follows a box says that it is not the answer. */
-static bool is_rejected(struct mt_text text, const char *behind)
-{
-    static const char *const words[] = {"rejected", "reject",    "extraneous", "discarded", "discard",
-                                        "invalid",  "incorrect", "is wrong",   "fails",     NULL};
-    static const char *const ends[] = {". ", "\n", NULL};
-    return has_any(mt_text_until(between(behind, text.text + text.bytes), ends), words);
-}
-
-/* What stands before a box says that it is not the answer: "(Not \boxed{6}.)" */
-static bool is_denied(struct mt_text text, const char *box)
-{
-    static const char *const words[] = {"not", "rather than", "instead of"};
-    size_t end = (size_t)(box - text.text);
-    while (end > 0 && strchr(" $([{", text.text[end - 1]) != NULL) end--;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        size_t length = strlen(words[i]);
-        if (end >= length && strncasecmp(text.text + end - length, words[i], length) == 0 &&
-            (end == length || !isalpha((unsigned char)text.text[end - length - 1])))
-            return true;
-    }
-    return false;
-}
-
 /* "$ or $x = ": nothing but a word that joins, and the name again. */
 static bool joins(struct mt_text gap)
 {
@@ -91,85 +67,25 @@ static enum mt_status append_joined(struct mt_byte_list *out, struct mt_text par
     return status == MT_OK ? mt_byte_list_append(out, part.text, part.bytes) : status;
 }
 
-/* A box: what it holds, and where it begins. */
-struct box {
-    struct mt_text inside;
-    const char *start;
-};
-
-/* The letter in "y = \boxed{6}" or in the box, with *inside set; 0: none. */
-static char box_name(struct mt_text text, const struct box *box, bool *inside)
-{
-    size_t at = (size_t)(box->start - text.text);
-    *inside = memchr(box->inside.text, '=', box->inside.bytes) != NULL;
-    if (*inside) return box->inside.text[0];
-    while (at > 0 && strchr(" $", text.text[at - 1]) != NULL) at--;
-    if (at == 0 || text.text[--at] != '=') return '\0';
-    while (at > 0 && text.text[at - 1] == ' ') at--;
-    bool letter = at > 0 && isalpha((unsigned char)text.text[at - 1]) &&
-                  (at == 1 || strchr(" $(,", text.text[at - 2]) != NULL);
-    return letter ? text.text[at - 1] : '\0';
-}
-
-/* The last box that holds something and is not rejected, with those that are joined to it. */
+/* The last box that holds something, with those that are joined to it. */
 static enum mt_status boxes(struct mt_text text, struct mt_byte_list *out)
 {
-    struct box found[MOST_BOXES];
-    struct box last = {0}; // rejected or not
+    struct mt_text found[MOST_BOXES];
+    const char *start = NULL; // of the first of them
     int count = 0;
     struct mt_text rest = text;
     struct mt_text inside;
     for (int tries = 0; tries < MOST_BOXES && mt_extract_boxed(rest, &inside); tries++) {
         rest = between(text.text, inside.text - 1);
         while (rest.bytes > 0 && text.text[rest.bytes] != '\\') rest.bytes--;
-        struct box box = {.inside = inside, .start = text.text + rest.bytes};
         if (mt_text_trimmed(inside).bytes == 0) continue;
-        if (last.start == NULL) last = box;
-        if (count == 0 && (is_rejected(text, inside.text + inside.bytes) || is_denied(text, box.start)))
-            continue;
-        if (count > 0 && !joins(between(inside.text + inside.bytes, found[count - 1].start))) break;
-        found[count++] = box;
+        if (count > 0 && !joins(between(inside.text + inside.bytes, start))) break;
+        start = text.text + rest.bytes;
+        found[count++] = inside;
     }
-    if (count == 0 && last.start != NULL) found[count++] = last;
     enum mt_status status = MT_OK;
-    bool inside_it = false;
-    bool names = false; // that differ
-    char first = count > 0 ? box_name(text, &found[0], &inside_it) : '\0';
-    for (int i = 1; i < count; i++) {
-        char other = box_name(text, &found[i], &inside_it);
-        names = names || other != first;
-    }
-    while (count-- > 0 && status == MT_OK) {
-        char name[] = {box_name(text, &found[count], &inside_it), '=', '\0'};
-        bool named = names && !inside_it && name[0] != '\0';
-        status = append_joined(out, mt_text_of(named ? name : ""));
-        if (status == MT_OK)
-            status = mt_byte_list_append(out, found[count].inside.text, found[count].inside.bytes);
-    }
+    while (count-- > 0 && status == MT_OK) status = append_joined(out, found[count]);
     return status;
-}
-
-/* What takes a box back behind it, "Actually the answer is 6": from there on; false: nothing does. */
-static bool corrected(struct mt_pattern *const *patterns, struct mt_text text, struct mt_text *correction)
-{
-    static const char *const words[] = {"actually", "correction", "wait", "sorry", "oops", "apologies"};
-    static const char *const states[] = {"answer", "should be", NULL};
-    struct mt_text box;
-    struct mt_text said;
-    if (!mt_extract_boxed(text, &box)) return false;
-    struct mt_text rest = between(box.text + box.bytes, text.text + text.bytes);
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        size_t at = find_word(rest, 0, words[i]);
-        size_t before = at;
-        while (before > 0 && strchr(" *_", rest.text[before - 1]) != NULL) before--;
-        if (at == rest.bytes || before == 0 || strchr("\n.!?", rest.text[before - 1]) == NULL) continue;
-        *correction = mt_text_from(rest, at);
-        if (!has_any(*correction, states) || !mt_statement_text(patterns, *correction, &said)) continue;
-        for (size_t k = 0; k < said.bytes; k++) {
-            if (isdigit((unsigned char)said.text[k]) || said.text[k] == '\\') return true;
-        }
-    }
-    return false;
 }
 
 // ------------------------------------------------------------------ parts of a sentence
@@ -230,7 +146,6 @@ static struct mt_text without_remarks(struct mt_text text)
                                           ", with ",  " rather ", ", or about", ", so that", " in total",
                                           " in all",  " i.e.",    NULL};
     struct mt_text kept = mt_text_until(text, remarks);
-    struct mt_text inner;
     // "x \\in (2, 5)", "(1, 2), (3, 4)": these brackets are the answer's; "\\; " is a space.
     for (int more = 0; more < MOST_PARTS; more++) {
         bool space =
@@ -239,11 +154,7 @@ static struct mt_text without_remarks(struct mt_text text)
         size_t from = kept.bytes + 1;
         kept.bytes = from + mt_text_until(mt_text_from(text, from), remarks).bytes;
     }
-    // "one quarter, i.e. $1/4$": the formula explains the words.
-    static const char same[] = " i.e.";
-    bool also = kept.bytes < text.bytes && mt_text_has(text, kept.bytes, same) && !formula(kept, 0, &inner);
-    for (size_t i = 0; i < kept.bytes && also; i++) also = !isdigit((unsigned char)kept.text[i]);
-    return also ? mt_text_from(text, kept.bytes + sizeof same - 1) : kept;
+    return kept;
 }
 
 /* Where what is said of the subject begins: behind the last verb that has a formula or a digit behind it. */
@@ -307,145 +218,28 @@ static struct mt_text bare(struct mt_text text)
         text.bytes--;
     }
     (void)(mt_text_take(&text, "final answer ") || mt_text_take(&text, "the answer "));
-    static const char *const behind[] = {" long", " tall", " wide",  " high",
-                                         " deep", " away", " apart", " old"};
-    for (size_t i = 0; i < sizeof behind / sizeof behind[0]; i++) { // "41 cm long"
-        size_t length = strlen(behind[i]);
-        bool there = text.bytes > length && mt_text_has(text, text.bytes - length, behind[i]);
-        if (there && isdigit((unsigned char)text.text[0])) text.bytes -= length;
-    }
     return text;
-}
-
-/* The inequality in a sentence, "holds for all x with 1 < x < 3"; false: there is none. */
-static bool inequality(struct mt_text text, struct mt_text *found)
-{
-    static const char *const signs[] = {" < ", " > ", " ≤ ", " ≥ ", NULL};
-    size_t start = mt_text_until(text, signs).bytes;
-    if (start == text.bytes) return false;
-    size_t end = start;
-    while (start > 0 && text.text[start - 1] != ' ') start--;
-    // Up to the first word of several letters that joins nothing.
-    while (end < text.bytes) {
-        size_t word = end;
-        while (word < text.bytes && isalpha((unsigned char)text.text[word])) word++;
-        struct mt_text letters = {.text = text.text + end, .bytes = word - end};
-        bool joint = mt_text_is(letters, "or") || mt_text_is(letters, "and");
-        if (letters.bytes > 1 && !joint && end > 0 && text.text[end - 1] == ' ') break;
-        end = word > end ? word : end + 1;
-    }
-    *found = bare((struct mt_text){.text = text.text + start, .bytes = end - start});
-    for (; end < text.bytes; end++) { // "1 < n < 10 is 8"
-        if (isdigit((unsigned char)text.text[end])) return false;
-    }
-    return found->bytes > 0 && mt_text_find(text, 0, " = ") == text.bytes;
-}
-
-/* Without words before a number: "arranged in 24 ways", "entered as 7". */
-static struct mt_text from_number(struct mt_text text)
-{
-    static const char *const joints[] = {"in ", "as ", "at ", "to "};
-    size_t at = 0;
-    while (at < text.bytes && (islower((unsigned char)text.text[at]) || text.text[at] == ' ')) at++;
-    bool number = false;
-    for (size_t i = 0; i < sizeof joints / sizeof joints[0]; i++)
-        number = number || (at > 3 && at < text.bytes && mt_text_has(text, at - 3, joints[i]));
-    number = number && isdigit((unsigned char)text.text[at]);
-    for (size_t i = at; i < text.bytes && number; i++)
-        number = isalnum((unsigned char)text.text[i]) || text.text[i] == ' ';
-    return number ? mt_text_from(text, at) : text;
-}
-
-/* Without words before an equation: "the lines y = 2x". */
-static struct mt_text without_subject(struct mt_text text)
-{
-    size_t equal = mt_text_find(text, 0, " = ");
-    size_t name = equal;
-    while (equal < text.bytes && name > 0 && text.text[name - 1] != ' ') name--;
-    if (equal == text.bytes || name == 0) return text;
-    size_t length = 0; // of the word that ends here
-    for (size_t i = 0; i < name; i++) {
-        bool letter = isalpha((unsigned char)text.text[i]) != 0;
-        if (!letter && (text.text[i] != ' ' || length < 2)) return text;
-        length = letter ? length + 1 : 0;
-    }
-    return mt_text_from(text, name);
 }
 
 /* Appends what a sentence says. `stated`: it is the answer as a whole, else words without a sign of one are
  * not. */
 static enum mt_status read_sentence(struct mt_text text, bool stated, struct mt_byte_list *out)
 {
+    static const char *const relations[] = {" = ", " < ", " > ", "≤", "≥", "∈", NULL};
     struct mt_text part;
     bool digit = false;
     bool marked_bold = bold(text, &part);
     text = without_remarks(marked_bold ? part : text);
-    stated = stated || marked_bold;
     if (formula(text, 0, &part)) return formulas(text, out);
     text = bare(text);
     for (size_t i = 0; i < text.bytes; i++) digit |= isdigit((unsigned char)text.text[i]) != 0;
     size_t from = behind_verb(text);
-    if (inequality(text, &part) && part.text >= text.text + from) return append_joined(out, part);
-    if (from > 0) return append_joined(out, from_number(without_subject(bare(mt_text_from(text, from)))));
-    static const char *const relations[] = {" = ", " < ", " > ", "≤", "≥", "∈", NULL};
-    bool equation = mt_text_until(text, relations).bytes < text.bytes;
-    return stated || (digit && equation) ? append_joined(out, from_number(without_subject(text))) : MT_OK;
+    bool equation = digit && mt_text_until(text, relations).bytes < text.bytes;
+    if (from == 0 && !stated && !marked_bold && !equation) return MT_OK;
+    return append_joined(out, bare(mt_text_from(text, from)));
 }
 
 // ------------------------------------------------------------------ sentences
-
-/* What follows a label, "Range: [0, 5]"; false: the sentence has none. */
-static bool labelled(struct mt_text text, struct mt_text *value)
-{
-    size_t at = 0;
-    while (at < text.bytes && (isalpha((unsigned char)text.text[at]) || strchr(" *_", text.text[at]) != NULL))
-        at++;
-    if (at < 3 || at > 30 || !mt_text_has(text, at, ":")) return false;
-    *value = bare(mt_text_from(text, at + 1));
-    // "Remark: the order matters" says nothing; "9 of size 1, 4 of size 2" only tells how.
-    static const char *const words[] = {"of", "and", "with", NULL};
-    bool says = has_any(*value, (const char *const[]){"real", NULL});
-    for (size_t i = 0; i < value->bytes; i++)
-        says =
-            says || strchr("$\\0123456789", value->text[i]) != NULL || (unsigned char)value->text[i] >= 128;
-    return says && (!isdigit((unsigned char)value->text[0]) || !has_any(*value, words));
-}
-
-/* The number or the day that words say at the end of a sentence, "The probability is two-thirds"; false:
- * none. */
-static bool spelled_out(struct mt_text text, struct mt_text *value)
-{
-    static const char *const words[] = {
-        "zero",     "one",       "two",      "three",    "four",   "five",     "six",      "seven",
-        "eight",    "nine",      "ten",      "eleven",   "twelve", "thirteen", "fourteen", "fifteen",
-        "sixteen",  "seventeen", "eighteen", "nineteen", "twenty", "thirty",   "forty",    "fifty",
-        "sixty",    "seventy",   "eighty",   "ninety",   "half",   "monday",   "tuesday",  "wednesday",
-        "thursday", "friday",    "saturday", "sunday",   "and",    "hundred",  "thousand", "million",
-        "third",    "thirds",    "quarter",  "quarters", "fourth", "fourths",  "fifth",    "fifths",
-        "sixth",    "sixths",    "eighth",   "eighths",  "tenth",  "tenths",   "halves",   NULL};
-    static const char verb[] = " is ";
-    size_t behind = 0;
-    for (size_t at = mt_text_find(text, 0, verb); at < text.bytes; at = mt_text_find(text, at + 1, verb))
-        behind = at + sizeof verb - 1;
-    *value = bare(mt_text_from(text, behind));
-    (void)(mt_text_take(value, "a ") || mt_text_take(value, "on a "));
-    if (behind == 0 || value->bytes > 40 || formula(*value, 0, &(struct mt_text){0})) return false;
-    for (size_t i = 0; i < value->bytes; i++) {
-        if (!isalpha((unsigned char)value->text[i]) && strchr(" -", value->text[i]) == NULL) return false;
-    }
-    size_t at = 0;
-    while (at < value->bytes) {
-        size_t end = at;
-        size_t k = 0;
-        while (end < value->bytes && isalpha((unsigned char)value->text[end])) end++;
-        while (words[k] != NULL &&
-               (strlen(words[k]) != end - at || strncasecmp(words[k], value->text + at, end - at) != 0))
-            k++;
-        if (words[k] == NULL) return false;
-        at = end + 1;
-    }
-    return value->bytes > 0;
-}
 
 /* Appends what a sentence says that is not the answer by its form. */
 static enum mt_status read_plain(struct mt_text text, struct mt_byte_list *out)
@@ -453,13 +247,10 @@ static enum mt_status read_plain(struct mt_text text, struct mt_byte_list *out)
     static const char *const nothing[] = {"no real solution", "no real solutions",    "no solution",
                                           "no solutions",     "no integer solutions", NULL};
     static const char *const infinite[] = {"infinitely many", "infinite number", NULL};
-    struct mt_text value;
     bool words = true; // and nothing else
     for (size_t i = 0; i < text.bytes; i++) words = words && strchr("$=<>\\0123456789", text.text[i]) == NULL;
     if (words && has_any(text, infinite)) return append_joined(out, mt_text_of("\\text{infinitely many}"));
     if (words && has_any(text, nothing)) return append_joined(out, mt_text_of("\\emptyset"));
-    if (labelled(text, &value)) return read_sentence(value, true, out);
-    if (spelled_out(text, &value)) return append_joined(out, value);
     return read_sentence(text, false, out);
 }
 
@@ -494,62 +285,19 @@ static int split(struct mt_text text, struct mt_text sentences[MOST_SENTENCES])
     return count;
 }
 
-/* Words alone, where nothing in the text is a number: "The range is all real numbers". */
-static enum mt_status words_alone(struct mt_text text, struct mt_byte_list *out)
-{
-    static const char *const verbs[] = {" is ", " are "};
-    size_t behind = 0;
-    for (size_t i = 0; i < text.bytes; i++) {
-        if (isdigit((unsigned char)text.text[i]) || text.text[i] == '$') return MT_OK;
-    }
-    for (size_t i = 0; i < 2; i++) {
-        for (size_t at = mt_text_find(text, 0, verbs[i]); at < text.bytes;
-             at = mt_text_find(text, at + 1, verbs[i])) {
-            if (at + strlen(verbs[i]) > behind) behind = at + strlen(verbs[i]);
-        }
-    }
-    struct mt_text said = bare(mt_text_from(text, behind));
-    return behind > 0 && said.bytes < 60 ? append_joined(out, said) : MT_OK;
-}
-
-/* "twelve ways": the number, where words alone say it. */
-static enum mt_status words_to_number(struct mt_pattern *const *patterns, struct mt_byte_list *out)
-{
-    static const char *const shares[] = {"half",   "halves",  "third", "thirds", "quarter", "quarters",
-                                         "fourth", "fourths", "fifth", "fifths", "sixth",   "sixths",
-                                         "eighth", "eighths", "tenth", "tenths", NULL};
-    struct mt_byte_list number = {.ctx = out->ctx};
-    if (has_any(mt_text_in(out), shares)) return MT_OK; // these are read as they stand
-    for (size_t i = 0; i < out->count; i++) {
-        if (isdigit(out->data[i]) || strchr("\\=", out->data[i]) != NULL) return MT_OK;
-    }
-    enum mt_status status = mt_statement_number(patterns, mt_text_in(out), &number);
-    if (status == MT_OK && number.count > 0) {
-        out->count = 0;
-        status = mt_byte_list_append(out, number.data, number.count);
-    }
-    mt_byte_list_free(&number);
-    return status;
-}
-
-enum mt_status mt_statement_math(struct mt_pattern *const *patterns, struct mt_text plain,
-                                 struct mt_byte_list *out)
+enum mt_status mt_statement_math(const struct mt_forms *forms, struct mt_text plain, struct mt_byte_list *out)
 {
     struct mt_text sentences[MOST_SENTENCES];
     struct mt_text found;
-    if (corrected(patterns, plain, &found)) {
-        plain = found;
-    } else {
-        enum mt_status status = boxes(plain, out);
-        if (status != MT_OK || out->count > 0) return status;
-    }
+    enum mt_status status = boxes(plain, out);
+    if (status != MT_OK || out->count > 0) return status;
     struct mt_text marked_line = {0}; // the last "#### 8"
     for (size_t at = mt_text_find(plain, 0, "####"); at < plain.bytes; at = mt_text_find(plain, at, "####")) {
         while (at < plain.bytes && plain.text[at] == '#') at++;
         if (mt_statement_marked(plain, at))
             marked_line = mt_text_until(mt_text_from(plain, at), (const char *const[]){"\n", NULL});
     }
-    bool stated = mt_statement_text(patterns, plain, &found);
+    bool stated = mt_statement_text(forms, plain, &found);
     if (marked_line.text != NULL && (!stated || found.text < marked_line.text))
         return append_joined(out, bare(marked_line));
     if (stated) {
@@ -564,11 +312,9 @@ enum mt_status mt_statement_math(struct mt_pattern *const *patterns, struct mt_t
         return read_sentence(said, true, out);
     }
     int count = split(mt_statement_unexplained(plain), sentences);
-    enum mt_status status = MT_OK;
     while (count-- > 0 && status == MT_OK && out->count == 0) status = read_plain(sentences[count], out);
-    if (status == MT_OK && out->count == 0) status = words_alone(plain, out);
     struct mt_text whole = bare(plain);
     bool word = whole.bytes > 0 && whole.bytes < 30 && memchr(whole.text, ' ', whole.bytes) == NULL;
     if (status == MT_OK && out->count == 0 && word) status = append_joined(out, whole); // "Sixteen."
-    return status == MT_OK ? words_to_number(patterns, out) : status;
+    return status;
 }

@@ -130,47 +130,6 @@ static bool is_operand(struct mt_text text, size_t at)
            (mt_is_letter(text, end) && !mt_is_letter(text, end + 1));
 }
 
-/* Where the expression ends that begins with a number: "9 * 2" of "9 * 2 dollars"; 0: it is a number alone.
- */
-static size_t expression_end(struct mt_text text, const struct mt_number *number)
-{
-    size_t end = number->end;
-    size_t found = 0;
-    struct mt_number next;
-    while (is_operand(text, end) && mt_number_next(text, end, &next)) {
-        end = operator_end(text, past_markup(text, end));
-        if (end == 0) return 0;
-        while (end < text.bytes && strchr(" ($\\", text.text[end]) != NULL) end++;
-        if (next.digits != end || next.words >= 0) return 0;
-        end = next.end;
-        while (end < text.bytes && text.text[end] == ')') end++;
-        found = end;
-    }
-    return found;
-}
-
-/* Appends an expression as mathematics reads it. Brackets that the announcement took are put back. */
-static enum mt_status append_expression(struct mt_text text, const struct mt_number *number,
-                                        struct mt_byte_list *out)
-{
-    enum mt_status status = MT_OK;
-    int open = 0;
-    for (size_t i = number->start; i < number->expression; i++) {
-        open += text.text[i] == '(' ? 1 : 0;
-        open -= text.text[i] == ')' ? 1 : 0;
-        if (open < 0 && status == MT_OK) status = mt_byte_list_append_text(out, "(");
-        open += open < 0 ? 1 : 0;
-    }
-    for (size_t i = number->start; i < number->expression && status == MT_OK; i++) {
-        bool times = text.text[i] == 'x' || mt_text_has(text, i, "\\times") || mt_text_has(text, i, "\\cdot");
-        bool kept = mt_is_digit(text, i) || strchr(".+-*/^()", text.text[i]) != NULL;
-        if (mt_text_has(text, i, "\\div")) status = mt_byte_list_append_text(out, "/");
-        if (times) status = mt_byte_list_append_text(out, "*");
-        if (kept) status = mt_byte_list_append(out, text.text + i, 1);
-    }
-    return status;
-}
-
 bool mt_statement_marked(struct mt_text text, size_t at)
 {
     while (at < text.bytes && strchr(" *$\\(-", text.text[at]) != NULL) at++;
@@ -184,30 +143,6 @@ bool mt_statement_marked(struct mt_text text, size_t at)
 }
 
 // ------------------------------------------------------------------ without a statement
-
-/* The number behind `at`, which a word may stand before: "2 hours and 40 minutes", "0 to 100". */
-static bool is_part(struct mt_text text, const struct mt_number *number)
-{
-    struct mt_number other;
-    size_t end = mt_past_spaces(text, number->end);
-    size_t word = end;
-    if (mt_text_has(text, number->end, "% of ")) return true;
-    while (mt_is_letter(text, word)) word++;
-    bool more = word > end && mt_text_has(text, word, " and ") && mt_number_next(text, word + 5, &other) &&
-                other.digits == word + 5;
-    if (more && mt_is_letter(text, mt_past_spaces(text, other.end))) return true; // the first of two
-    size_t at = number->start;
-    static const char *const joints[] = {" to ", " and "};
-    for (size_t i = 0; i < 2; i++) {
-        size_t length = strlen(joints[i]);
-        if (at <= length || memcmp(text.text + at - length, joints[i], length) != 0) continue;
-        size_t left = at - length;
-        while (i == 1 && left > 0 && isalpha((unsigned char)text.text[left - 1])) left--;
-        while (left > 0 && text.text[left - 1] == ' ') left--;
-        if (left > 0 && isdigit((unsigned char)text.text[left - 1]) && mt_is_letter(text, end)) return true;
-    }
-    return false;
-}
 
 /* True for what follows in "8 altogether" and "8 apples in total". */
 static bool is_sum(struct mt_text text, size_t at)
@@ -246,55 +181,7 @@ static enum mt_sentence_weight weight_of(struct mt_text text, const struct mt_nu
     bool aside = before >= sizeof which - 1 && mt_text_has(text, before - (sizeof which - 1), which);
     if (aside && compares(text, number->end, clause_end(text, number->end))) return MT_WEIGHS_CONTEXT;
     bool share = weight == MT_WEIGHS_NAMED && mt_text_has(text, number->end, "%");
-    return share || is_part(text, number) ? MT_WEIGHS_CONTEXT : weight;
-}
-
-/* True for a number of a condition or a reason: "If she gave 17 away, ...", "The profit is $25 if he sells
- * 20". */
-static bool is_supposed(struct mt_text text, const struct mt_number *number, enum mt_sentence_weight weight)
-{
-    static const char *const conditions[] = {" if ",    ", when ", " compared ", " because ",
-                                             " since ", ", as ",   NULL};
-    static const char *const conclusions[] = {" so ", " thus ", " therefore ", " hence "};
-    size_t start = number->start;
-    size_t least = start > MOST_SENTENCE ? start - MOST_SENTENCE : 0;
-    if (weight == MT_WEIGHS_TOTAL) return false;
-    while (start > least && !mt_sentence_ends(text, start - 1)) start--;
-    struct mt_text before = {.text = text.text + start, .bytes = number->start - start};
-    for (size_t i = 0; i < sizeof conclusions / sizeof conclusions[0]; i++) {
-        size_t word = mt_text_find(before, 0, conclusions[i]);
-        if (word < before.bytes) before = mt_text_from(before, word + 1);
-    }
-    size_t first = mt_past_spaces(before, 0);
-    bool given = mt_text_has(before, first, "Since ") || mt_text_has(before, first, "Because ");
-    if (given || mt_text_has(before, first, "If "))
-        return (given || weight < MT_WEIGHS_COPULA) && mt_text_find(before, 0, ", ") == before.bytes;
-    size_t condition = mt_text_until(before, conditions).bytes;
-    if (condition == before.bytes || mt_text_find(before, condition + 1, ", ") < before.bytes) return false;
-    if (mt_text_has(before, condition, ", as well")) return false;
-    for (size_t i = 0; i < condition; i++) {
-        if (isdigit((unsigned char)before.text[i])) return true;
-    }
-    return false;
-}
-
-/* True for two numbers with nothing but "and" and words for what they count between: "3 kids and 2 adults".
- */
-static bool is_joined(struct mt_text text, const struct mt_number *one, const struct mt_number *other)
-{
-    size_t at = mt_past_spaces(text, one->end);
-    if (!mt_text_has(text, at, "and ")) {
-        while (mt_is_letter(text, at)) at++;
-        at = mt_past_spaces(text, at);
-    }
-    return mt_text_has(text, at, "and ") && mt_past_spaces(text, at + 4) == other->start;
-}
-
-/* True for a part of a number that is told behind a colon: "**8** in all: **3** red and **5** green". */
-static bool is_listed(struct mt_text text, const struct mt_number *whole, const struct mt_number *part)
-{
-    struct mt_text gap = {.text = text.text + whole->end, .bytes = part->start - whole->end};
-    return mt_text_find(gap, 0, ": ") < gap.bytes && mt_text_find(gap, 0, "=") == gap.bytes;
+    return share ? MT_WEIGHS_CONTEXT : weight;
 }
 
 /* The number of the last sentence that has one outside brackets that is more than context: the weightiest, of
@@ -302,11 +189,10 @@ static bool is_listed(struct mt_text text, const struct mt_number *whole, const 
 static bool concluded(struct mt_text text, struct mt_number *number)
 {
     struct mt_number next;
-    struct mt_number before = {0};
-    enum mt_sentence_weight lent = MT_WEIGHS_NAMED; // to the next one: "of 3 and 4"
-    bool outside = false;                           // of brackets is *number, where nothing is found
+    bool outside = false; // of brackets is *number, where nothing is found
     enum mt_sentence_weight best = MT_WEIGHS_CONTEXT;
     bool found = false;
+    bool any = false;
     size_t sentence = 0; // where the next one begins
     size_t at = 0;       // up to here brackets are counted
     int open = 0;
@@ -318,23 +204,17 @@ static bool concluded(struct mt_text text, struct mt_number *number)
             if (text.text[at] == '(' && !formula) open++;
             if ((text.text[at] == ')' && !formula) || text.text[at] == '\n') open -= open > 0 ? 1 : 0;
         }
-        enum mt_sentence_weight weight = weight_of(text, &next);
-        bool joined =
-            lent == MT_WEIGHS_CONTEXT && weight == MT_WEIGHS_NAMED && is_joined(text, &before, &next);
-        bool supposed = weight > best && is_supposed(text, &next, weight);
-        if (open > 0 || joined || supposed) weight = MT_WEIGHS_CONTEXT;
-        bool more = weight >= MT_WEIGHS_TOTAL && weight == best && !is_listed(text, number, &next);
-        if (weight > best || more) {
+        enum mt_sentence_weight weight = open > 0 ? MT_WEIGHS_CONTEXT : weight_of(text, &next);
+        if (weight > best || (weight >= MT_WEIGHS_TOTAL && weight == best)) {
             *number = next;
             best = weight;
             found = true;
         }
         if (!found && (open == 0 || !outside)) *number = next;
         outside = outside || open == 0;
-        before = next;
-        lent = weight;
+        any = true;
     }
-    return before.end > 0;
+    return any;
 }
 
 /* True for a number that one behind it says in the answer's unit, or worked out: no whole one, one of
@@ -344,7 +224,7 @@ static bool is_unsettled(struct mt_text text, const struct mt_number *number, si
     struct mt_number next;
     size_t start = number->start;
     int count = 0;
-    if (number->expression > 0 || compares(text, number->end, end) || is_part(text, number)) return true;
+    if (compares(text, number->end, end)) return true;
     if (start > 0 && text.text[start - 1] == '$') return false;
     for (size_t i = number->digits; i < number->end; i++) {
         if (text.text[i] == '.' || text.text[i] == '/') return true;
@@ -381,7 +261,6 @@ static void restated(struct mt_text text, struct mt_number *number)
         size_t at = joint + strlen(joints[i]);
         while (at < next.start && strchr(" ,*$", text.text[at]) != NULL) at++;
         if (at < next.start || is_operand(text, next.end)) continue; // "i.e. sold 11"
-        if (text.text[joint + 1] == '(' && !is_part(text, number)) continue;
         if (compares(text, next.end, clause_end(sentence, next.end))) continue;
         if (!is_unsettled(text, number, joint)) return;
         *number = next;
@@ -413,11 +292,9 @@ static bool stated_number(struct mt_text text, bool label, struct mt_number *num
         enum mt_sentence_weight best = label ? MT_WEIGHS_NAMED : MT_WEIGHS_COPULA;
         part.bytes = clause_end(text, number->end);
         if (part.bytes > number->end + MOST_VALUE) part.bytes = number->end + MOST_VALUE;
-        number->expression = expression_end(part, number);
         for (size_t from = number->end; next_value(part, from, &other); from = other.end) {
             enum mt_sentence_weight weight = weight_of(part, &other);
             if (weight < best || (weight == best && weight < MT_WEIGHS_TOTAL)) continue;
-            if (is_supposed(part, &other, weight)) continue;
             *number = other;
             best = weight;
         }
@@ -425,7 +302,7 @@ static bool stated_number(struct mt_text text, bool label, struct mt_number *num
         return false;
     }
     restated(text, number);
-    *several = number->expression == 0 && has_other(text, number);
+    *several = has_other(text, number);
     return true;
 }
 
@@ -469,21 +346,6 @@ struct mt_text mt_statement_unexplained(struct mt_text text)
     return text;
 }
 
-/* Of "45. There are 10 teams ..." the first sentence, if nothing is concluded behind it. Not of "1. There
- * ...". */
-static struct mt_text first_if_bare(struct mt_text text)
-{
-    struct mt_number first;
-    if (!mt_number_next(text, 0, &first) || past_markup(text, 0) < first.start) return text;
-    size_t end = past_markup(text, first.end);
-    bool stops = mt_text_has(text, end, ". ") || mt_text_has(text, end, "\n\n");
-    bool listed = first.end == first.digits + 1 && !mt_text_has(text, end, "\n\n"); // "2. Multiply ..."
-    static const char *const results[] = {" = ", " get ", NULL};
-    bool goes_on = mt_text_until(mt_text_from(text, end), results).bytes < text.bytes - end;
-    if (!stops || listed || goes_on || concludes(text, end)) return text;
-    return (struct mt_text){.text = text.text, .bytes = end};
-}
-
 /* Words that say how much where no number does. */
 static enum mt_status append_amount(struct mt_text text, struct mt_byte_list *out)
 {
@@ -524,20 +386,20 @@ static void take(struct stated *last, struct mt_text plain, const char *at, bool
     *last = (struct stated){.text = text, .number = number, .found = true, .several = several};
 }
 
-enum mt_status mt_statement_number(struct mt_pattern *const *patterns, struct mt_text plain,
+enum mt_status mt_statement_number(const struct mt_forms *forms, struct mt_text plain,
                                    struct mt_byte_list *out)
 {
     struct stated last = {0};
     struct mt_pattern_match match;
     struct mt_text box;
-    for (size_t i = 0; i < MT_STATEMENT_FORMS; i++) {
-        for (size_t from = 0; patterns[i] != NULL && from < plain.bytes &&
-                              mt_pattern_find(patterns[i], plain.text, plain.bytes, from, &match);
+    for (size_t i = 0; i < forms->count; i++) {
+        const struct mt_form *form = &forms->each[i];
+        for (size_t from = 0;
+             from < plain.bytes && mt_pattern_find(form->pattern, plain.text, plain.bytes, from, &match);
              from = match.to > from ? match.to : from + 1) {
             size_t colon = match.from;
             while (colon < match.to && plain.text[colon] != ':' && plain.text[colon] != '\n') colon++;
-            if (last.found || !mt_statement_corrects(i))
-                take(&last, plain, plain.text + match.to, colon < match.to);
+            if (last.found || !form->corrects) take(&last, plain, plain.text + match.to, colon < match.to);
         }
     }
     for (size_t at = mt_text_find(plain, 0, "###"); at < plain.bytes; at = mt_text_find(plain, at, "###")) {
@@ -549,7 +411,7 @@ enum mt_status mt_statement_number(struct mt_pattern *const *patterns, struct mt
     bool cut_off = whole.bytes > 0 && whole.text[whole.bytes - 1] == '=';
     if (!last.found && cut_off) return MT_OK;
     if (!last.found) {
-        last.text = first_if_bare(mt_statement_unexplained(plain));
+        last.text = mt_statement_unexplained(plain);
         last.found = concluded(last.text, &last.number);
         if (last.found) restated(last.text, &last.number);
         last.several = last.found && has_other(plain, &last.number);
@@ -562,6 +424,5 @@ enum mt_status mt_statement_number(struct mt_pattern *const *patterns, struct mt
     // Who divides by twelve was asked for dozens.
     if (strcmp(factor, "*12") == 0 && mt_text_until(plain, by_twelve).bytes < plain.bytes)
         last.text.bytes = last.number.factor;
-    if (last.number.expression > 0) return append_expression(last.text, &last.number, out);
     return mt_number_append(last.text, &last.number, out);
 }

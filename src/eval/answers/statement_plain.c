@@ -47,31 +47,6 @@ static bool asks(struct mt_text text, size_t at)
     return after < text.bytes && strchr(numbered ? ":.)\n" : (letter ? ":." : ":"), text.text[after]) != NULL;
 }
 
-/* True when a paragraph that begins at `at` is a question that stands there as the first did, without a
- * label: "Tom has 5 pens and gives 2 away. How many are left?", perhaps with a number before it. Who asks
- * himself, "Wait, how many ...", does not. */
-static bool asks_plainly(struct mt_text text, size_t at)
-{
-    static const char *const questions[] = {"how many", "how much",  "how far",  "how long",
-                                            "how old",  "how fast",  "what is",  "what was",
-                                            "what are", "what will", "which of", NULL};
-    static const char *const doubts[] = {"wait",     "but",  "hmm",   "let",  "so ",   "now",    "oh",
-                                         "actually", "ok",   "to ",   "hold", "check", "double", "did ",
-                                         "is ",      "are ", "would", "do",   "why",   "then",   NULL};
-    size_t word = past_any(text, at, " *#>0123456789.)");
-    size_t end = word;
-    bool numbers = false;
-    bool asked = false;
-    if (word_end(text, word, doubts) > 0) return false;
-    for (; end < text.bytes && !mt_text_has(text, end, "\n\n") && !mt_text_has(text, end, "?\n"); end++) {
-        bool first = end == 0 || !isalpha((unsigned char)text.text[end - 1]);
-        size_t behind = first ? word_end(text, end, questions) : 0;
-        numbers = numbers || isdigit((unsigned char)text.text[end]) || behind == end + strlen("which of");
-        asked = asked || behind > 0;
-    }
-    return asked && numbers && mt_text_has(text, end, "?\n");
-}
-
 /* True when a line that begins at `at` gives choices that nobody asked for. */
 static bool offers(struct mt_text text, size_t at)
 {
@@ -118,35 +93,16 @@ size_t mt_statement_announced(struct mt_text text)
     return most;
 }
 
-/* True when what is announced is there, in its line or in the next one that asks nothing: a number, or a
- * letter alone. */
-static bool is_given(struct mt_text text, size_t at)
-{
-    for (int lines = 0; lines < 2 && at < text.bytes; lines++) {
-        size_t end = mt_text_find(text, at, "\n");
-        for (size_t i = at; i < end && text.text[end - 1] != '?'; i++) {
-            bool letter = isupper((unsigned char)text.text[i]) && i > 0 && i + 1 < text.bytes &&
-                          !isalnum((unsigned char)text.text[i - 1]) &&
-                          !isalnum((unsigned char)text.text[i + 1]);
-            if (isdigit((unsigned char)text.text[i]) || letter) return true;
-        }
-        at = past_any(text, end, "\n ");
-    }
-    return false;
-}
-
 /* The text up to where a model that has answered goes on with a question of its own. */
 static size_t first_block(struct mt_text text)
 {
     size_t first_line = 0;
     bool begins = begins_with_answer(text, &first_line);
     size_t answered = begins ? first_line : mt_statement_announced(text);
-    bool given = begins || (answered < text.bytes && is_given(text, answered));
     for (size_t at = mt_text_find(text, answered, "\n"); at < text.bytes;
          at = mt_text_find(text, at + 1, "\n")) {
         if (asks(text, at + 1)) return at;
         if (begins && offers(text, at + 1)) return first_line;
-        if (given && mt_text_has(text, at, "\n\n") && asks_plainly(text, at + 2)) return at;
     }
     return text.bytes;
 }
@@ -160,36 +116,6 @@ static int superscript(uint32_t character)
     if (character == 0xB2 || character == 0xB3) return (int)(character - 0xB0);
     return character == 0x2070 || (character >= 0x2074 && character <= 0x2079) ? (int)(character - 0x2070)
                                                                                : -1;
-}
-
-/* True for a text in a language that writes 1.500 for 1500: two of its words, and no formula. */
-static bool groups_by_dots(struct mt_text text)
-{
-    static const char *const words[] = {" und ",  " der ", " das ", " ist ", " sind ",
-                                        " el ",   " los ", " las ", " una ", " della ",
-                                        " sono ", " são ", " uma ", " het ", " een "};
-    int found = 0;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        found += mt_text_find(text, 0, words[i]) < text.bytes ? 1 : 0;
-    return found > 1 && mt_text_find(text, 0, "\\") == text.bytes;
-}
-
-/* Leaves out the points between groups of three digits. */
-static void drop_dots(struct mt_byte_list *plain, size_t begin)
-{
-    size_t kept = begin;
-    size_t lead = 0; // digits before, of this group
-    for (size_t i = begin; i < plain->count; i++) {
-        size_t next = 0;
-        while (plain->data[i] == '.' && next < 4 && i + 1 + next < plain->count &&
-               isdigit(plain->data[i + 1 + next]))
-            next++;
-        bool zero = lead == 1 && plain->data[i - 1] == '0'; // 0.125
-        bool groups = lead >= 1 && lead <= 3 && next == 3 && !zero;
-        if (!groups) plain->data[kept++] = plain->data[i];
-        lead = !groups && isdigit(plain->data[i]) ? lead + 1 : 0;
-    }
-    plain->count = kept;
 }
 
 enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plain)
@@ -265,9 +191,7 @@ enum mt_status mt_statement_plain(struct mt_text text, struct mt_byte_list *plai
                                              ascii != '\0' ? 1 : bytes);
         }
     }
-    if (status == MT_OK && begin < plain->count) {
+    if (status == MT_OK && begin < plain->count)
         plain->count = begin + first_block(mt_text_from(mt_text_in(plain), begin));
-        if (groups_by_dots(mt_text_from(mt_text_in(plain), begin))) drop_dots(plain, begin);
-    }
     return status;
 }

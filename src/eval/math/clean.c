@@ -18,6 +18,9 @@ static const struct replacement commands[] = {
     {"implies to Rightarrow rightarrow Longrightarrow longrightarrow", "\\implies "},
     {"iff Leftrightarrow leftrightarrow", "\\iff "},
     {"enspace medspace thickspace", " "},
+    {"tiny scriptsize footnotesize small normalsize large Large LARGE huge Huge bfseries itshape rmfamily "
+     "sffamily",
+     " "},
     {"dfrac tfrac cfrac", "\\frac"},
     {"dbinom tbinom", "\\binom"},
     {"cdot times ast", "*"},
@@ -66,6 +69,17 @@ static const struct replacement signs[] = {
     {"\\text{\\$}", "\\usd "},
     {"\\text{€}", "\\eur "},
     {"\\text{£}", "\\gbp "},
+    {"\\text{%}", "%"},
+    {"\\text{\\%}", "%"},
+    {"\\text{ %}", "%"},
+    {"\\text{ \\%}", "%"},
+    {"\\mathrm{%}", "%"},
+    {"\\mathrm{\\%}", "%"},
+    {"\\text{positive infinity}", "\\infty "},
+    {"\\text{negative infinity}", "-\\infty "},
+    {"\\text{infinity}", "\\infty "},
+    {"\\text{Infinity}", "\\infty "},
+    {"\\text{inf}", "\\infty "},
     {"\\mu\\text{", "\\text{micro"},
     {"\\mu \\text{", "\\text{micro"},
     {"\\mu\\mathrm{", "\\text{micro"},
@@ -125,6 +139,8 @@ static const struct replacement signs[] = {
     {"⅔", "\\frac23 "},
     {"⅛", "\\frac18 "},
     {"∞", "\\infty "},
+    {"infinity", "\\infty "},
+    {"Infinity", "\\infty "},
     {"≤", "\\le "},
     {"≥", "\\ge "},
     {"⩽", "\\le "},
@@ -309,6 +325,23 @@ static enum mt_status clean_command(const char *text, size_t bytes, size_t *at, 
     return mt_byte_list_append(out, text + start - 1, end - start + 1);
 }
 
+/* A raised o that means degrees, ^o, ^{\text{o}}: behind a number. Its bytes; 0: none. */
+static size_t degree_at(const char *text, size_t bytes, size_t at)
+{
+    static const char *const forms[] = {"^{\\text{o}}", "^{\\text{ o}}", "^{\\mathrm{o}}", "^\\text{o}",
+                                        "^\\mathrm{o}", "^{o}",          "^{ o}",          "^o"};
+    size_t before = at;
+    while (before > 0 && text[before - 1] == ' ') before--;
+    if (before == 0 || (!isdigit((unsigned char)text[before - 1]) && strchr("})", text[before - 1]) == NULL))
+        return 0;
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        size_t length = strlen(forms[i]);
+        bool there = at + length <= bytes && memcmp(text + at, forms[i], length) == 0;
+        if (there && (at + length == bytes || !isalpha((unsigned char)text[at + length]))) return length;
+    }
+    return 0;
+}
+
 static enum mt_status clean_next(const char *text, size_t bytes, size_t *at, struct mt_byte_list *out)
 {
     const char *becomes = NULL;
@@ -316,6 +349,11 @@ static enum mt_status clean_next(const char *text, size_t bytes, size_t *at, str
     if (length > 0) {
         *at += length;
         return mt_byte_list_append_text(out, becomes);
+    }
+    length = degree_at(text, bytes, *at);
+    if (length > 0) {
+        *at += length;
+        return mt_byte_list_append_text(out, "\\deg ");
     }
     if (*at + 1 < bytes && text[*at] == '\\' && text[*at + 1] == ',') {
         *at += 2;

@@ -688,11 +688,6 @@ static struct mt_exact_form raised(struct mt_exact *exact, const struct mt_math_
     return form_atom(exact, node);
 }
 
-bool mt_exact_rational(struct mt_exact *exact, const struct mt_math_node *node, struct mt_rational *value)
-{
-    return form_is_rational(exact, mt_exact_of(exact, node), value);
-}
-
 /* The depth of the tree is the parser's limit. */
 struct mt_exact_form mt_exact_of(struct mt_exact *exact, const struct mt_math_node *node)
 {

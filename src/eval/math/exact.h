@@ -65,9 +65,6 @@ enum mt_exact_verdict {
 
 struct mt_exact_form mt_exact_of(struct mt_exact *exact, const struct mt_math_node *node);
 
-/* The tree is one rational number. */
-bool mt_exact_rational(struct mt_exact *exact, const struct mt_math_node *node, struct mt_rational *value);
-
 enum mt_exact_verdict mt_exact_compare(struct mt_exact *exact, struct mt_exact_form a,
                                        struct mt_exact_form b);
 

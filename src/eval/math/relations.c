@@ -9,11 +9,20 @@ static struct mt_exact_form difference(struct mt_exact *exact, const struct mt_m
     return exact->numbers.failed ? left : mt_exact_subtract(exact, left, right);
 }
 
+static bool has_unit(const struct mt_math_node *node)
+{
+    bool found = node->kind == MT_MATH_UNIT;
+    for (const struct mt_math_node *child = node->first; child != NULL && !found; child = child->next)
+        found = has_unit(child);
+    return found;
+}
+
+/* Numbers alone: where both have units, x = 5 km, their sides are compared. */
 static bool same_equation(struct mt_math_comparison *all, const struct mt_math_node *a,
                           const struct mt_math_node *b)
 {
     struct mt_exact *exact = &all->exact;
-    if (!mt_math_begin_exact(all)) return false;
+    if ((has_unit(a) && has_unit(b)) || !mt_math_begin_exact(all)) return false;
     exact->point = 0;
     exact->sign = 1;
     struct mt_exact_form left = difference(exact, a);
