@@ -97,12 +97,26 @@ static double similarity(const struct mt_byte_list *a, const struct mt_byte_list
 
 void mt_grade_choice(const struct mt_task_sample *sample, int chosen, struct mt_outcome *outcome)
 {
-    bool right = chosen >= 0 && chosen == sample->gold;
+    bool right = chosen >= 0 && (sample->right >> chosen & 1u) != 0;
     *outcome = (struct mt_outcome){.score = right ? 1.0 : 0.0,
                                    .predicted = chosen >= 0 ? (double)chosen : (double)NAN,
                                    .gold = sample->gold,
                                    .tries = 1,
                                    .passed = right ? 1 : 0};
+}
+
+double mt_grade_mass(const struct mt_task_sample *sample, const struct mt_choice_question *question)
+{
+    double most = -INFINITY;
+    double right = 0;
+    double all = 0;
+    for (size_t k = 0; k < question->count; k++) most = fmax(most, question->scores[k].log_likelihood);
+    for (size_t k = 0; k < question->count; k++) {
+        double mass = exp(question->scores[k].log_likelihood - most);
+        all += mass;
+        if ((sample->right >> k & 1u) != 0) right += mass;
+    }
+    return right / all;
 }
 
 /* The choice whose letter, or whose text where choices have labels, was extracted; -1: none. */

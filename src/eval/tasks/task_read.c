@@ -163,6 +163,9 @@ static const struct mt_key_row rows[] = {
      .meaning = "what stands before examples and question", .set = mt_task_set_template},
     {"prompt", MT_KEY_OWN, AT(prompt), "TEMPLATE", "required", .meaning = "the question as the model gets it",
      .set = mt_task_set_template},
+    {"clean", MT_KEY_CHOICE, AT(clean), "none|wikihow", "none",
+     .meaning = "wikihow: prompts and choices without \" [title]\", brackets and double spaces, as HellaSwag "
+                "is asked"},
     {"answer", MT_KEY_OWN, AT(answer), "TEMPLATE", "required", .meaning = "the right answer",
      .set = mt_task_set_template},
     {"unanswered", MT_KEY_CHOICE, AT(unanswered), "warn|leave_out", "warn",
@@ -179,9 +182,11 @@ static const struct mt_key_row rows[] = {
      .meaning = "choices of this text are left out"},
     {"choice_labels", MT_KEY_TEXTS, AT(choice_labels), "LIST OF TEXTS", "A, B, ...",
      .meaning = "what `answer` says for each choice"},
-    {"answer_is", MT_KEY_CHOICE, AT(answer_is), "open|letter|text|index|number|flags", "open",
-     .meaning = "how `answer` names a choice: by letter, text, index from 0, number from 1, or a line for "
-                "each, one of them 1; open: by label, or by what fits of letter and text"},
+    {"answer_is", MT_KEY_CHOICE, AT(answer_is), "open|letter|text|index|number|flags|many", "open",
+     .meaning =
+         "how `answer` names a choice: by letter, text, index from 0, number from 1, or a line for "
+         "each, one of them 1, or many, whose share of the probability is the score; open: by label, or by "
+         "what fits of letter and text"},
     {"shuffle", MT_KEY_FLAG, AT(shuffle), "true|false", "false",
      .meaning = "mix the choices by seed and row; the first is right before"},
     {"kind", MT_KEY_CHOICE, AT(kind), "generate|choose", "generate",
