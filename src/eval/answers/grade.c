@@ -101,11 +101,13 @@ void mt_grade_choice(const struct mt_task_sample *sample, int chosen, struct mt_
     *outcome = (struct mt_outcome){.score = right ? 1.0 : 0.0,
                                    .predicted = chosen >= 0 ? (double)chosen : (double)NAN,
                                    .gold = sample->gold,
+                                   .normalized = NAN,
                                    .tries = 1,
                                    .passed = right ? 1 : 0};
 }
 
-double mt_grade_mass(const struct mt_task_sample *sample, const struct mt_choice_question *question)
+/* The share of the choices' probability that the right ones have; NaN: there are no log-likelihoods. */
+static double mass_of_right(const struct mt_task_sample *sample, const struct mt_choice_question *question)
 {
     double most = -INFINITY;
     double right = 0;
@@ -117,6 +119,43 @@ double mt_grade_mass(const struct mt_task_sample *sample, const struct mt_choice
         if ((sample->right >> k & 1u) != 0) right += mass;
     }
     return right / all;
+}
+
+/* A choice's length as lm-evaluation-harness counts it: characters, without the space in front. */
+static double length_of(struct mt_text choice)
+{
+    double characters = 0;
+    size_t begin = choice.bytes > 0 && choice.text[0] == ' ' ? 1 : 0;
+    for (size_t i = begin; i < choice.bytes; i++) {
+        if (((unsigned char)choice.text[i] & 0xC0u) != 0x80u) characters++;
+    }
+    return characters > 0 ? characters : 1;
+}
+
+/* The likeliest choice, or the one that is likeliest for its length; -1: there are no log-likelihoods. */
+static int best_of(const struct mt_choice_question *question, bool normalized)
+{
+    int best = -1;
+    double most = -INFINITY;
+    for (size_t k = 0; k < question->count; k++) {
+        double score = question->scores[k].log_likelihood;
+        if (normalized) score /= length_of(question->continuations[k]);
+        if (isnan(score) || (best >= 0 && score <= most)) continue;
+        best = (int)k;
+        most = score;
+    }
+    return best;
+}
+
+int mt_grade_likeliest(const struct mt_task *task, const struct mt_task_sample *sample,
+                       const struct mt_choice_question *question, struct mt_outcome *outcome)
+{
+    int best = best_of(question, false);
+    int normalized = best_of(question, true);
+    mt_grade_choice(sample, best, outcome);
+    if (normalized >= 0) outcome->normalized = (sample->right >> normalized & 1u) != 0 ? 1.0 : 0.0;
+    if (task->answer_is == MT_NAMED_MANY && best >= 0) outcome->score = mass_of_right(sample, question);
+    return best;
 }
 
 /* The choice whose letter, or whose text where choices have labels, was extracted; -1: none. */
@@ -277,7 +316,7 @@ enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_
 
 void mt_grade_passed(const struct mt_code_verdict *verdicts, size_t count, struct mt_outcome *outcome)
 {
-    *outcome = (struct mt_outcome){.predicted = NAN, .gold = NAN, .tries = (int64_t)count};
+    *outcome = (struct mt_outcome){.predicted = NAN, .gold = NAN, .normalized = NAN, .tries = (int64_t)count};
     for (size_t i = 0; i < count; i++) outcome->passed += verdicts[i].passed ? 1 : 0;
     outcome->score = count > 0 && verdicts[0].passed ? 1.0 : 0.0;
 }
@@ -331,8 +370,11 @@ enum mt_status mt_grade_row(const struct mt_grader *grader, const struct mt_task
 
 void mt_grade_scored(const struct mt_code_verdict *verdicts, size_t count, struct mt_outcome *outcome)
 {
-    *outcome = (struct mt_outcome){
-        .score = count > 0 ? verdicts[0].score : NAN, .predicted = NAN, .gold = NAN, .tries = (int64_t)count};
+    *outcome = (struct mt_outcome){.score = count > 0 ? verdicts[0].score : NAN,
+                                   .predicted = NAN,
+                                   .gold = NAN,
+                                   .normalized = NAN,
+                                   .tries = (int64_t)count};
     for (size_t i = 0; i < count; i++) {
         outcome->passed += verdicts[i].passed ? 1 : 0;
         outcome->unjudged += isnan(verdicts[i].score) ? 1 : 0;
@@ -476,7 +518,7 @@ enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_task_sam
     const struct judge *judge = &judges[grader->task->compare];
     bool found = false;
     int64_t unjudged = 0;
-    *outcome = (struct mt_outcome){.predicted = NAN, .gold = NAN, .tries = 1};
+    *outcome = (struct mt_outcome){.predicted = NAN, .gold = NAN, .normalized = NAN, .tries = 1};
     enum mt_status status = extract(grader, sample, text, mt_text_of(""), extracted, &found);
     status = note_limit(status, &unjudged);
     if (status != MT_OK) return status;

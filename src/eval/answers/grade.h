@@ -51,8 +51,12 @@ void mt_grade_passed(const struct mt_code_verdict *verdicts, size_t count, struc
 enum mt_status mt_grade(const struct mt_grader *grader, const struct mt_task_sample *sample,
                         struct mt_text text, struct mt_byte_list *extracted, struct mt_outcome *outcome);
 
-/* The share of the choices' probability that the right ones have; NaN: there are no log-likelihoods. */
-double mt_grade_mass(const struct mt_task_sample *sample, const struct mt_choice_question *question);
+/*
+ * Judges choices by their log-likelihoods; returns the likeliest, -1: there are none. Where several choices
+ * may be right the score is the share of all probability that the right ones have.
+ */
+int mt_grade_likeliest(const struct mt_task *task, const struct mt_task_sample *sample,
+                       const struct mt_choice_question *question, struct mt_outcome *outcome);
 
 /* The same for a choice that was made. */
 void mt_grade_choice(const struct mt_task_sample *sample, int chosen, struct mt_outcome *outcome);

@@ -11,6 +11,7 @@
 #define MOST_CLASSES 32
 
 static const char *const names[MT_METRIC_KINDS] = {
+    [MT_METRIC_ACC_NORM] = "acc_norm",
     [MT_METRIC_ACCURACY] = "acc",
     [MT_METRIC_EXACT_MATCH] = "exact_match",
     [MT_METRIC_MEAN] = "score",
@@ -38,8 +39,9 @@ enum mt_metric_kind mt_metric_named(const char *name)
 
 bool mt_metric_is_mean(enum mt_metric_kind kind)
 {
-    return kind == MT_METRIC_ACCURACY || kind == MT_METRIC_EXACT_MATCH || kind == MT_METRIC_MEAN ||
-           kind == MT_METRIC_PASS || kind == MT_METRIC_PROMPT_STRICT || kind == MT_METRIC_PROMPT_LOOSE;
+    return kind == MT_METRIC_ACCURACY || kind == MT_METRIC_ACC_NORM || kind == MT_METRIC_EXACT_MATCH ||
+           kind == MT_METRIC_MEAN || kind == MT_METRIC_PASS || kind == MT_METRIC_PROMPT_STRICT ||
+           kind == MT_METRIC_PROMPT_LOOSE;
 }
 
 /* How many of the first 32 bits are set. */
@@ -86,6 +88,7 @@ static size_t place(const struct metric_view *view, size_t i)
 static double part_of(const struct mt_outcome *one, enum mt_metric_kind kind, int64_t k)
 {
     if (kind == MT_METRIC_PASS) return mt_pass_at_k(one->tries, one->passed, k);
+    if (kind == MT_METRIC_ACC_NORM) return one->normalized;
     if (kind == MT_METRIC_PROMPT_STRICT) return mt_metric_follows_all(&one->marks, false);
     if (kind == MT_METRIC_PROMPT_LOOSE) return mt_metric_follows_all(&one->marks, true);
     return kind == MT_METRIC_MEAN ? one->score : (one->score == 1.0 ? 1.0 : 0.0);

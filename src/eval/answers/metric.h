@@ -19,6 +19,7 @@
 
 enum mt_metric_kind {
     MT_METRIC_ACCURACY,    // share of right answers; lm-evaluation-harness: acc
+    MT_METRIC_ACC_NORM,    // the same by log-likelihoods over the choices' lengths; there: acc_norm
     MT_METRIC_EXACT_MATCH, // the same, for answers that were written
     MT_METRIC_MEAN,        // of scores between 0 and 1
     MT_METRIC_F1,          // of class 1 against class 0
@@ -49,7 +50,8 @@ struct mt_outcome {
     double score;     // 1: right, 0: wrong, or between
     double predicted; // class or number; NaN: no answer
     double gold;
-    int64_t tries; // answers given, and how many of them are right
+    double normalized; // score by log-likelihoods over lengths; NaN: there are none
+    int64_t tries;     // answers given, and how many of them are right
     int64_t passed;
     int64_t unjudged; // of the answers given: those whose judging took more work than allowed; they count as
                       // wrong

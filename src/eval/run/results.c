@@ -144,7 +144,8 @@ static enum mt_status read_line(void *self, const struct mt_json_node *line)
     if (status != MT_OK) return status;
     struct mt_outcome outcome = {.score = number_in(line, "score"),
                                  .predicted = number_in(line, "predicted"),
-                                 .gold = number_in(line, "gold")};
+                                 .gold = number_in(line, "gold"),
+                                 .normalized = number_in(line, "normalized")};
     status = mt_json_get_integer(line, "tries", 0, 1000000, &outcome.tries);
     if (status == MT_OK) status = mt_json_get_integer(line, "passed", 0, 1000000, &outcome.passed);
     if (status == MT_OK && mt_json_has(line, "unjudged"))
@@ -240,6 +241,7 @@ enum mt_status mt_results_add(struct mt_results *results, const struct mt_result
     mt_text_put_number(line, ", \"score\": ", outcome->score);
     mt_text_put_number(line, ", \"predicted\": ", outcome->predicted);
     mt_text_put_number(line, ", \"gold\": ", outcome->gold);
+    if (!isnan(outcome->normalized)) mt_text_put_number(line, ", \"normalized\": ", outcome->normalized);
     mt_text_putf(line, ", \"tries\": %lld, \"passed\": %lld", (long long)outcome->tries,
                  (long long)outcome->passed);
     if (outcome->unjudged > 0) mt_text_putf(line, ", \"unjudged\": %lld", (long long)outcome->unjudged);

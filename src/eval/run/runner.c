@@ -274,14 +274,8 @@ static enum mt_status judge_choice(struct task_run *run, size_t i)
 {
     struct task_batch *batch = &run->batch;
     const struct mt_choice_question *question = &batch->choosing[i];
-    int best = -1;
-    for (size_t k = 0; k < question->count; k++) {
-        double score = question->scores[k].log_likelihood;
-        if (!isnan(score) && (best < 0 || score > question->scores[best].log_likelihood)) best = (int)k;
-    }
     struct mt_outcome outcome;
-    mt_grade_choice(&batch->samples[i], best, &outcome);
-    if (run->task->answer_is == MT_NAMED_MANY) outcome.score = mt_grade_mass(&batch->samples[i], question);
+    int best = mt_grade_likeliest(run->task, &batch->samples[i], question, &outcome);
     batch->answers[i].count = 0;
     batch->found[i].count = 0;
     enum mt_status status = MT_OK;

@@ -221,7 +221,7 @@ static const struct mt_key_row rows[] = {
      .meaning =
          "of compare: command; the program that judges and its arguments, started in this file's folder"},
     {"metrics", MT_KEY_EACH, 0,
-     "LIST OF acc|exact_match|score|f1|macro_f1|mcc|pearson|spearman|pass|"
+     "LIST OF acc|acc_norm|exact_match|score|f1|macro_f1|mcc|pearson|spearman|pass|"
      "prompt_level_strict_acc|inst_level_strict_acc|prompt_level_loose_acc|inst_level_loose_acc",
      "acc", .meaning = "figures to report; the last four are of compare: ifeval", .set = add_metric},
     {"pass_k", MT_KEY_WHOLE, AT(pass_k), "WHOLE NUMBER", "1", .meaning = "k of pass@k", .most = 1e12},
