@@ -35,7 +35,7 @@ endif()
 
 # What a program that links libmetier.a needs besides. Not Requires.private: pkg-config wants those packages to be there
 # even for the shared library, which needs none of them at compile time.
-set(private -lgmp -ljansson -lpcre2-8 -lutf8proc -lxxhash -lyaml -lz ${OpenMP_C_FLAGS} -lm)
+set(private -lgmp -ljansson -lpcre2-8 -lutf8proc -lxxhash -lyaml -lz -lzstd -llz4 ${OpenMP_C_FLAGS} -lm)
 if(CMAKE_DL_LIBS)
     list(APPEND private -l${CMAKE_DL_LIBS})
 endif()

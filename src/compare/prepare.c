@@ -109,9 +109,10 @@ static enum mt_status divide(const struct mt_cell_job *job, const char *domain, 
     struct mt_dataset *rows = NULL;
     const struct mt_dataset_options options = {0};
     enum mt_status status = mt_dataset_open(job->ctx, from, &options, &rows);
-    if (status == MT_OK && mt_dataset_format(rows) != MT_DATASET_JSONL)
+    if (status == MT_OK && !mt_dataset_has_lines(rows))
         status = mt_fail(job->ctx, MT_ERR_USAGE,
-                         "%s: only a JSONL file can be divided into training and test; give the domain %s a "
+                         "%s: only a file of JSONL, Parquet or Arrow can be divided into training and test; "
+                         "give the domain %s a "
                          "test: FILE",
                          from, domain);
     if (status == MT_OK && mt_dataset_rows(rows) < HELD_OUT_ONE_IN)

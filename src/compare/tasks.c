@@ -23,7 +23,7 @@ static enum mt_status look_for_data(struct mt_context *ctx, const struct mt_comp
             return mt_fail(ctx, MT_ERR_USAGE,
                            "%s: task %s: there is no %s/%s; evaluation.data names the folder, and "
                            "evaluation.skip_missing=true leaves out parts without data",
-                           settings->file, part->name, data, part->data);
+                           settings->file, part->name, data, part->data[0]);
         if (there) task->list.tasks[kept++] = *part;
     }
     task->list.count = kept;

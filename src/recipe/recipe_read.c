@@ -75,7 +75,8 @@ static const struct mt_key_row rows[] = {
     {"data", MT_KEY_LIST, AT(data), "PATH", "required",
      .meaning = "of a source: the training file below the folder of data, {subtask} in it for each; .gz may "
                 "follow; of several the first that is there; a folder: each .json file below it is a row"},
-    {"format", MT_KEY_CHOICE, AT(format), "by-name|jsonl|json|csv|tsv", "by-name", .meaning = "of that file"},
+    {"format", MT_KEY_CHOICE, AT(format), "by-name|jsonl|json|csv|tsv|parquet|arrow", "by-name",
+     .meaning = "of that file"},
     {"columns", MT_KEY_TEXT, AT(columns), "a,b,c", "none", .meaning = "of a table without a line of names"},
     {"fields", MT_KEY_TEXT, AT(fields), "a=x,b=y", "none",
      .meaning = "what the file calls the fields: a is its x"},

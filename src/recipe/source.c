@@ -102,7 +102,7 @@ static enum mt_status list_files(struct mt_context *ctx, const char *tasks, stru
 
 void mt_source_file_name(const struct mt_source_file *file, char *name, size_t bytes)
 {
-    const char *data = file->task.data;
+    const char *data = file->task.data[0];
     const char *mark = file->task.subtask != NULL ? strstr(data, "{subtask}") : NULL;
     int before = mark != NULL ? (int)(mark - data) : (int)strlen(data);
     (void)snprintf(name, bytes, "%.*s%s%s", before, data, mark != NULL ? file->task.subtask : "",
@@ -128,13 +128,11 @@ enum mt_status mt_source_open(struct mt_context *ctx, const struct mt_recipe *re
     enum mt_status status = list_files(ctx, tasks, arena, source);
     for (size_t i = 0; i < source->file_count && status == MT_OK; i++) {
         struct mt_source_file *file = &source->files[i];
-        bool there = false;
-        for (size_t k = 0; recipe->data[k] != NULL && !there; k++) {
-            file->task.data = recipe->data[k];
-            there = mt_task_data_exists(&file->task, data);
-        }
+        file->task.data = recipe->data;
+        const char *const *found = mt_task_data_found(&file->task, data);
+        bool there = found != NULL;
+        if (there) file->task.data = found;
         if (there) status = mt_task_data_open_all(ctx, &file->task, data, &file->data);
-        if (!there) file->task.data = recipe->data[0];
         if (!there && !skip_missing) status = refuse_missing(ctx, recipe, file, data);
     }
     return status;

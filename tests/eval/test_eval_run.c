@@ -282,6 +282,7 @@ static void test_changed_row(void **state)
 {
     const struct workplace *place = *state;
     static const char *const names[] = {"gsm8k", NULL};
+    static const char *const file[] = {"rows.jsonl", NULL};
     static const char first[] = "{\"question\": \"One?\", \"answer\": \"#### 1\"}\n"
                                 "{\"question\": \"Two?\", \"answer\": \"#### 2\"}\n";
     static const char second[] = "{\"question\": \"One?\", \"answer\": \"#### 1\"}\n"
@@ -289,7 +290,7 @@ static void test_changed_row(void **state)
     struct setup setup;
     struct mt_task_result result;
     set_up(&setup, place, names);
-    setup.list.tasks[0].data = "rows.jsonl";
+    setup.list.tasks[0].data = file;
     setup.options.data = place->directory;
     setup.script.data = place->directory;
     assert_int_equal(workplace_write(place, "rows.jsonl", first, sizeof first - 1), 0);

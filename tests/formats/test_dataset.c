@@ -275,7 +275,7 @@ static void limits(void **state)
     expect_rows(&o, 1);
     expect_bad(&o, 0, 1, "nested more than 64");
     close_file(&o);
-    expect_refused(state, "a.parquet", "x", "the name does not tell the format");
+    expect_refused(state, "a.orc", "x", "the name does not tell the format");
     expect_refused(state, "gone.jsonl", NULL, "gone.jsonl: cannot open");
 }
 

@@ -222,7 +222,7 @@ static const char train_rows[] =
     "no json\n"
     "{\"question\": \"What is 3 + 3?\", \"a\": \"six #\"}\n" // without an answer
     "{\"question\": \"What is 4 + 4?\", \"a\": \"eight # 8\"}\n"
-    "{\"q\": \"What is 5 + 5?\", \"a\": \"ten # 10\"}\n"; // of another name
+    "{\"query\": \"What is 5 + 5?\", \"a\": \"ten # 10\"}\n"; // of another name
 static const char test_questions[] = "{\"q\": \"what IS 2+2\", \"a\": \"# 4\"}\n";
 
 static void put(const struct workplace *place, const char *name, const char *text)

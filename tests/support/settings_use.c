@@ -96,6 +96,7 @@ static enum mt_status ask(struct mt_context *ctx, const struct mt_task *task, co
 /* Its files are the folder's, whatever they are called: a text of a fuzzer is no path. */
 static void use_one_task(struct mt_context *ctx, struct mt_task *task)
 {
+    static const char *const the_file[] = {"d.jsonl", NULL};
     struct folder folder = {0};
     struct mt_task_data *data = NULL;
     demand(task->title != NULL && task->title[0] != '\0');
@@ -103,13 +104,13 @@ static void use_one_task(struct mt_context *ctx, struct mt_task *task)
         demand(task->members[0] != NULL && task->members[0][0] != '\0');
         return;
     }
-    demand(task->data != NULL && task->data[0] != '\0' && task->prompt != NULL && task->prompt[0] != '\0');
+    demand(task->data != NULL && task->data[0] != NULL && task->prompt != NULL && task->prompt[0] != '\0');
     demand(task->answer != NULL && task->answer[0] != '\0' && task->continuation[0] != '\0');
     demand(task->subtasks == NULL || (task->subtasks[0] != NULL && task->subtasks[0][0] != '\0'));
     demand(task->compare != MT_COMPARE_CODE || (task->program[0] != '\0' && task->tests[0] != '\0'));
     demand(task->max_tokens > 0 && task->metric_count > 0 && task->extract_count > 0);
-    task->data = "d.jsonl";
-    if (task->few_shot_data != NULL) task->few_shot_data = "d.jsonl";
+    task->data = the_file;
+    if (task->few_shot_data != NULL) task->few_shot_data = the_file;
     if (task->few_shot_text != NULL) task->few_shot_text = "t.yaml";
     if (task->subtasks != NULL) task->subtask = task->subtasks[0];
     open_folder(&folder);

@@ -126,7 +126,7 @@ static void put_config(struct mt_text_writer *writer, const struct mt_task_resul
         {"{\"task\": ", task->name},
         {", \"description\": ", task->title},
         {", \"tag\": ", mt_domain_name(task->domain)},
-        {", \"dataset_path\": ", task->data},
+        {", \"dataset_path\": ", task->data[0]},
         {", \"doc_to_text\": ", task->prompt},
         {", \"doc_to_target\": ", task->answer},
         {", \"output_type\": ", task->kind == MT_TASK_CHOOSE ? "multiple_choice" : "generate_until"},

@@ -22,7 +22,8 @@ struct offer {
     struct piece texts[MT_SAMPLE_MOST_CHOICES];
     struct piece labels[MT_SAMPLE_MOST_CHOICES];
     size_t count;
-    size_t label_count;               // 0: the row has no labels
+    size_t label_count; // 0: the row has no labels
+    bool from_list;
     int kept[MT_SAMPLE_MOST_CHOICES]; // the sample's choice that it is; NOBODY: it was dropped
 };
 
@@ -118,8 +119,14 @@ static enum mt_status take_offer(const struct mt_task *task, struct mt_task_samp
 {
     enum mt_status status = MT_OK;
     if (task->choices != NULL) status = take_fixed(sample, task->choices, offer->texts, &offer->count);
-    if (task->choice_fields != NULL) status = take_fields(task, sample, offer);
-    if (task->choice_list != NULL)
+    // A data set may come in two layouts: a row without the list has the fields.
+    offer->from_list = task->choice_list != NULL;
+    if (task->choice_fields != NULL && task->choice_list != NULL) {
+        const struct mt_field_place list = mt_field_place(&sample->row, task->choice_list);
+        offer->from_list = mt_field_place_count(&list) > 0;
+    }
+    if (task->choice_fields != NULL && !offer->from_list) status = take_fields(task, sample, offer);
+    if (offer->from_list)
         status = take_list(sample, task->choice_list, offer->texts, &offer->count, offer->labels,
                            &offer->label_count);
     if (status == MT_OK && task->choice_label_list != NULL) {
@@ -271,7 +278,12 @@ static enum mt_status find_right(const struct mt_task *task, const struct mt_tas
         return find_label(task, sample, offer, answer, place);
     switch (task->answer_is) {
     case MT_NAMED_OPENLY: return find_openly(sample, offer, answer, place);
-    case MT_NAMED_LETTER: *place = place_of_letter(answer, count); break;
+    case MT_NAMED_LETTER:
+        *place = place_of_letter(answer, count);
+        // The hub's copies of such data sets have lists, and indexes.
+        if (*place == NOBODY && offer->from_list && task->choice_fields != NULL)
+            *place = whole_number(answer);
+        break;
     case MT_NAMED_TEXT: *place = place_among(sample, offer->texts, count, answer); break;
     case MT_NAMED_INDEX: *place = whole_number(answer); break;
     case MT_NAMED_NUMBER: *place = whole_number(answer) - 1; break;

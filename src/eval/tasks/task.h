@@ -81,10 +81,10 @@ struct mt_task {
     const char *const *members;  // NULL: not a group
     const char *const *subtasks; // NULL: not a family
     const char *subtask;         // the one in hand; NULL: none
-    const char *data;            // below the folder of data
+    const char *const *data; // below the folder of data: the first that is there; never NULL but of a group
     enum mt_dataset_format format;
     const char *columns;
-    const char *fields; // "a=x,b=y": the file calls the field a x; NULL: as templates do
+    const char *fields; // "a=x,b=y": a file may call the field a x; NULL: as templates do
     const char *rows;   // only rows whose field is so: "FIELD LOW-HIGH", or "FIELD is TEXT"
     const uint64_t
         *picked; // [picked_count] rows of the file, instead of a rule; NULL: none are picked. No key
@@ -123,9 +123,9 @@ struct mt_task {
     size_t metric_count;
     int64_t pass_k; // of pass@k; see mt_task_metric_k
     int64_t few_shot;
-    const char *few_shot_data; // NULL: none
-    const char *few_shot_rows; // as `rows`
-    const char *few_shot_text; // or a file of worked examples, each beginning with "Q: "; NULL: none
+    const char *const *few_shot_data; // likewise; NULL: none
+    const char *few_shot_rows;        // as `rows`
+    const char *few_shot_text;        // or a file of worked examples, each beginning with "Q: "; NULL: none
     const char *few_shot_example;
     enum mt_task_pick few_shot_pick;
     uint64_t seed;

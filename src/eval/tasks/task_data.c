@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/amount.h"
 #include "base/files/file.h"
@@ -51,29 +50,45 @@ static bool path_of(const struct mt_task *task, const char *folder, const char *
     written = name[0] == '/' ? snprintf(path, PATH_BYTES, "%s", name)
                              : snprintf(path, PATH_BYTES, "%s/%s", folder, name);
     if (written < 0 || written >= PATH_BYTES - 4) return false;
-    if (access(path, R_OK) == 0) return true;
+    if (mt_dataset_exists(path)) return true;
     memcpy(path + written, ".gz", 4);
-    if (access(path, R_OK) == 0) return true;
+    if (mt_dataset_exists(path)) return true;
     path[written] = '\0';
     return false;
 }
 
-bool mt_task_data_exists(const struct mt_task *task, const char *folder)
+/* The first of several that is there, and its path; none: NULL, and the path of the first. */
+static const char *const *first_of(const struct mt_task *task, const char *folder, const char *const *data,
+                                   char *path)
+{
+    for (size_t i = 0; data[i] != NULL; i++) {
+        if (path_of(task, folder, data[i], path)) return &data[i];
+    }
+    (void)path_of(task, folder, data[0], path);
+    return NULL;
+}
+
+const char *const *mt_task_data_found(const struct mt_task *task, const char *folder)
 {
     char path[PATH_BYTES];
-    return path_of(task, folder, task->data, path);
+    return first_of(task, folder, task->data, path);
+}
+
+bool mt_task_data_exists(const struct mt_task *task, const char *folder)
+{
+    return mt_task_data_found(task, folder) != NULL;
 }
 
 static enum mt_status open_file(struct mt_context *ctx, const struct mt_task *task, const char *folder,
-                                const char *data, struct mt_dataset **dataset)
+                                const char *const *data, struct mt_dataset **dataset)
 {
     char path[PATH_BYTES];
     struct mt_dataset_options options = {
         .format = task->format, .columns = task->columns, .fields = task->fields, .folders = true};
-    if (!path_of(task, folder, data, path)) {
+    if (first_of(task, folder, data, path) == NULL) {
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "task %s: %s (or .gz) is not there; docs/evaluation.md says where data comes from",
-                       task->name, path);
+                       "task %s: %s (or .gz) is not there%s; docs/evaluation.md says where data comes from",
+                       task->name, path, data[1] != NULL ? ", nor is any other file of its data" : "");
     }
     return mt_dataset_open(ctx, path, &options, dataset);
 }

@@ -29,13 +29,15 @@ struct mt_task_sample {
     size_t input_count;                            // 0: one prompt for all
 };
 
-/* True when the task's file is there. */
+/* True when a file of the task's data is there; and the part of the list that begins with the first that is,
+ * or NULL. */
 bool mt_task_data_exists(const struct mt_task *task, const char *folder);
+const char *const *mt_task_data_found(const struct mt_task *task, const char *folder);
 
 /*
- * Opens the file, `folder`/data or with .gz, reads every row and draws the examples. Rows that lack a field,
- * a choice or a right answer are dropped; where no other is left, the message says why. The task is borrowed.
- * The caller closes.
+ * Opens the file or shards, `folder`/data or with .gz, reads every row and draws the examples. Rows that lack
+ * a field, a choice or a right answer are dropped; where no other is left, the message says why. The task is
+ * borrowed. The caller closes.
  */
 enum mt_status mt_task_data_open(struct mt_context *ctx, const struct mt_task *task, const char *folder,
                                  struct mt_task_data **data);

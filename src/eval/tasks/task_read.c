@@ -146,12 +146,15 @@ static const struct mt_key_row rows[] = {
      .meaning = "of a group: other tasks; no other key but title and domain"},
     {"subtasks", MT_KEY_TEXTS, AT(subtasks), "LIST OF NAMES", "none",
      .meaning = "of a family: one task each, {subtask} in data and templates"},
-    {"data", MT_KEY_OWN, AT(data), "PATH", "required",
-     .meaning = "the file below the folder of data; .gz may follow", .set = mt_task_set_template},
-    {"format", MT_KEY_CHOICE, AT(format), "by-name|jsonl|json|csv|tsv", "by-name", .meaning = "of that file"},
+    {"data", MT_KEY_LIST, AT(data), "PATH", "required",
+     .meaning = "the file below the folder of data; .gz may follow, a * stands for shards; of several the "
+                "first that "
+                "is there"},
+    {"format", MT_KEY_CHOICE, AT(format), "by-name|jsonl|json|csv|tsv|parquet|arrow", "by-name",
+     .meaning = "of that file"},
     {"columns", MT_KEY_TEXT, AT(columns), "a,b,c", "none", .meaning = "of a table without a line of names"},
     {"fields", MT_KEY_TEXT, AT(fields), "a=x,b=y", "none",
-     .meaning = "what the file calls the fields: a is its x"},
+     .meaning = "what a file may call the fields: a is its x, where it has one"},
     {"rows", MT_KEY_TEXT, AT(rows), "FIELD LOW-HIGH", "all",
      .meaning = "only rows whose field is a whole number between; or FIELD is TEXT, {subtask} for its words"},
     {"id", MT_KEY_TEXT, AT(id), "FIELD", "row number", .meaning = "what names a row"},
@@ -175,7 +178,9 @@ static const struct mt_key_row rows[] = {
     {"choice_fields", MT_KEY_TEXTS, AT(choice_fields), "LIST OF FIELDS", "none",
      .meaning = "fields that hold the choices"},
     {"choice_list", MT_KEY_TEXT, AT(choice_list), "FIELD", "none",
-     .meaning = "a field that holds a list of choices, or an object of labels and choices"},
+     .meaning =
+         "a field that holds a list of choices, or an object of labels and choices; a row without it has "
+         "choice_fields"},
     {"choice_label_list", MT_KEY_TEXT, AT(choice_label_list), "FIELD", "none",
      .meaning = "a field that holds the labels of the row's choices, by which `answer` names one"},
     {"choice_drop", MT_KEY_TEXT, AT(choice_drop), "TEXT", "none",
@@ -227,8 +232,8 @@ static const struct mt_key_row rows[] = {
     {"pass_k", MT_KEY_WHOLE, AT(pass_k), "WHOLE NUMBER", "1", .meaning = "k of pass@k", .most = 1e12},
     {"few_shot", MT_KEY_WHOLE, AT(few_shot), "WHOLE NUMBER", "0", .meaning = "examples before the question",
      .most = 1e12},
-    {"few_shot_data", MT_KEY_OWN, AT(few_shot_data), "PATH", "none", .meaning = "the file they come from",
-     .set = mt_task_set_template},
+    {"few_shot_data", MT_KEY_LIST, AT(few_shot_data), "PATH", "none",
+     .meaning = "the file they come from, found as data is"},
     {"few_shot_rows", MT_KEY_TEXT, AT(few_shot_rows), "FIELD LOW-HIGH", "all",
      .meaning = "as rows, of that file"},
     {"few_shot_text", MT_KEY_OWN, AT(few_shot_text), "PATH", "none",
@@ -357,12 +362,12 @@ static enum mt_status check(const struct mt_keys_reader *reader)
     if (status == MT_OK) status = check_lists(reader);
     if (status != MT_OK) return status;
     if (task->members != NULL) return check_group(reader);
-    int choices = (task->choices != NULL) + (task->choice_fields != NULL) + (task->choice_list != NULL);
+    int choices = (task->choices != NULL) + (task->choice_fields != NULL || task->choice_list != NULL);
     bool chooses = task->kind == MT_TASK_CHOOSE || task->shuffle || task->choice_labels != NULL ||
                    task->choice_label_list != NULL || mt_keys_given(reader, "answer_is") != NULL;
     bool code = task->compare == MT_COMPARE_CODE;
     const struct mt_key_check checks[] = {
-        {choices > 1, "", "choices, choice_fields and choice_list exclude each other"},
+        {choices > 1, "", "choices excludes choice_fields and choice_list"},
         {choices == 0 && chooses, "", "the key 'choices' is missing (or choice_fields, or choice_list)"},
         {task->choice_labels != NULL && task->choice_label_list != NULL, "",
          "choice_labels and choice_label_list exclude each other"},

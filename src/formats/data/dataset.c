@@ -8,6 +8,9 @@
 
 #include "formats/data/dataset_private.h"
 
+#define FORGET_BYTES                                                                                         \
+    ((size_t)32 << 20) // of a file that is being indexed: given back when they have been read
+
 static bool text_next(const struct mt_dataset *dataset, struct mt_row_walk *walk, struct mt_row_span *span);
 static enum mt_status text_parse(const struct mt_dataset *dataset, const struct mt_row_span *span,
                                  struct mt_row *row);
@@ -17,10 +20,22 @@ static const struct mt_dataset_reader plain_text = {
     .name = "text", .endings = {".txt", ".text", ".md"}, .next = text_next, .parse = text_parse};
 
 static const struct mt_dataset_reader *const readers[MT_DATASET_FORMATS] = {
-    [MT_DATASET_BY_NAME] = &by_name,      [MT_DATASET_JSONL] = &mt_dataset_jsonl,
-    [MT_DATASET_JSON] = &mt_dataset_json, [MT_DATASET_CSV] = &mt_dataset_csv,
-    [MT_DATASET_TSV] = &mt_dataset_tsv,   [MT_DATASET_TEXT] = &plain_text,
+    [MT_DATASET_BY_NAME] = &by_name,
+    [MT_DATASET_JSONL] = &mt_dataset_jsonl,
+    [MT_DATASET_JSON] = &mt_dataset_json,
+    [MT_DATASET_CSV] = &mt_dataset_csv,
+    [MT_DATASET_TSV] = &mt_dataset_tsv,
+    [MT_DATASET_TEXT] = &plain_text,
+    [MT_DATASET_PARQUET] = &mt_dataset_parquet,
+    [MT_DATASET_ARROW] = &mt_dataset_arrow,
 };
+
+/* How the bytes of a dataset are read: those of columnar files have become lines of JSON. */
+static const struct mt_dataset_reader *reader_of(const struct mt_dataset *dataset)
+{
+    enum mt_dataset_format format = dataset->options.format;
+    return mt_dataset_is_columnar(format) ? &mt_dataset_jsonl : readers[format];
+}
 
 // ------------------------------------------------------------------ names
 
@@ -111,6 +126,14 @@ bool mt_dataset_fields_valid(const char *fields)
     return true;
 }
 
+static bool has_field(const struct mt_row *row, const char *name)
+{
+    for (size_t i = 0; i < row->field_count; i++) {
+        if (strcmp(row->fields[i].name, name) == 0) return true;
+    }
+    return false;
+}
+
 const char *mt_row_name(const struct mt_row *row, const char *name, char text[MT_FIELD_NAME_BYTES])
 {
     const char *rest = row->renamed;
@@ -122,7 +145,7 @@ const char *mt_row_name(const struct mt_row *row, const char *name, char text[MT
         if (strlen(name) != known_bytes || memcmp(name, known, known_bytes) != 0) continue;
         memcpy(text, other, other_bytes);
         text[other_bytes] = '\0';
-        return text;
+        return has_field(row, text) ? text : name;
     }
     return name;
 }
@@ -152,7 +175,7 @@ enum mt_status mt_dataset_read(const struct mt_dataset *dataset, uint64_t index,
                                .at = (size_t)place->offset,
                                .line = place->line};
     struct mt_row_span span = {0};
-    const struct mt_dataset_reader *reader = readers[dataset->options.format];
+    const struct mt_dataset_reader *reader = reader_of(dataset);
     bool found = reader->next(dataset, &walk, &span);
     if (!found) return mt_row_fail(row, "the row is gone: the file was changed while in use");
     if (span.problem != NULL) return mt_row_fail(row, "%s", span.problem);
@@ -181,13 +204,19 @@ static enum mt_status add_place(struct mt_dataset *dataset, const struct mt_row_
 static enum mt_status make_index(struct mt_dataset *dataset)
 {
     static const char byte_order_mark[3] = {'\xEF', '\xBB', '\xBF'};
-    const struct mt_dataset_reader *reader = readers[dataset->options.format];
+    const struct mt_dataset_reader *reader = reader_of(dataset);
     struct mt_row_walk walk = {.text = dataset->mapping.data, .bytes = dataset->mapping.bytes, .line = 1};
     if (walk.bytes >= 3 && memcmp(walk.text, byte_order_mark, 3) == 0) walk.at = 3;
     if (!dataset->borrowed) mt_file_advise(&dataset->mapping, MT_FILE_SEQUENTIAL);
     enum mt_status status = reader->start != NULL ? reader->start(dataset, &walk) : MT_OK;
     struct mt_row_span span = {0};
-    while (status == MT_OK && reader->next(dataset, &walk, &span)) status = add_place(dataset, &span);
+    size_t forgotten = walk.at;
+    while (status == MT_OK && reader->next(dataset, &walk, &span)) {
+        status = add_place(dataset, &span);
+        if (dataset->borrowed || walk.at - forgotten < FORGET_BYTES) continue;
+        mt_file_forget(&dataset->mapping, walk.text + forgotten, walk.at - forgotten);
+        forgotten = walk.at;
+    }
     if (status == MT_OK && reader->finish != NULL) status = reader->finish(dataset, &walk);
     if (!dataset->borrowed) mt_file_advise(&dataset->mapping, MT_FILE_RANDOM);
     return status;
@@ -210,7 +239,8 @@ static enum mt_status create(struct mt_context *ctx, const char *path,
     if (resolved.format == MT_DATASET_BY_NAME) resolved.format = mt_dataset_format_of(path);
     if (resolved.format == MT_DATASET_BY_NAME) {
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "%s: the name does not tell the format; give one of jsonl, json, csv, tsv, text",
+                       "%s: the name does not tell the format; give one of jsonl, json, csv, tsv, text, "
+                       "parquet, arrow",
                        path);
     }
     void *memory = NULL;
@@ -243,16 +273,21 @@ static enum mt_status finish_opening(struct mt_dataset **dataset)
 enum mt_status mt_dataset_open(struct mt_context *ctx, const char *path,
                                const struct mt_dataset_options *options, struct mt_dataset **dataset)
 {
-    bool packed = ends_in(path, strlen(path), ".gz");
     bool folder = options->folders && mt_dataset_is_folder(path);
     struct mt_dataset_options wanted = *options;
     if (folder) wanted.format = MT_DATASET_JSONL;
     enum mt_status status = create(ctx, path, &wanted, dataset);
     if (status != MT_OK) return status;
-    status = folder ? mt_dataset_gather(*dataset)
-                    : mt_dataset_map(ctx, path, packed, &(*dataset)->options, &(*dataset)->mapping);
+    struct mt_dataset *made = *dataset;
+    if (folder) {
+        status = mt_dataset_gather(made);
+    } else if (mt_dataset_is_columnar(made->options.format) || mt_shards_named(path)) {
+        status = mt_dataset_write_rows(made, false);
+    } else {
+        status = mt_dataset_map(ctx, path, &made->options, &made->mapping);
+    }
     if (status == MT_OK) return finish_opening(dataset);
-    mt_dataset_close(*dataset);
+    mt_dataset_close(made);
     *dataset = NULL;
     return status;
 }
@@ -265,7 +300,11 @@ enum mt_status mt_dataset_open_memory(struct mt_context *ctx, const char *name, 
     if (status != MT_OK) return status;
     (*dataset)->borrowed = true;
     (*dataset)->mapping = (struct mt_file_mapping){.data = bytes > 0 ? data : NULL, .bytes = bytes};
-    return finish_opening(dataset);
+    if (mt_dataset_is_columnar((*dataset)->options.format)) status = mt_dataset_write_rows(*dataset, true);
+    if (status == MT_OK) return finish_opening(dataset);
+    mt_dataset_close(*dataset);
+    *dataset = NULL;
+    return status;
 }
 
 void mt_dataset_close(struct mt_dataset *dataset)
@@ -287,9 +326,9 @@ const char *mt_dataset_path(const struct mt_dataset *dataset)
     return dataset->path;
 }
 
-enum mt_dataset_format mt_dataset_format(const struct mt_dataset *dataset)
+bool mt_dataset_has_lines(const struct mt_dataset *dataset)
 {
-    return dataset->options.format;
+    return reader_of(dataset) == &mt_dataset_jsonl;
 }
 
 uint64_t mt_dataset_rows(const struct mt_dataset *dataset)

@@ -1,10 +1,12 @@
 /*
- * Rows of training data out of other people's files: JSONL, JSON, CSV, TSV and plain text, each plain or .gz.
+ * Rows of training data out of other people's files: JSONL, JSON, CSV, TSV and plain text, each plain or .gz;
+ * Parquet and Arrow; and shards, where the file's name has a * ("train-*.parquet"), in the order of their
+ * names.
  *
  * Opening makes one pass over the file and notes where each row begins (16 bytes a row); after that any row
  * can be read in any order. The file itself is mapped, not read into memory, so it may be larger than memory.
  * A .gz file is first unpacked into an unnamed temporary file in $TMPDIR (or /tmp), which needs as much disk
- * as the text is long.
+ * as the text is long. The rows of Parquet and Arrow become lines of JSON there, and so do shards.
  *
  * A row that makes no sense is the row's own failure: reading it gives MT_ERR_FORMAT and "FILE:LINE: what is
  * wrong", and the caller decides whether to go on with the next. Rows are bounded in bytes.
@@ -26,6 +28,8 @@ enum mt_dataset_format {
     MT_DATASET_JSON, // an array of objects, an object that holds one, or an object of objects
     MT_DATASET_CSV,  // RFC 4180
     MT_DATASET_TSV,  // one row a line, tabs between fields, no quoting
+    MT_DATASET_PARQUET,
+    MT_DATASET_ARROW, // IPC, as a file or a stream
     MT_DATASET_TEXT,
     MT_DATASET_FORMATS
 };
@@ -40,13 +44,14 @@ enum mt_text_rows {
 struct mt_dataset_options {
     enum mt_dataset_format format;
     const char *columns; // CSV and TSV: "a,b,c", and every line is a row. NULL: the first line names them
-    const char *fields;  // "a=x,b=y": whoever asks for the field a gets x; NULL: fields have their own names
+    const char *fields;  // "a=x,b=y": whoever asks for the field a gets x, where a row has it; NULL: nothing
+                         // is renamed
     bool folders;        // a path may be a folder: every .json file below it is a row, in the order of paths
     enum mt_text_rows text_rows;
     size_t piece_bytes;       // of MT_TEXT_PIECES; 0: 8 KiB
     size_t max_row_bytes;     // 0: 16 MiB
     uint64_t max_unpacked;    // bytes a .gz may unpack to; 0: 256 GiB
-    const char *spool_folder; // where a .gz is unpacked; NULL: $TMPDIR, or /tmp
+    const char *spool_folder; // of temporary files; NULL: $TMPDIR, or /tmp
 };
 
 enum mt_field_kind {
@@ -90,7 +95,7 @@ enum mt_status mt_dataset_open_memory(struct mt_context *ctx, const char *name, 
                                       struct mt_dataset **dataset);
 
 const char *mt_dataset_path(const struct mt_dataset *dataset);
-enum mt_dataset_format mt_dataset_format(const struct mt_dataset *dataset);
+bool mt_dataset_has_lines(const struct mt_dataset *dataset); // a row's source is a line of JSONL
 uint64_t mt_dataset_rows(const struct mt_dataset *dataset);
 uint64_t mt_dataset_bytes(const struct mt_dataset *dataset); // of the text, unpacked
 
@@ -99,6 +104,9 @@ struct mt_digest_text mt_dataset_sum(const struct mt_dataset *dataset);
 
 /* True when a text is what options.fields may be. */
 bool mt_dataset_fields_valid(const char *fields);
+
+/* True when there is such a file, or one that a path with a * stands for. */
+bool mt_dataset_exists(const char *path);
 
 /* "jsonl", ...; what a configuration calls a format. */
 const char *mt_dataset_format_name(enum mt_dataset_format format);

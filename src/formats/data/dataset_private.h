@@ -35,7 +35,7 @@ struct mt_dataset {
     struct mt_dataset_options options;
     struct mt_file_mapping mapping;
     bool borrowed;                // the bytes are the caller's or `gathered`, not mapped
-    struct mt_byte_list gathered; // of a folder: its files, a line each
+    struct mt_byte_list gathered; // of a folder: its files, a line each; columnar rows in memory
     char *fields;                 // owned; options.fields, or NULL
     struct mt_row_place *places;  // [rows]
     size_t rows;
@@ -61,9 +61,31 @@ struct mt_dataset_reader {
                             struct mt_row *row);
 };
 
-/* Maps a file's bytes, unpacking a .gz (`packed`) first. The caller unmaps. */
-enum mt_status mt_dataset_map(struct mt_context *ctx, const char *path, bool packed,
+/* Maps a file's bytes, unpacking a .gz first. The caller unmaps. */
+enum mt_status mt_dataset_map(struct mt_context *ctx, const char *path,
                               const struct mt_dataset_options *options, struct mt_file_mapping *mapping);
+
+/* True for formats whose rows have to be written as lines of JSON before they can be read. */
+bool mt_dataset_is_columnar(enum mt_dataset_format format);
+
+/* Puts the rows of a columnar file, or of the shards of dataset->path, in place of the mapping, a line of
+ * JSON for each. `memory`: the file is the mapping itself, and the rows stay in memory. */
+enum mt_status mt_dataset_write_rows(struct mt_dataset *dataset, bool memory);
+
+/* The files a path with a * stands for, in order. */
+struct mt_shards {
+    char **paths; // [count], owned
+    size_t count;
+    size_t capacity;
+};
+
+/* True when the file's name in a path has a *, and no file is called so. */
+bool mt_shards_named(const char *path);
+
+/* Finds them; a path without a * stands for itself. A shard that is missing is refused by name. Whatever the
+ * outcome, the caller frees. */
+enum mt_status mt_shards_find(struct mt_context *ctx, const char *path, struct mt_shards *shards);
+void mt_shards_free(struct mt_context *ctx, struct mt_shards *shards);
 
 bool mt_dataset_is_folder(const char *path);
 
@@ -91,5 +113,7 @@ enum mt_status mt_row_add_field(struct mt_row *row, const char *name, struct mt_
 
 extern const struct mt_dataset_reader mt_dataset_jsonl, mt_dataset_json; // dataset_json.c
 extern const struct mt_dataset_reader mt_dataset_csv, mt_dataset_tsv;    // dataset_table.c
+extern const struct mt_dataset_reader mt_dataset_parquet,
+    mt_dataset_arrow; // dataset_columnar.c, read as jsonl
 
 #endif

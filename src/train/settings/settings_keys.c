@@ -29,7 +29,8 @@ _Static_assert(MT_TRAIN_RECOMPUTE_AUTO == 0 && MT_TRAIN_RECOMPUTE_NONE == 1 && M
                "in order");
 _Static_assert(MT_STATISTICS_GLOBAL == 0 && MT_STATISTICS_LOCAL == 1, "in order");
 _Static_assert(MT_DATASET_BY_NAME == 0 && MT_DATASET_JSONL == 1 && MT_DATASET_JSON == 2 &&
-                   MT_DATASET_CSV == 3 && MT_DATASET_TSV == 4 && MT_DATASET_TEXT == 5,
+                   MT_DATASET_CSV == 3 && MT_DATASET_TSV == 4 && MT_DATASET_PARQUET == 5 &&
+                   MT_DATASET_ARROW == 6 && MT_DATASET_TEXT == 7,
                "in order");
 _Static_assert(MT_QUANTISED_FP8 == 0 && MT_QUANTISED_INT8 == 1 && MT_QUANTISED_NF4 == 2 &&
                    MT_QUANTISED_MXFP4 == 3,
@@ -44,7 +45,7 @@ _Static_assert(MT_FORM_AUTO == 0 && MT_FORM_MESSAGES == 1 && MT_FORM_INSTRUCTION
 static const struct mt_key_row source_rows[] = {
     {"path", MT_KEY_NAME, SOURCE(path), "FILE", "required",
      .meaning = "JSONL, JSON, CSV, TSV or text, each also as .gz", .also = "file|name"},
-    {"format", MT_KEY_CHOICE, SOURCE(format), "auto|jsonl|json|csv|tsv|text", "auto",
+    {"format", MT_KEY_CHOICE, SOURCE(format), "auto|jsonl|json|csv|tsv|parquet|arrow|text", "auto",
      .meaning = "auto: what the name ends in", .also = "type"},
     {"text_rows", MT_KEY_CHOICE, SOURCE(text_rows), "paragraphs|lines|pieces", "paragraphs",
      .meaning = "an example of a plain text; pieces: about 8 KiB each"},
