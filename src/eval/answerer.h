@@ -40,6 +40,9 @@ struct mt_choice_question {
     const char *id;
     uint64_t number; // of the sample in its task
     struct mt_text prefix;
+    // [count]: every continuation has a prefix of its own, as long as they share `shared`; NULL: `prefix` is
+    // that of all. Answerers get questions of one prefix (run/prefixes.h).
+    const struct mt_text *prefixes;
     size_t shared;                       // as a question's
     const struct mt_text *continuations; // [count], borrowed
     size_t count;

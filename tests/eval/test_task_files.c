@@ -390,12 +390,14 @@ static void test_normalized(void **state)
         {.log_likelihood = -4}, {.log_likelihood = -5}, {.log_likelihood = -6}};
     const struct mt_text choices[] = {{" ab", 3}, {" abc", 4}, {" \xC3\xA9\xC3\xA9\xC3\xA9", 7}};
     const struct mt_choice_question question = {.continuations = choices, .scores = scores, .count = 3};
-    struct mt_task_sample sample = {.gold = 1};
+    const struct mt_task task = {.kind = MT_TASK_CHOOSE};
+    struct mt_task_sample sample = {.gold = 1, .right = 2};
     struct mt_outcome outcome;
-    assert_int_equal(mt_grade_scored(&sample, &question, &outcome), 0);
+    assert_int_equal(mt_grade_likeliest(&task, &sample, &question, &outcome), 0);
     assert_true(outcome.score == 0.0 && outcome.normalized == 1.0); // -2, -1.67, -2
     sample.gold = 0;
-    assert_int_equal(mt_grade_scored(&sample, &question, &outcome), 0);
+    sample.right = 1;
+    assert_int_equal(mt_grade_likeliest(&task, &sample, &question, &outcome), 0);
     assert_true(outcome.score == 1.0 && outcome.normalized == 0.0);
 }
 

@@ -104,13 +104,28 @@ static double similarity(const struct mt_byte_list *a, const struct mt_byte_list
 
 void mt_grade_choice(const struct mt_task_sample *sample, int chosen, struct mt_outcome *outcome)
 {
-    bool right = chosen >= 0 && chosen == sample->gold;
+    bool right = chosen >= 0 && (sample->right >> chosen & 1u) != 0;
     *outcome = (struct mt_outcome){.score = right ? 1.0 : 0.0,
                                    .predicted = chosen >= 0 ? (double)chosen : (double)NAN,
                                    .gold = sample->gold,
                                    .normalized = NAN,
                                    .tries = 1,
                                    .passed = right ? 1 : 0};
+}
+
+/* The share of the choices' probability that the right ones have; NaN: there are no log-likelihoods. */
+static double mass_of_right(const struct mt_task_sample *sample, const struct mt_choice_question *question)
+{
+    double most = -INFINITY;
+    double right = 0;
+    double all = 0;
+    for (size_t k = 0; k < question->count; k++) most = fmax(most, question->scores[k].log_likelihood);
+    for (size_t k = 0; k < question->count; k++) {
+        double mass = exp(question->scores[k].log_likelihood - most);
+        all += mass;
+        if ((sample->right >> k & 1u) != 0) right += mass;
+    }
+    return right / all;
 }
 
 /* A choice's length as lm-evaluation-harness counts it: characters, without the space in front. */
@@ -139,13 +154,14 @@ static int best_of(const struct mt_choice_question *question, bool normalized)
     return best;
 }
 
-int mt_grade_scored(const struct mt_task_sample *sample, const struct mt_choice_question *question,
-                    struct mt_outcome *outcome)
+int mt_grade_likeliest(const struct mt_task *task, const struct mt_task_sample *sample,
+                       const struct mt_choice_question *question, struct mt_outcome *outcome)
 {
     int best = best_of(question, false);
     int normalized = best_of(question, true);
     mt_grade_choice(sample, best, outcome);
-    if (normalized >= 0) outcome->normalized = normalized == sample->gold ? 1.0 : 0.0;
+    if (normalized >= 0) outcome->normalized = (sample->right >> normalized & 1u) != 0 ? 1.0 : 0.0;
+    if (task->answer_is == MT_NAMED_MANY && best >= 0) outcome->score = mass_of_right(sample, question);
     return best;
 }
 
@@ -372,8 +388,11 @@ enum mt_status mt_grade_row(const struct mt_grader *grader, const struct mt_task
 
 void mt_grade_command(const struct mt_code_verdict *verdicts, size_t count, struct mt_outcome *outcome)
 {
-    *outcome = (struct mt_outcome){
-        .score = count > 0 ? verdicts[0].score : NAN, .predicted = NAN, .gold = NAN, .tries = (int64_t)count};
+    *outcome = (struct mt_outcome){.score = count > 0 ? verdicts[0].score : NAN,
+                                   .predicted = NAN,
+                                   .gold = NAN,
+                                   .normalized = NAN,
+                                   .tries = (int64_t)count};
     for (size_t i = 0; i < count; i++) {
         outcome->passed += verdicts[i].passed ? 1 : 0;
         outcome->unjudged += isnan(verdicts[i].score) ? 1 : 0;

@@ -56,6 +56,13 @@ enum mt_status mt_grade_filter(const struct mt_grader *grader, size_t filter,
                                const struct mt_task_sample *sample, struct mt_text text,
                                struct mt_byte_list *extracted, struct mt_outcome *outcome);
 
+/*
+ * Judges choices by their log-likelihoods; returns the likeliest, -1: there are none. Where several choices
+ * may be right the score is the share of all probability that the right ones have.
+ */
+int mt_grade_likeliest(const struct mt_task *task, const struct mt_task_sample *sample,
+                       const struct mt_choice_question *question, struct mt_outcome *outcome);
+
 /* The same for a choice that was made. */
 void mt_grade_choice(const struct mt_task_sample *sample, int chosen, struct mt_outcome *outcome);
 

@@ -40,7 +40,8 @@ enum mt_metric_kind mt_metric_named(const char *name)
 bool mt_metric_is_mean(enum mt_metric_kind kind)
 {
     return kind == MT_METRIC_ACCURACY || kind == MT_METRIC_ACC_NORM || kind == MT_METRIC_EXACT_MATCH ||
-           kind == MT_METRIC_MEAN || kind == MT_METRIC_PASS || kind == MT_METRIC_PROMPT_STRICT || kind == MT_METRIC_PROMPT_LOOSE;
+           kind == MT_METRIC_MEAN || kind == MT_METRIC_PASS || kind == MT_METRIC_PROMPT_STRICT ||
+           kind == MT_METRIC_PROMPT_LOOSE;
 }
 
 /* How many of the first 32 bits are set. */

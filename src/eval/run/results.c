@@ -233,6 +233,7 @@ static void put_bits(struct mt_text_writer *line, const char *before, uint32_t c
 static void put_choices(struct mt_text_writer *line, const struct mt_choice_question *choosing)
 {
     const struct mt_choice_score *scores = choosing->scores;
+    if (choosing->prefixes != NULL) put_texts(line, ", \"prompts\": [", choosing->prefixes, choosing->count);
     put_texts(line, ", \"choices\": [", choosing->continuations, choosing->count);
     mt_text_put(line, ", \"log_likelihoods\": [");
     for (size_t i = 0; i < choosing->count; i++)

@@ -16,6 +16,7 @@
 #include "comm/rank_progress.h"
 #include "eval/answers/grade.h"
 #include "eval/judges/agreement.h"
+#include "eval/run/prefixes.h"
 #include "eval/run/results.h"
 #include "eval/run/sample_parts.h"
 #include "eval/run/task_judge.h"
@@ -310,7 +311,7 @@ static enum mt_status judge_choice(struct task_run *run, size_t i)
     struct task_batch *batch = &run->batch;
     const struct mt_choice_question *question = &batch->choosing[i];
     struct mt_outcome outcome;
-    int best = mt_grade_scored(&batch->samples[i], question, &outcome);
+    int best = mt_grade_likeliest(run->task, &batch->samples[i], question, &outcome);
     batch->answers[i].count = 0;
     batch->found[i].count = 0;
     enum mt_status status = MT_OK;
@@ -469,14 +470,16 @@ static enum mt_status ask_to_choose(struct task_run *run, const struct mt_answer
     batch->continuation_bytes.count = 0;
     for (size_t i = 0; i < batch->count && status == MT_OK; i++) {
         const struct mt_task_sample *sample = &batch->samples[i];
-        batch->choosing[i] = (struct mt_choice_question){.task = run->task->name,
-                                                         .id = sample->id,
-                                                         .number = batch->numbers[i],
-                                                         .prefix = mt_text_in(&sample->prompt),
-                                                         .shared = sample->shared,
-                                                         .continuations = batch->continuations + used,
-                                                         .count = sample->choice_count,
-                                                         .scores = batch->scores + used};
+        batch->choosing[i] =
+            (struct mt_choice_question){.task = run->task->name,
+                                        .id = sample->id,
+                                        .number = batch->numbers[i],
+                                        .prefix = mt_text_in(&sample->prompt),
+                                        .prefixes = sample->input_count > 0 ? sample->inputs : NULL,
+                                        .shared = sample->shared,
+                                        .continuations = batch->continuations + used,
+                                        .count = sample->choice_count,
+                                        .scores = batch->scores + used};
         status = render_choices(run, i, batch->continuations + used);
         used += sample->choice_count;
     }
@@ -488,8 +491,8 @@ static enum mt_status ask_to_choose(struct task_run *run, const struct mt_answer
         batch->continuations[i].text = at;
         at += batch->continuations[i].bytes;
     }
-    if (status == MT_OK) status = answerer->score(answerer->self, batch->choosing, batch->count, listener);
-    return status;
+    return status == MT_OK ? mt_score_choices(run->ctx, answerer, batch->choosing, batch->count, listener)
+                           : status;
 }
 
 /* Asks what waits; answers are judged and written as they come. */

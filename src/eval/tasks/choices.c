@@ -22,7 +22,8 @@ struct offer {
     struct piece texts[MT_SAMPLE_MOST_CHOICES];
     struct piece labels[MT_SAMPLE_MOST_CHOICES];
     size_t count;
-    size_t label_count;               // 0: the row has no labels
+    size_t label_count; // 0: the row has no labels
+    bool from_list;
     int kept[MT_SAMPLE_MOST_CHOICES]; // the sample's choice that it is; NOBODY: it was dropped
 };
 
@@ -143,7 +144,11 @@ static enum mt_status keep_choices(const struct mt_task *task, struct mt_task_sa
     struct mt_text drop = mt_text_of(task->choice_drop);
     sample->choice_count = 0;
     for (size_t i = 0; i < offer->count; i++) {
-        struct mt_text text = text_of(sample, offer->texts[i]);
+        struct piece *piece = &offer->texts[i];
+        if (piece->bytes > 0)
+            piece->bytes =
+                mt_clean_text(task->clean, (char *)sample->choice_text.data + piece->begin, piece->bytes);
+        struct mt_text text = text_of(sample, *piece);
         bool dropped = task->choice_drop != NULL && mt_text_same(text, drop);
         offer->kept[i] = dropped ? NOBODY : (int)sample->choice_count;
         if (!dropped) sample->choices[sample->choice_count++] = text;
@@ -212,17 +217,23 @@ static int whole_number(struct mt_text answer)
     return digits > 0 && (digits == answer.bytes || point) ? number : NOBODY;
 }
 
-/* The place of the only line that is 1 or true; SEVERAL: there are more, or not as many lines as choices. */
-static int place_of_flag(struct mt_text answer, size_t count)
+static bool is_set(struct mt_text line)
+{
+    line = mt_text_trimmed(line);
+    return mt_text_is(line, "1") || mt_text_is(line, "true");
+}
+
+/* The place of the first line that is 1 or true; SEVERAL: there are more, and only one may be, or not as many
+ * lines as choices. */
+static int place_of_flag(struct mt_text answer, size_t count, bool many)
 {
     struct mt_text line;
     size_t lines = 0;
     int found = NOBODY;
     for (size_t at = 0; mt_text_next_line(answer, &at, &line); lines++) {
-        line = mt_text_trimmed(line);
-        bool set = mt_text_same(line, mt_text_of("1")) || mt_text_same(line, mt_text_of("true"));
-        if (set && found != NOBODY) return SEVERAL;
-        if (set) found = (int)lines;
+        if (!is_set(line)) continue;
+        if (found != NOBODY && !many) return SEVERAL;
+        if (found == NOBODY) found = (int)lines;
     }
     return lines == count ? found : SEVERAL;
 }
@@ -296,7 +307,8 @@ static enum mt_status find_right(const struct mt_task *task, const struct mt_tas
     case MT_NAMED_TEXT: *place = place_among(sample, offer->texts, count, answer); break;
     case MT_NAMED_INDEX: *place = whole_number(answer); break;
     case MT_NAMED_NUMBER: *place = whole_number(answer) - 1; break;
-    case MT_NAMED_FLAGS: *place = place_of_flag(answer, count); break;
+    case MT_NAMED_FLAGS:
+    case MT_NAMED_MANY: *place = place_of_flag(answer, count, task->answer_is == MT_NAMED_MANY); break;
     }
     if (*place == SEVERAL && task->answer_is == MT_NAMED_TEXT)
         return mt_row_fail(&sample->row, "the answer '%s' is the text of several choices",
@@ -344,6 +356,19 @@ static int arrange(const unsigned char *order, struct mt_task_sample *sample)
     return last;
 }
 
+/* All the right choices, a bit each. */
+static uint32_t all_right(const struct mt_task *task, const struct mt_task_sample *sample,
+                          const struct offer *offer)
+{
+    struct mt_text line;
+    uint32_t right = 0;
+    if (task->answer_is != MT_NAMED_MANY) return (uint32_t)1 << sample->gold;
+    for (size_t at = 0, i = 0; mt_text_next_line(mt_text_in(&sample->answer), &at, &line); i++) {
+        if (is_set(line) && offer->kept[i] != NOBODY) right |= (uint32_t)1 << offer->kept[i];
+    }
+    return right;
+}
+
 enum mt_status mt_choices_read(const struct mt_task *task, uint64_t row, const unsigned char *order,
                                struct mt_task_sample *sample)
 {
@@ -353,6 +378,7 @@ enum mt_status mt_choices_read(const struct mt_task *task, uint64_t row, const u
     sample->choice_count = 0;
     sample->answer.count = 0;
     sample->gold = -1;
+    sample->right = 0;
     bool chooses = mt_task_has_choices(task);
     enum mt_status status = chooses ? take_offer(task, sample, &offer) : MT_OK;
     if (status == MT_OK && chooses) status = keep_choices(task, sample, &offer);
@@ -374,6 +400,7 @@ enum mt_status mt_choices_read(const struct mt_task *task, uint64_t row, const u
         sample->gold = order != NULL ? arrange(order, sample) : (int)sample->choice_count - 1;
         break;
     }
+    sample->right = all_right(task, sample, &offer);
     sample->answer.count = 0;
     if (task->choice_labels != NULL)
         return mt_byte_list_append(&sample->answer, sample->choices[sample->gold].text,

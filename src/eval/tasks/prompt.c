@@ -9,6 +9,8 @@
 #include "eval/answers/extract.h"
 #include "eval/tasks/field_place.h"
 #include "formats/text/printable.h"
+#include "formats/text/utf8.h"
+#include "formats/tokenizer/unicode.h"
 
 #define MOST_NAME 128
 
@@ -19,7 +21,7 @@ struct prompt_field {
     int count;
 };
 
-static const char *const filters[] = {"trim", "lower", "upper",  "words",   "boxed",     "unescape", "unix",
+static const char *const filters[] = {"trim", "lower", "upper", "capitalize", "words",   "boxed",     "unescape", "unix",
                                       "join", "paren", "after:", "before:", "full_stop", "option:"};
 
 /* "replace:FROM=TO", where TO is no longer: texts only shrink. */
@@ -233,12 +235,29 @@ static void replace(struct mt_byte_list *out, size_t start, const char *filter)
     out->count = kept;
 }
 
+/* Python's str.capitalize: the first character in upper case, the others in lower case, where that is as
+ * long. */
+static void capitalize(uint8_t *text, size_t bytes)
+{
+    if (bytes > 0 && text[0] < 0x80) text[0] = (uint8_t)toupper(text[0]);
+    for (size_t at = bytes > 0 ? mt_utf8_length(text[0]) : 0; at < bytes;) {
+        uint32_t lower[2];
+        uint8_t written[4];
+        size_t length = 0;
+        size_t characters = mt_unicode_lowercase(mt_utf8_decode(text + at, &length), lower);
+        if (characters == 1 && mt_utf8_encode(lower[0], written) == length)
+            memcpy(text + at, written, length);
+        at += length;
+    }
+}
+
 /* Applies a filter to what was appended from `start` on; it only shrinks. */
 static void apply(struct mt_byte_list *out, size_t start, const char *filter)
 {
     if (strcmp(filter, "unescape") == 0) join_pairs(out, start, '\\', 'n');
     if (strcmp(filter, "unix") == 0) join_pairs(out, start, '\r', '\n');
     replace(out, start, filter);
+    if (strcmp(filter, "capitalize") == 0) capitalize(out->data + start, out->count - start);
     bool lower = strcmp(filter, "lower") == 0;
     bool upper = strcmp(filter, "upper") == 0;
     bool words = strcmp(filter, "words") == 0;
@@ -288,7 +307,9 @@ static enum mt_status complete_option(const struct mt_row *row, const char *fiel
 static bool is_of_row(const struct prompt_field *field, const struct mt_prompt_names *names)
 {
     const char *name = field->parts[0];
-    return strcmp(name, "letters") != 0 && (names->subtask == NULL || strcmp(name, "subtask") != 0);
+    bool choice = names->choice < 0 && (strcmp(name, "choice") == 0 || strcmp(name, "letter") == 0);
+    return !choice && strcmp(name, "letters") != 0 &&
+           (names->subtask == NULL || strcmp(name, "subtask") != 0);
 }
 
 /* The choices without their letters. */

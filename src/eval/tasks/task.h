@@ -12,6 +12,7 @@
 #include "eval/answers/extract.h"
 #include "eval/answers/metric.h"
 #include "eval/answers/normalize.h"
+#include "eval/tasks/clean.h"
 #include "formats/data/dataset.h"
 #include "formats/keys/keys.h"
 
@@ -66,6 +67,7 @@ enum mt_answer_naming {
     MT_NAMED_INDEX,  // 0, 1, ...
     MT_NAMED_NUMBER, // 1, 2, ...
     MT_NAMED_FLAGS,  // a line for each choice, one of them 1 or true
+    MT_NAMED_MANY,   // the same, of which several may be: the score is their share of all probability
 };
 
 /* Rows without a right answer are no samples, and are counted. */
@@ -110,7 +112,8 @@ struct mt_task {
     const char *id;          // the field that names a row; NULL: its number
     const char *form;        // that its published text has: MT_TEXT_FORM_NONE, or a chat template; NULL: open
     const char *description; // a template before examples and prompt; NULL: none
-    const char *prompt;
+    const char *prompt;      // with {choice} in it: one for every choice
+    enum mt_task_clean clean;
     const char *answer;
     enum mt_unanswered unanswered;
     const char *const *choices;       // the same for every row

@@ -215,6 +215,7 @@ void mt_sample_init(struct mt_context *ctx, struct mt_task_sample *sample)
 {
     *sample =
         (struct mt_task_sample){.prompt = {.ctx = ctx}, .answer = {.ctx = ctx}, .choice_text = {.ctx = ctx}};
+    sample->input_text.ctx = ctx;
     mt_row_init(ctx, &sample->row);
 }
 
@@ -224,6 +225,7 @@ void mt_sample_free(struct mt_task_sample *sample)
     mt_byte_list_free(&sample->prompt);
     mt_byte_list_free(&sample->answer);
     mt_byte_list_free(&sample->choice_text);
+    mt_byte_list_free(&sample->input_text);
 }
 
 static void add_text(struct mt_digest *digest, const void *text, size_t bytes)
@@ -288,12 +290,30 @@ static enum mt_status read_sample(const struct mt_task *task, const struct mt_da
     return status == MT_OK ? mt_choices_read(task, row, order, sample) : status;
 }
 
-/* One example: the prompt, the separator and the answer; then an empty line. */
+/* Appends a filled-in template, cleaned as the task wants it. */
+static enum mt_status append_clean(const struct mt_task *task, const char *template, const struct mt_row *row,
+                                   const struct mt_prompt_names *names, struct mt_byte_list *out)
+{
+    size_t begin = out->count;
+    enum mt_status status = mt_prompt_render(template, row, names, out);
+    if (out->count > begin)
+        out->count = begin + mt_clean_text(task->clean, (char *)out->data + begin, out->count - begin);
+    return status;
+}
+
+/* One example: the prompt, then what is scored of the right choice, or the separator and the answer; then an
+ * empty line.
+ */
 static enum mt_status append_example(const struct mt_task *task, const struct mt_task_sample *sample,
                                      struct mt_byte_list *out)
 {
     struct mt_prompt_names names = mt_sample_names(task, sample);
-    enum mt_status status = mt_prompt_render(task->prompt, &sample->row, &names, out);
+    names.choice = sample->gold; // {choice} of an example is the right one
+    enum mt_status status = append_clean(task, task->prompt, &sample->row, &names, out);
+    if (status == MT_OK && task->few_shot_answer == NULL && task->kind == MT_TASK_CHOOSE) {
+        status = mt_prompt_render(task->continuation, &sample->row, &names, out);
+        return status == MT_OK ? mt_byte_list_append_text(out, "\n\n") : status;
+    }
     if (status == MT_OK) status = mt_byte_list_append_text(out, task->separator);
     if (status == MT_OK && task->few_shot_answer != NULL) {
         status = mt_prompt_render(task->few_shot_answer, &sample->row, &names, out);
@@ -319,22 +339,53 @@ static enum mt_status append_own_examples(const struct mt_task_data *data, size_
     return status;
 }
 
+/* Appends description, examples and the question as it is put for one choice, or for all of them (-1). */
+static enum mt_status append_prompt(const struct mt_task_data *data, size_t index,
+                                    const struct mt_task_sample *sample, int choice,
+                                    struct mt_byte_list *out, size_t *shared)
+{
+    struct mt_prompt_names names = mt_sample_names(data->task, sample);
+    size_t begin = out->count;
+    enum mt_status status = MT_OK;
+    if (data->task->description != NULL)
+        status = mt_prompt_render(data->task->description, &sample->row, &names, out);
+    if (status == MT_OK && data->examples.count > 0)
+        status = mt_byte_list_append(out, data->examples.data, data->examples.count);
+    *shared = out->count - begin;
+    if (status == MT_OK && data->drawn != NULL) status = append_own_examples(data, index, out);
+    names.choice = choice;
+    return status == MT_OK ? append_clean(data->task, data->task->prompt, &sample->row, &names, out) : status;
+}
+
+/* True when a template names one choice: then it is put for each of them. */
+static bool has_choice(const char *template)
+{
+    return strstr(template, "{choice}") != NULL || strstr(template, "{choice|") != NULL;
+}
+
 enum mt_status mt_task_data_sample(const struct mt_task_data *data, size_t index,
                                    struct mt_task_sample *sample)
 {
     const unsigned char *order = data->orders != NULL ? data->orders + index * data->choices : NULL;
     enum mt_status status = read_sample(data->task, data->dataset, data->list.rows[index], order, sample);
     if (status != MT_OK) return status;
-    struct mt_prompt_names names = mt_sample_names(data->task, sample);
+    bool each = has_choice(data->task->prompt) && sample->choice_count > 0;
     sample->prompt.count = 0;
-    if (data->task->description != NULL)
-        status = mt_prompt_render(data->task->description, &sample->row, &names, &sample->prompt);
-    if (status == MT_OK && data->examples.count > 0)
-        status = mt_byte_list_append(&sample->prompt, data->examples.data, data->examples.count);
-    sample->shared = sample->prompt.count;
-    if (status == MT_OK && data->drawn != NULL) status = append_own_examples(data, index, &sample->prompt);
-    if (status != MT_OK) return status;
-    return mt_prompt_render(data->task->prompt, &sample->row, &names, &sample->prompt);
+    sample->input_text.count = 0;
+    sample->input_count = each ? sample->choice_count : 0;
+    status = append_prompt(data, index, sample, each ? 0 : -1, &sample->prompt, &sample->shared);
+    for (size_t i = 0; i < sample->input_count && status == MT_OK; i++) {
+        size_t shared = 0;
+        size_t begin = sample->input_text.count;
+        status = append_prompt(data, index, sample, (int)i, &sample->input_text, &shared);
+        sample->inputs[i] = (struct mt_text){.text = "", .bytes = sample->input_text.count - begin};
+    }
+    const char *at = (const char *)sample->input_text.data; // the bytes no longer move
+    for (size_t i = 0; i < sample->input_count && status == MT_OK; i++) {
+        if (sample->inputs[i].bytes > 0) sample->inputs[i].text = at;
+        at += sample->inputs[i].bytes;
+    }
+    return status;
 }
 
 /* Nothing but white space, TeX's too. */

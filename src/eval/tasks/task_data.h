@@ -15,14 +15,18 @@ struct mt_task_data; // opaque
 /* One sample; made with mt_sample_init, used for any number, freed with mt_sample_free. */
 struct mt_task_sample {
     struct mt_row row;
-    char id[128]; // NUL-terminated
-    struct mt_byte_list prompt;
-    size_t shared; // bytes of the prompt before the sample's own part: description and examples
+    char id[128];               // NUL-terminated
+    struct mt_byte_list prompt; // where every choice has one, the first's
+    size_t shared;              // bytes of the prompt before the sample's own part: description and examples
     struct mt_byte_list answer;
     struct mt_byte_list choice_text; // what `choices` point into
     struct mt_text choices[MT_SAMPLE_MOST_CHOICES];
     size_t choice_count;
-    int gold; // number of the right choice; -1: no choices
+    int gold;       // number of the right choice; -1: no choices
+    uint32_t right; // of all right choices, a bit each: of MT_NAMED_MANY several
+    struct mt_byte_list input_text;
+    struct mt_text inputs[MT_SAMPLE_MOST_CHOICES]; // the prompt of every choice, where the task has such
+    size_t input_count;                            // 0: one prompt for all
 };
 
 /* True when a file of the task's data is there; and the part of the list that begins with the first that is,
@@ -31,9 +35,9 @@ bool mt_task_data_exists(const struct mt_task *task, const char *folder);
 const char *const *mt_task_data_found(const struct mt_task *task, const char *folder);
 
 /*
- * Opens the file or shards, `folder`/data or with .gz, reads every row and draws the examples. Rows that lack a field,
- * a choice or a right answer are dropped; where no other is left, the message says why. The task is borrowed.
- * The caller closes.
+ * Opens the file or shards, `folder`/data or with .gz, reads every row and draws the examples. Rows that lack
+ * a field, a choice or a right answer are dropped; where no other is left, the message says why. The task is
+ * borrowed. The caller closes.
  */
 enum mt_status mt_task_data_open(struct mt_context *ctx, const struct mt_task *task, const char *folder,
                                  struct mt_task_data **data);

@@ -235,6 +235,9 @@ static const struct mt_key_row rows[] = {
      .meaning = "what stands before examples and question", .set = mt_task_set_template},
     {"prompt", MT_KEY_OWN, AT(prompt), "TEMPLATE", "required", .meaning = "the question as the model gets it",
      .set = mt_task_set_template},
+    {"clean", MT_KEY_CHOICE, AT(clean), "none|wikihow", "none",
+     .meaning = "wikihow: prompts and choices without \" [title]\", brackets and double spaces, as HellaSwag "
+                "is asked"},
     {"answer", MT_KEY_OWN, AT(answer), "TEMPLATE", "required", .meaning = "the right answer",
      .set = mt_task_set_template},
     {"unanswered", MT_KEY_CHOICE, AT(unanswered), "warn|leave_out", "warn",
@@ -244,8 +247,9 @@ static const struct mt_key_row rows[] = {
     {"choice_fields", MT_KEY_TEXTS, AT(choice_fields), "LIST OF FIELDS", "none",
      .meaning = "fields that hold the choices"},
     {"choice_list", MT_KEY_TEXT, AT(choice_list), "FIELD", "none",
-     .meaning = "a field that holds a list of choices, or an object of labels and choices; a "
-                "row without it has choice_fields"},
+     .meaning =
+         "a field that holds a list of choices, or an object of labels and choices; a row without it has "
+         "choice_fields"},
     {"choice_label_list", MT_KEY_TEXT, AT(choice_label_list), "FIELD", "none",
      .meaning = "a field that holds the labels of the row's choices, by which `answer` names one"},
     {"choice_drop", MT_KEY_TEXT, AT(choice_drop), "TEXT", "none",
@@ -254,9 +258,9 @@ static const struct mt_key_row rows[] = {
      .set = mt_task_set_template},
     {"choice_labels", MT_KEY_TEXTS, AT(choice_labels), "LIST OF TEXTS", "A, B, ...",
      .meaning = "what `answer` says for each choice"},
-    {"answer_is", MT_KEY_CHOICE, AT(answer_is), "open|letter|or_index|text|index|number|flags", "open",
+    {"answer_is", MT_KEY_CHOICE, AT(answer_is), "open|letter|or_index|text|index|number|flags|many", "open",
      .meaning = "how `answer` names a choice: by letter, text, index from 0, number from 1, or a line for "
-                "each, one of them 1; or_index: by label or letter, or else by index (copies of a data set "
+                "each, one of them 1, or many, whose share of the probability is the score; or_index: by label or letter, or else by index (copies of a data set "
                 "differ); open: by label, or by what fits of letter and text"},
     {"shuffle", MT_KEY_CHOICE, AT(shuffle), "false|true|harness", "false",
      .meaning =

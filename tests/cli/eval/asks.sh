@@ -42,4 +42,39 @@ cp "$folder/answers" "$folder/same"
 judge ifeval <"$folder/same" || fail "ifeval again"
 grep _acc "$folder/table" | diff "$folder/before" - || fail "figures after going on"
 
+# AIME: a box, and a number in words of prose; of MMLU-Redux the rows that are right.
+judge aime24 <<'END'
+{"id": "own-24-1", "answer": "There are 19, so \\boxed{361}."}
+{"id": "own-24-2", "answer": "The remainder is 400."}
+END
+has 'aime24 .* exact_match *0.5000' "one of two"
+judge aime25 <<'END'
+{"id": "0", "answer": "<think>24? No.</think> $\\boxed{025}$"}
+{"id": "1", "answer": "It is 6 by 6. The perimeter is 24"}
+END
+has 'aime25 .* exact_match *1.0000' "both of AIME 2025"
+judge mmlu_redux_astronomy <<'END'
+{"id": "0", "answer": "B"}
+{"id": "2", "answer": "The answer is A."}
+END
+has 'mmlu_redux_astronomy *2 *acc *0.5000' "the two rows of MMLU-Redux that are right"
+
+# Choices, asked of a model: every sample has a log-likelihood for each, of WinoGrande and for its own prompt.
+"$metier" eval arc hellaswag winogrande truthfulqa --data "$samples" --model "$samples/../models/small-deepseek-v2" \
+    --out "$folder/choices" --quiet --no-routing >"$folder/table" 2>"$folder/err" || { cat "$folder/err"; fail "choices"; }
+has 'arc_easy *3 *acc ' "ARC easy"
+has '^ *3 *acc_norm ' "acc_norm"
+has 'arc_challenge *2 *acc ' "ARC challenge"
+has 'hellaswag *2 *acc ' "HellaSwag"
+has 'winogrande *3 *acc ' "WinoGrande"
+has 'truthfulqa_mc1 *2 *acc ' "TruthfulQA mc1"
+has 'truthfulqa_mc2 *2 *score ' "TruthfulQA mc2"
+grep -q '"prompts": \["Mara lent her umbrella to Ines, so Mara", "Mara lent her umbrella to Ines, so Ines"\]' \
+    "$folder/choices/samples_winogrande.jsonl" || fail "WinoGrande's two prompts"
+grep -q '"prompt": "Home and Garden: How to move a beehive. Wait for the evening. Bees come home when it gets dark."' \
+    "$folder/choices/samples_hellaswag.jsonl" || fail "HellaSwag's text is not cleaned"
+"$metier" eval winogrande --data "$samples" --shots 1 --questions "$folder/questions" >"$folder/table" 2>"$folder/err" ||
+    { cat "$folder/err"; fail "WinoGrande with an example"; }
+grep -q 'because the rope was weaker.\\n\\nThe kite did not fit' "$folder/questions" || { cat "$folder/questions"; fail "an example"; }
+
 exit $failed

@@ -100,7 +100,7 @@ judge_own() {
         >"$folder/table" 2>"$folder/err"
 }
 judge_own && grep -q 0.6667 "$folder/table" || { cat "$folder/err"; fail "a task of one's own"; }
-file=$(sed -n 's/^data: *//p' "$folder/own.yaml")
+file=$(sed -n 's/^data: *\[*\([^],]*\).*/\1/p' "$folder/own.yaml")
 [ -f "$folder/data/$file" ] || file=$file.gz
 case $file in *.gz) gunzip "$folder/data/$file"; file=${file%.gz} ;; esac
 sed 's/#### 18/#### 17/' "$folder/data/$file" >"$folder/rows" && cat "$folder/rows" >"$folder/data/$file"
