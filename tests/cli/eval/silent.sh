@@ -48,6 +48,23 @@ evaluate 0 gsm8k --data "$samples" --model "$model" --max-new 1 --out "$folder/s
 said 'task gsm8k: 3 of 3 answers were cut at 1 tokens'
 shown '3 cut$'
 
+# A chat template that thinks: answers get room, unless --max-new or the template's option says otherwise; what the
+# prompt has opened and the answer does not close is counted.
+mkdir "$folder/thinker"
+cp "$model"/* "$folder/thinker"
+printf '%s' '{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}{% if add_generation_prompt %}assistant: <think>{% endif %}' \
+    >"$folder/thinker/chat_template.jinja"
+"$metier" eval gsm8k --limit 1 --data "$samples" --model "$folder/thinker" --template model --out "$folder/thinks" \
+    >"$folder/table" 2>"$folder/err" || { cat "$folder/err"; fail "a model that thinks"; }
+said 'answers: up to 8192 tokens, as far as the context goes, because the chat template thinks (<think>); --max-new'
+said "task gsm8k: 1 of 1 answers end before the model's thinking does"
+noted thinks/results.json '"max_gen_toks": 8192'
+evaluate 0 gsm8k --limit 1 --data "$samples" --model "$folder/thinker" --template model --max-new 9 --out "$folder/told"
+noted told/results.json '"max_gen_toks": 9}'
+evaluate 0 gsm8k --limit 1 --data "$samples" --model "$folder/thinker" --template model --template-option enable_thinking=false \
+    --out "$folder/unthinking"
+noted unthinking/results.json '"max_gen_toks": 512'
+
 # Rows that cannot be used; none that can.
 mkdir "$folder/data"
 cat >"$folder/some.yaml" <<'END'
