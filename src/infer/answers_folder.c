@@ -212,15 +212,11 @@ static enum mt_status add_form(struct mt_fingerprint *print, const char *templat
     return status;
 }
 
-/* What answers, and how tasks are put and judged. Of their data every sample is compared by itself
- * (results.h). */
+/* What answers. Of tasks and their data every sample is compared by itself (results.h). */
 static enum mt_status add_inputs(struct mt_fingerprint *print, const struct mt_answers_source *source,
-                                 const struct mt_text_form *form, const struct mt_task_list *list)
+                                 const struct mt_text_form *form)
 {
     enum mt_status status = MT_OK;
-    for (size_t i = 0; i < list->count && status == MT_OK; i++) {
-        if (list->tasks[i].file != NULL) status = add_whole(print, list->tasks[i].file, mt_fingerprint_add);
-    }
     if (status == MT_OK && source->answers != NULL) status = mt_fingerprint_add(print, source->answers);
     if (status != MT_OK || source->model == NULL) return status;
     status = add_whole(print, source->model, mt_input_files_tokenizer);
@@ -234,8 +230,7 @@ static enum mt_status add_inputs(struct mt_fingerprint *print, const struct mt_a
 
 /* `before`: the folder holds answers. */
 static enum mt_status claim_inputs(struct mt_context *ctx, const struct mt_answers_source *source,
-                                   const struct mt_text_form *form, const struct mt_task_list *list,
-                                   bool before, const struct mt_log *log)
+                                   const struct mt_text_form *form, bool before, const struct mt_log *log)
 {
     static const struct mt_fingerprint_words words = {.since = "the answers in --out were made",
                                                       .cure = "put it back to go on, or give another --out"};
@@ -244,7 +239,7 @@ static enum mt_status claim_inputs(struct mt_context *ctx, const struct mt_answe
     bool known = true;
     mt_fingerprint_init(ctx, &print);
     enum mt_status status = mt_path_join(ctx, source->out, MT_FINGERPRINT_FILE, &path);
-    if (status == MT_OK) status = add_inputs(&print, source, form, list);
+    if (status == MT_OK) status = add_inputs(&print, source, form);
     if (status == MT_OK && before) status = mt_fingerprint_compare(&print, path, &words, false, log, &known);
     if (status == MT_OK && !known)
         mt_log_warning(
@@ -259,8 +254,7 @@ static enum mt_status claim_inputs(struct mt_context *ctx, const struct mt_answe
 }
 
 enum mt_status mt_answers_claim(struct mt_context *ctx, const struct mt_answers_source *source,
-                                const struct mt_text_form *form, const struct mt_task_list *list,
-                                const char *device, const struct mt_log *log)
+                                const struct mt_text_form *form, const char *device, const struct mt_log *log)
 {
     char *path = NULL;
     bool dated = false;
@@ -268,7 +262,7 @@ enum mt_status mt_answers_claim(struct mt_context *ctx, const struct mt_answers_
     bool before = status == MT_OK && access(path, F_OK) == 0;
     if (status == MT_OK && before) status = compare_noted(ctx, source, form, device, path, &dated);
     // Last of all source.json: a folder that has it has the other one.
-    if (status == MT_OK) status = claim_inputs(ctx, source, form, list, before, log);
+    if (status == MT_OK) status = claim_inputs(ctx, source, form, before, log);
     if (status == MT_OK && (!before || dated)) status = note(ctx, source, form, device, path);
     mt_path_release(ctx, path);
     return status;

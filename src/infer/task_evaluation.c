@@ -121,8 +121,7 @@ static enum mt_status open_folder(struct mt_task_evaluation *e)
         status = mt_folder_make_all(e->ctx, out);
         if (status == MT_OK) status = mt_folder_lock(e->ctx, out, "evaluating", &e->lock);
         if (status == MT_OK)
-            status =
-                mt_answers_claim(e->ctx, &options->source, &e->form, options->list, e->device, options->log);
+            status = mt_answers_claim(e->ctx, &options->source, &e->form, e->device, options->log);
     }
     status = mt_comm_agree(comm, e->ctx, status);
     if (status == MT_OK && mt_comm_rank(comm) != 0) status = mt_folder_hold(e->ctx, out, &e->lock);

@@ -38,7 +38,7 @@ shown '1 cut, 1 still thinking, 1 empty'
 noted ends/results.json '"cut,none": 1, "empty,none": 1, "unclosed,none": 1'
 grep -q '"id": "0".*"cut": 1, "unclosed": 1}' "$folder/ends/samples_gsm8k.jsonl" || fail "the cut sample"
 grep -q '"id": "1".*"empty": 1}' "$folder/ends/samples_gsm8k.jsonl" || fail "the empty sample"
-grep -q '"id": "2".*"passed": [01]}$' "$folder/ends/samples_gsm8k.jsonl" || fail "a whole sample"
+grep '"id": "2"' "$folder/ends/samples_gsm8k.jsonl" | grep -q '"cut"\|"empty"\|"unclosed"' && fail "a whole sample"
 "$metier" report "$folder/ends" --out "$folder/page" >/dev/null || fail "a page"
 noted page '1 answer cut at the limit of tokens, 1 answer that ends within its thoughts, 1 empty answer'
 # Going on counts the same.
@@ -104,5 +104,53 @@ noted meant/results.json '"dropped_rows,none": 1, "unanswered_rows,none": 1'
 evaluate 2 gsm8k math500 --skip-missing --data "$folder" --model "$model" --out "$folder/nodata"
 said "$folder: there is no data of gsm8k, nor of any other of the tasks; nothing was asked"
 "$metier" eval gsm8k --skip-missing --data "$folder" --questions - >/dev/null 2>&1 && fail "no questions are no failure"
+
+# Verdicts of another judge: the same answers are judged again, nothing is asked, and that is said.
+cp "$share/tasks/gsm8k.yaml" "$folder/own.yaml"
+cat >"$folder/answers" <<'END'
+{"task": "own", "id": "0", "answer": "18 #### 7"}
+{"task": "own", "id": "1", "answer": "#### 30"}
+{"task": "own", "id": "2", "answer": "#### 5"}
+END
+own() { evaluate 0 "$folder/own.yaml" --data "$samples" --answers "$folder/answers" --out "$folder/own"; }
+own
+silent "the first time"
+own
+silent "when the judge is the same"
+sed -i.bak 's/^  - number$/  - first_regex: "[0-9]+"/' "$folder/own.yaml"
+own
+said 'task own: the answers to 3 questions are judged again, as rules '
+said 'task version 2, keys '
+shown '^of 3 samples, 0 judged now and 3 before$'
+grep -q '"id": "0".*"filtered_resps": \["18"\]' "$folder/own/samples_own.jsonl" || fail "judged by the new way"
+grep -q '"id": "0".*"filtered_resps": \["7"\]' "$folder/own/samples_own.jsonl" || fail "the old verdict is lost"
+own
+silent "once it was judged again"
+sed 's/^version: .*/version: 3/' "$folder/own.yaml" >"$folder/new" && cp "$folder/new" "$folder/own.yaml"
+own
+said 'task version 3'
+said 'task version 2'
+# Verdicts that nobody signed are of a version that did not.
+sed 's/, "judged_by": "[^"]*"//' "$folder/own/samples_own.jsonl" >"$folder/unsigned" && cp "$folder/unsigned" "$folder/own/samples_own.jsonl"
+own
+said 'nobody noted who judged them'
+# Another limit or other stop texts are another question.
+sed 's/^stop: .*/stop: ["\\n\\n"]/' "$folder/own.yaml" >"$folder/new" && cp "$folder/new" "$folder/own.yaml"
+own
+said 'answers were given in'
+said 'are asked again'
+noted own/results.json '"judging_rules": "'
+# Choices: from their log-likelihoods.
+evaluate 0 mmlu_astronomy --data "$samples" --model "$model" --out "$folder/choices"
+cp "$folder/choices/results.json" "$folder/before"
+sed 's/"judged_by": "rules [0-9a-f]*/"judged_by": "rules 000000000000/' "$folder/choices/samples_mmlu_astronomy.jsonl" >"$folder/rows"
+cp "$folder/rows" "$folder/choices/samples_mmlu_astronomy.jsonl"
+evaluate 0 mmlu_astronomy --data "$samples" --model "$model" --out "$folder/choices"
+said 'are judged again, as rules '
+said '(before: rules 000000000000, '
+half=$(wc -l <"$folder/rows")
+sort -u "$folder/choices/samples_mmlu_astronomy.jsonl" | grep -vc 'rules 000000000000' | grep -qx "$half" || fail "as many new lines"
+grep -h -o '"log_likelihoods".*"gold": [0-9]*' "$folder/choices/samples_mmlu_astronomy.jsonl" | sort | uniq -c | awk '$1 != 2 { exit 1 }' ||
+    fail "log-likelihoods became others"
 
 exit $failed
