@@ -49,4 +49,7 @@ enum mt_status mt_answers_claim(struct mt_context *ctx, const struct mt_answers_
                                 const struct mt_text_form *form, const char *device,
                                 const struct mt_log *log);
 
+/* Moves all that an evaluation left in the folder into OUT/before-1, -2, ...: nothing is lost. */
+enum mt_status mt_answers_put_aside(struct mt_context *ctx, const char *out, const struct mt_log *log);
+
 #endif

@@ -111,7 +111,7 @@ static enum mt_status leave_room_to_think(struct mt_task_evaluation *e)
 // ------------------------------------------------------------------ the folder
 
 /* Rank 0 makes the folder, for all, and keeps other runs out of it. */
-static enum mt_status open_folder(struct mt_task_evaluation *e)
+static enum mt_status hold_folder(struct mt_task_evaluation *e)
 {
     const struct mt_task_evaluation_options *options = &e->options;
     const char *out = options->source.out;
@@ -120,12 +120,20 @@ static enum mt_status open_folder(struct mt_task_evaluation *e)
     if (mt_comm_rank(comm) == 0) {
         status = mt_folder_make_all(e->ctx, out);
         if (status == MT_OK) status = mt_folder_lock(e->ctx, out, "evaluating", &e->lock);
-        if (status == MT_OK)
-            status = mt_answers_claim(e->ctx, &options->source, &e->form, e->device, options->log);
+        if (status == MT_OK && options->again) status = mt_answers_put_aside(e->ctx, out, options->log);
     }
     status = mt_comm_agree(comm, e->ctx, status);
     if (status == MT_OK && mt_comm_rank(comm) != 0) status = mt_folder_hold(e->ctx, out, &e->lock);
     return mt_comm_agree(comm, e->ctx, status);
+}
+
+static enum mt_status claim_folder(struct mt_task_evaluation *e)
+{
+    const struct mt_task_evaluation_options *options = &e->options;
+    enum mt_status status = MT_OK;
+    if (mt_comm_rank(options->comm) == 0)
+        status = mt_answers_claim(e->ctx, &options->source, &e->form, e->device, options->log);
+    return mt_comm_agree(options->comm, e->ctx, status);
 }
 
 enum mt_status mt_task_evaluation_open(struct mt_context *ctx,
@@ -137,11 +145,13 @@ enum mt_status mt_task_evaluation_open(struct mt_context *ctx,
     mt_arena_init(&evaluation->arena, ctx, ARENA_BYTES);
     enum mt_status status = find_forms(evaluation);
     if (status == MT_OK) status = leave_room_to_think(evaluation);
+    status = mt_comm_agree(options->comm, ctx, status);
+    if (status == MT_OK) status = hold_folder(evaluation);
     if (status == MT_OK && options->source.model != NULL)
         status = mt_answers_choose_device(ctx, options->source.out, options->device, options->comm,
                                           evaluation->device);
     status = mt_comm_agree(options->comm, ctx, status);
-    if (status == MT_OK) status = open_folder(evaluation);
+    if (status == MT_OK) status = claim_folder(evaluation);
     if (status != MT_OK) return status;
     status = mt_allocate_array(ctx, options->list->count, sizeof *evaluation->results, &memory);
     evaluation->results = memory;

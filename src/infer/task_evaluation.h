@@ -26,6 +26,7 @@ struct mt_task_evaluation_options {
     const struct mt_log *log;
     FILE *terminal;     // progress; NULL: none
     int64_t limit;      // samples of a task at most; 0: all
+    bool again;         // what is in the folder is put aside (OUT/before-1), and all is asked anew
     bool room_to_think; // tasks whose chat template thinks get MT_THINKING_TOKENS where they ask for less
     bool skip_missing;  // tasks without data are left out, not refused
     bool (*stop)(void *self);

@@ -313,6 +313,7 @@ static enum mt_status run(struct evaluation *e)
                                                        .log = talks ? &e->log : NULL,
                                                        .terminal = arguments->quiet || !talks ? NULL : stderr,
                                                        .limit = arguments->limit,
+                                                       .again = arguments->again,
                                                        .room_to_think = arguments->infer.max_new == 0,
                                                        .skip_missing = arguments->skip_missing,
                                                        .stop = told_to_stop,

@@ -153,4 +153,23 @@ sort -u "$folder/choices/samples_mmlu_astronomy.jsonl" | grep -vc 'rules 0000000
 grep -h -o '"log_likelihoods".*"gold": [0-9]*' "$folder/choices/samples_mmlu_astronomy.jsonl" | sort | uniq -c | awk '$1 != 2 { exit 1 }' ||
     fail "log-likelihoods became others"
 
+# A folder that was asked in another way: the setting, both values, and what to do. Beginning again loses nothing.
+evaluate 0 gsm8k --data "$samples" --model "$model" --max-new 12 --seed 3 --temperature 0.5 --out "$folder/way"
+evaluate 2 gsm8k --data "$samples" --model "$model" --max-new 32 --seed 3 --temperature 0.5 --out "$folder/way"
+said "way was evaluated with --max-new 12; you asked for 32. Use another --out, or --again"
+evaluate 2 gsm8k --data "$samples" --model "$model" --seed 3 --temperature 0.7 --out "$folder/way"
+said 'with --max-new 12; you asked for none; and with --temperature 0.5; you asked for 0.7.'
+evaluate 2 gsm8k --data "$samples" --model "$share/models/tiny-mixtral" --max-new 12 --seed 3 --temperature 0.5 --out "$folder/way"
+said "with --model $model; you asked for $share/models/tiny-mixtral"
+evaluate 2 gsm8k --data "$samples" --answers "$folder/early" --out "$folder/way"
+said 'with answers of a model; you asked for of a file'
+cp "$folder/way/samples_gsm8k.jsonl" "$folder/first"
+evaluate 0 gsm8k --data "$samples" --model "$model" --max-new 32 --seed 3 --temperature 0.5 --out "$folder/way" --again
+said "--again: what was in $folder/way is now in $folder/way/before-1"
+cmp -s "$folder/first" "$folder/way/before-1/samples_gsm8k.jsonl" || fail "--again lost samples"
+[ -f "$folder/way/before-1/source.json" ] && [ -f "$folder/way/before-1/results.json" ] || fail "--again lost a file"
+grep -q '^of 3 samples' "$folder/table" && fail "--again took over old samples"
+evaluate 0 gsm8k --data "$samples" --model "$model" --max-new 32 --seed 3 --temperature 0.5 --out "$folder/way" --again
+[ -f "$folder/way/before-2/samples_gsm8k.jsonl" ] || fail "--again twice"
+
 exit $failed
