@@ -172,4 +172,9 @@ grep -q '^of 3 samples' "$folder/table" && fail "--again took over old samples"
 evaluate 0 gsm8k --data "$samples" --model "$model" --max-new 32 --seed 3 --temperature 0.5 --out "$folder/way" --again
 [ -f "$folder/way/before-2/samples_gsm8k.jsonl" ] || fail "--again twice"
 
+# Two answers to one question: one of them was judged, and nobody knew which.
+sed -n '1p;1p;2,$p' "$folder/early" >"$folder/twice"
+evaluate 2 gsm8k --data "$samples" --answers "$folder/twice" --out "$folder/twofold"
+said 'twice:2: line 1 answers the same question (task and id)'
+
 exit $failed
