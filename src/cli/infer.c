@@ -165,7 +165,8 @@ enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_setting
                                          .device = settings->device,
                                          .threads = (int)settings->threads,
                                          .slots = settings->batch >= 0 ? settings->batch : 0,
-                                         .context = settings->context};
+                                         .context = settings->context,
+                                         .answers = settings->answers};
     struct mt_arena arena;
     mt_log_init(&log, stderr, MT_LOG_WARNING);
     (void)mt_memory_limit_read(settings->memory, &options.memory); // as cli_infer_check has seen

@@ -21,6 +21,7 @@ struct infer_settings {
     int64_t threads;
     int64_t batch;      // sequences computed together; -1: as many as there is memory for
     int64_t context;    // 0: chosen
+    int64_t answers;    // tokens that answers may have, where --context does not say; 0: nothing is known
     const char *memory; // as memory.limit of training
     // Negative: as generation_config.json says.
     double temperature;

@@ -15,12 +15,14 @@
 #include "base/files/file.h"
 #include "formats/text/json.h"
 #include "formats/text/json_text.h"
+#include "formats/text/printable.h"
 #include "model/files/input_files.h"
 #include "ops/choose.h"
 #include "text/template.h"
 
 #define MOST_BYTES     (1 << 20)
 #define UNNOTED_DEVICE "cpu"
+#define MOST_BEFORE    10000
 #define NEWEST_KEY     ", \"newest\": "
 
 /*
@@ -147,6 +149,97 @@ enum mt_status mt_answers_choose_device(struct mt_context *ctx, const char *out,
     return status;
 }
 
+// ------------------------------------------------------------------ what differs
+
+/* What source.json calls a setting, and what people do. */
+static const struct {
+    const char *key, *option;
+} settings[] = {{"answers", "answers"},
+                {"model", "--model"},
+                {"adapter", "--adapter"},
+                {"template", "--template"},
+                {"answers begin", "answers that begin with"},
+                {"template option 1", "--template-option"},
+                {"quantize", "--quantize"},
+                {"prune", "--prune"},
+                {"bos", "--bos"},
+                {"device", "--device"},
+                {"context", "--context"},
+                {"max_new", "--max-new"},
+                {"temperature", "--temperature"},
+                {"top_p", "--top-p"},
+                {"seed", "--seed"}};
+
+/* A setting's value; of a folder its path, or where `whole` its weights. "": it was not given. */
+static void show_value(const struct mt_json_node *root, const char *key, bool whole, char *text, size_t bytes)
+{
+    struct mt_json_node value;
+    const char *string = "";
+    double number = 0;
+    text[0] = '\0';
+    if (!mt_json_member(root, key, &value)) return;
+    if (mt_json_kind(&value) == MT_JSON_OBJECT) {
+        int64_t size = 0;
+        if (mt_json_get_string(&value, "folder", &string) != MT_OK) return;
+        if (whole) (void)mt_json_get_integer(&value, "bytes", 0, INT64_MAX, &size);
+        (void)snprintf(text, bytes, whole ? "%s of %" PRId64 " bytes" : "%s", mt_printable(string).text,
+                       size);
+    } else if (mt_json_kind(&value) == MT_JSON_STRING) {
+        if (mt_json_as_string(&value, &string) == MT_OK)
+            (void)snprintf(text, bytes, "%s", mt_printable(string).text);
+    } else if (mt_json_as_real(&value, -1e300, 1e300, &number) == MT_OK) {
+        (void)snprintf(text, bytes, "%.10g", number);
+    }
+}
+
+/* "with --max-new 512 (you asked for 32), without --bos (yes)"; "": nothing that has a name differs. */
+static void name_differences(const struct mt_json_node *was, const struct mt_json_node *is, char *text,
+                             size_t bytes)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+        char before[256];
+        char now[256];
+        const char *key = settings[i].key;
+        show_value(was, key, false, before, sizeof before);
+        show_value(is, key, false, now, sizeof now);
+        if (strcmp(before, now) == 0) show_value(was, key, true, before, sizeof before);
+        if (strcmp(before, now) == 0 || strncmp(before, now, strlen(now)) == 0)
+            show_value(is, key, true, now, sizeof now);
+        if (strcmp(before, now) == 0 || used >= bytes) continue;
+        // "-1" stands for what the model or the tasks say.
+        bool unset = before[0] == '\0' || strcmp(before, "-1") == 0;
+        bool asked = now[0] != '\0' && strcmp(now, "-1") != 0;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s %s%s%s; you asked for %s",
+                                 used > 0 ? "; and " : "", unset ? "without" : "with", settings[i].option,
+                                 unset ? "" : " ", unset ? "" : before, asked ? now : "none");
+    }
+}
+
+static enum mt_status refuse_difference(struct mt_context *ctx, const struct mt_answers_source *source,
+                                        const char *path, const void *noted, size_t bytes,
+                                        const struct mt_json_text *now)
+{
+    char what[700] = "";
+    struct mt_json was = {0};
+    struct mt_json is = {0};
+    enum mt_status status = mt_json_parse(ctx, path, noted, bytes, &mt_json_file_limits, &was);
+    if (status == MT_OK)
+        status = mt_json_parse(ctx, "these settings", now->bytes, now->length, &mt_json_file_limits, &is);
+    if (status == MT_OK) {
+        struct mt_json_node one = mt_json_root(&was);
+        struct mt_json_node other = mt_json_root(&is);
+        name_differences(&one, &other, what, sizeof what);
+    }
+    mt_json_free(&was);
+    mt_json_free(&is);
+    if (status == MT_ERR_MEMORY) return status;
+    if (what[0] == '\0') (void)snprintf(what, sizeof what, "in another way (%.600s)", path);
+    return mt_fail(ctx, MT_ERR_USAGE, "%s was evaluated %s. Use another --out, or --again", source->out,
+                   what);
+}
+
 /* Compares with what the folder says, which is text of ours; *dated: it is so in the words of older versions.
  */
 static enum mt_status compare_noted(struct mt_context *ctx, const struct mt_answers_source *source,
@@ -162,21 +255,21 @@ static enum mt_status compare_noted(struct mt_context *ctx, const struct mt_answ
     mt_json_text_init(&text, ctx);
     *dated = bytes > 0 && memmem(noted, bytes, NEWEST_KEY, sizeof NEWEST_KEY - 1) != NULL;
     status = describe(&text, source, form, device, *dated);
-    bool same = bytes == text.length && memcmp(noted, text.bytes, bytes) == 0;
+    bool same = status == MT_OK && bytes == text.length && memcmp(noted, text.bytes, bytes) == 0;
+    read_device(ctx, path, before);
+    if (status == MT_OK && !same) {
+        bool moved = device[0] != '\0' && strcmp(before, device) != 0;
+        status =
+            moved ? mt_fail(
+                        ctx, MT_ERR_USAGE,
+                        "%s holds answers computed on the device %s, these would be on %s: give --device %s, "
+                        "another --out, or --again",
+                        source->out, before, device, before)
+                  : refuse_difference(ctx, source, path, noted, bytes, &text);
+    }
     mt_release(ctx, noted, bytes);
     mt_json_text_free(&text);
-    if (status != MT_OK || same) return status;
-    read_device(ctx, path, before);
-    if (device[0] != '\0' && strcmp(before, device) != 0)
-        return mt_fail(ctx, MT_ERR_USAGE,
-                       "%s holds answers computed on the device %s, these would be on %s: give --device %s, "
-                       "or another --out",
-                       source->out, before, device, before);
-    return mt_fail(
-        ctx, MT_ERR_USAGE,
-        "%s holds answers of another model, or of this one asked in another way (%s); give another "
-        "--out or remove it",
-        source->out, path);
+    return status;
 }
 
 static enum mt_status note(struct mt_context *ctx, const struct mt_answers_source *source,
@@ -212,15 +305,11 @@ static enum mt_status add_form(struct mt_fingerprint *print, const char *templat
     return status;
 }
 
-/* What answers, and how tasks are put and judged. Of their data every sample is compared by itself
- * (results.h). */
+/* What answers. Of tasks and their data every sample is compared by itself (results.h). */
 static enum mt_status add_inputs(struct mt_fingerprint *print, const struct mt_answers_source *source,
-                                 const struct mt_text_form *form, const struct mt_task_list *list)
+                                 const struct mt_text_form *form)
 {
     enum mt_status status = MT_OK;
-    for (size_t i = 0; i < list->count && status == MT_OK; i++) {
-        if (list->tasks[i].file != NULL) status = add_whole(print, list->tasks[i].file, mt_fingerprint_add);
-    }
     if (status == MT_OK && source->answers != NULL) status = mt_fingerprint_add(print, source->answers);
     if (status != MT_OK || source->model == NULL) return status;
     status = add_whole(print, source->model, mt_input_files_tokenizer);
@@ -234,8 +323,7 @@ static enum mt_status add_inputs(struct mt_fingerprint *print, const struct mt_a
 
 /* `before`: the folder holds answers. */
 static enum mt_status claim_inputs(struct mt_context *ctx, const struct mt_answers_source *source,
-                                   const struct mt_text_form *form, const struct mt_task_list *list,
-                                   bool before, const struct mt_log *log)
+                                   const struct mt_text_form *form, bool before, const struct mt_log *log)
 {
     static const struct mt_fingerprint_words words = {.since = "the answers in --out were made",
                                                       .cure = "put it back to go on, or give another --out"};
@@ -244,7 +332,7 @@ static enum mt_status claim_inputs(struct mt_context *ctx, const struct mt_answe
     bool known = true;
     mt_fingerprint_init(ctx, &print);
     enum mt_status status = mt_path_join(ctx, source->out, MT_FINGERPRINT_FILE, &path);
-    if (status == MT_OK) status = add_inputs(&print, source, form, list);
+    if (status == MT_OK) status = add_inputs(&print, source, form);
     if (status == MT_OK && before) status = mt_fingerprint_compare(&print, path, &words, false, log, &known);
     if (status == MT_OK && !known)
         mt_log_warning(
@@ -259,8 +347,7 @@ static enum mt_status claim_inputs(struct mt_context *ctx, const struct mt_answe
 }
 
 enum mt_status mt_answers_claim(struct mt_context *ctx, const struct mt_answers_source *source,
-                                const struct mt_text_form *form, const struct mt_task_list *list,
-                                const char *device, const struct mt_log *log)
+                                const struct mt_text_form *form, const char *device, const struct mt_log *log)
 {
     char *path = NULL;
     bool dated = false;
@@ -268,8 +355,66 @@ enum mt_status mt_answers_claim(struct mt_context *ctx, const struct mt_answers_
     bool before = status == MT_OK && access(path, F_OK) == 0;
     if (status == MT_OK && before) status = compare_noted(ctx, source, form, device, path, &dated);
     // Last of all source.json: a folder that has it has the other one.
-    if (status == MT_OK) status = claim_inputs(ctx, source, form, list, before, log);
+    if (status == MT_OK) status = claim_inputs(ctx, source, form, before, log);
     if (status == MT_OK && (!before || dated)) status = note(ctx, source, form, device, path);
     mt_path_release(ctx, path);
+    return status;
+}
+
+// ------------------------------------------------------------------ beginning again
+
+/* True for what an evaluation leaves in its folder. What files held is also noted by a run that was trained
+ * there, which needs that to go on. */
+static bool is_of_evaluation(const char *name, bool trained)
+{
+    static const char *const whole[] = {"results.json", "source.json"};
+    static const char *const heads[] = {"samples_", "part_", "routing_", "judge_", "review_"};
+    if (strcmp(name, MT_FINGERPRINT_FILE) == 0) return !trained;
+    for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
+        if (strcmp(name, whole[i]) == 0) return true;
+    }
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        if (strncmp(name, heads[i], strlen(heads[i])) == 0) return true;
+    }
+    return false;
+}
+
+static enum mt_status move_file(struct mt_context *ctx, const char *from, const char *to, const char *name)
+{
+    char old[PATH_MAX];
+    char new[PATH_MAX];
+    int one = snprintf(old, sizeof old, "%s/%s", from, name);
+    int other = snprintf(new, sizeof new, "%s/%s", to, name);
+    if (one < 0 || other < 0 || (size_t)one >= sizeof old || (size_t)other >= sizeof new)
+        return mt_fail(ctx, MT_ERR_USAGE, "%s: the path is too long", from);
+    if (rename(old, new) == 0) return MT_OK;
+    return mt_fail(ctx, MT_ERR_IO, "%s: cannot move it to %s: %s", old, to, strerror(errno));
+}
+
+enum mt_status mt_answers_put_aside(struct mt_context *ctx, const char *out, const struct mt_log *log)
+{
+    char aside[PATH_MAX - 300];
+    struct dirent **entries = NULL;
+    size_t moved = 0;
+    int count = scandir(out, &entries, NULL, NULL);
+    if (count < 0) return mt_fail(ctx, MT_ERR_IO, "%s: cannot read it: %s", out, strerror(errno));
+    enum mt_status status = MT_OK;
+    bool trained = false;
+    for (int i = 0; i < count; i++) trained = trained || strcmp(entries[i]->d_name, "config.yaml") == 0;
+    for (int i = 0; i < count; i++) {
+        bool ours = status == MT_OK && is_of_evaluation(entries[i]->d_name, trained);
+        for (int k = 1; ours && moved == 0; k++) {
+            (void)snprintf(aside, sizeof aside, "%.3600s/before-%d", out, k);
+            if (mkdir(aside, 0777) == 0) break;
+            if (errno == EEXIST && k < MOST_BEFORE) continue;
+            status = mt_fail(ctx, MT_ERR_IO, "%s: cannot make it: %s", aside, strerror(errno));
+            ours = false;
+        }
+        if (ours) status = move_file(ctx, out, aside, entries[i]->d_name);
+        if (ours) moved++;
+        free(entries[i]);
+    }
+    free(entries);
+    if (status == MT_OK && moved > 0) mt_log_warning(log, "--again: what was in %s is now in %s", out, aside);
     return status;
 }

@@ -8,7 +8,6 @@
 
 #include "base/log.h"
 #include "comm/comm.h"
-#include "eval/tasks/task.h"
 #include "text/text_form.h"
 
 /* What answers, and how it is asked; everything is borrowed. */
@@ -47,7 +46,10 @@ enum mt_status mt_answers_choose_device(struct mt_context *ctx, const char *out,
  * made of files that have changed since.
  */
 enum mt_status mt_answers_claim(struct mt_context *ctx, const struct mt_answers_source *source,
-                                const struct mt_text_form *form, const struct mt_task_list *list,
-                                const char *device, const struct mt_log *log);
+                                const struct mt_text_form *form, const char *device,
+                                const struct mt_log *log);
+
+/* Moves all that an evaluation left in the folder into OUT/before-1, -2, ...: nothing is lost. */
+enum mt_status mt_answers_put_aside(struct mt_context *ctx, const char *out, const struct mt_log *log);
 
 #endif

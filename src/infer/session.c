@@ -24,8 +24,8 @@ static enum mt_status choose_context(struct mt_session *session, const struct mt
     if (options->context > 0) return MT_OK;
     enum mt_status status = mt_hf_config_read_folder(session->ctx, options->directory, &config);
     if (status != MT_OK) return status;
-    session->context = CONTEXT_TOKENS;
-    if (config.max_position_embeddings > 0 && config.max_position_embeddings < CONTEXT_TOKENS)
+    session->context = CONTEXT_TOKENS + options->answers;
+    if (config.max_position_embeddings > 0 && config.max_position_embeddings < session->context)
         session->context = config.max_position_embeddings;
     mt_hf_config_free(&config);
     return MT_OK;

@@ -27,6 +27,7 @@ struct mt_session_options {
     int64_t slots;   // sequences computed together; 0: as many as there is memory for, up to a number
                      // (infer/engine_room.h)
     int64_t context; // tokens of a sequence; 0: 4096, or what the model was made for if that is less
+    int64_t answers; // tokens that answers may have, for which 0 leaves room beside that; 0: nothing is known
     struct mt_memory_limit memory; // of all that is held; zeros: what is free
 };
 

@@ -69,10 +69,49 @@ static enum mt_status find_forms(struct mt_task_evaluation *e)
     return status;
 }
 
+// ------------------------------------------------------------------ room to think
+
+/* True for the form of a model that thinks before it answers: its template in Jinja has <think>, and no
+ * option turns that off. */
+static enum mt_status form_thinks(const struct mt_task_evaluation *e, const struct mt_text_form *form,
+                                  bool *thinks)
+{
+    struct mt_chat_template *template = NULL;
+    *thinks = false;
+    if (!form->talks || (form->options != NULL && strstr(form->options, "enable_thinking=false") != NULL))
+        return MT_OK;
+    enum mt_status status =
+        mt_text_form_open(e->ctx, form, e->options.source.templates, e->options.source.model, &template);
+    const char *text = status == MT_OK && template != NULL ? mt_chat_template_jinja(template) : NULL;
+    *thinks = text != NULL && strstr(text, "<think>") != NULL;
+    mt_chat_template_free(template);
+    return status;
+}
+
+static enum mt_status leave_room_to_think(struct mt_task_evaluation *e)
+{
+    const struct mt_task_list *list = e->options.list;
+    const struct mt_text_form *before = NULL;
+    bool thinks = false;
+    enum mt_status status = MT_OK;
+    if (!e->options.room_to_think || e->options.source.model == NULL) return MT_OK;
+    for (size_t i = 0; i < list->count && status == MT_OK; i++) {
+        struct mt_task *task = &list->tasks[i];
+        if (task->kind != MT_TASK_GENERATE || task->max_tokens >= MT_THINKING_TOKENS) continue;
+        bool same = before != NULL && strcmp(before->name, e->forms[i].name) == 0;
+        if (!same) status = form_thinks(e, &e->forms[i], &thinks);
+        before = &e->forms[i];
+        if (!thinks) continue;
+        task->max_tokens = MT_THINKING_TOKENS;
+        e->thinking = MT_THINKING_TOKENS;
+    }
+    return status;
+}
+
 // ------------------------------------------------------------------ the folder
 
 /* Rank 0 makes the folder, for all, and keeps other runs out of it. */
-static enum mt_status open_folder(struct mt_task_evaluation *e)
+static enum mt_status hold_folder(struct mt_task_evaluation *e)
 {
     const struct mt_task_evaluation_options *options = &e->options;
     const char *out = options->source.out;
@@ -81,13 +120,20 @@ static enum mt_status open_folder(struct mt_task_evaluation *e)
     if (mt_comm_rank(comm) == 0) {
         status = mt_folder_make_all(e->ctx, out);
         if (status == MT_OK) status = mt_folder_lock(e->ctx, out, "evaluating", &e->lock);
-        if (status == MT_OK)
-            status =
-                mt_answers_claim(e->ctx, &options->source, &e->form, options->list, e->device, options->log);
+        if (status == MT_OK && options->again) status = mt_answers_put_aside(e->ctx, out, options->log);
     }
     status = mt_comm_agree(comm, e->ctx, status);
     if (status == MT_OK && mt_comm_rank(comm) != 0) status = mt_folder_hold(e->ctx, out, &e->lock);
     return mt_comm_agree(comm, e->ctx, status);
+}
+
+static enum mt_status claim_folder(struct mt_task_evaluation *e)
+{
+    const struct mt_task_evaluation_options *options = &e->options;
+    enum mt_status status = MT_OK;
+    if (mt_comm_rank(options->comm) == 0)
+        status = mt_answers_claim(e->ctx, &options->source, &e->form, e->device, options->log);
+    return mt_comm_agree(options->comm, e->ctx, status);
 }
 
 enum mt_status mt_task_evaluation_open(struct mt_context *ctx,
@@ -98,11 +144,14 @@ enum mt_status mt_task_evaluation_open(struct mt_context *ctx,
     *evaluation = (struct mt_task_evaluation){.ctx = ctx, .options = *options, .lock = MT_FOLDER_UNLOCKED};
     mt_arena_init(&evaluation->arena, ctx, ARENA_BYTES);
     enum mt_status status = find_forms(evaluation);
+    if (status == MT_OK) status = leave_room_to_think(evaluation);
+    status = mt_comm_agree(options->comm, ctx, status);
+    if (status == MT_OK) status = hold_folder(evaluation);
     if (status == MT_OK && options->source.model != NULL)
         status = mt_answers_choose_device(ctx, options->source.out, options->device, options->comm,
                                           evaluation->device);
     status = mt_comm_agree(options->comm, ctx, status);
-    if (status == MT_OK) status = open_folder(evaluation);
+    if (status == MT_OK) status = claim_folder(evaluation);
     if (status != MT_OK) return status;
     status = mt_allocate_array(ctx, options->list->count, sizeof *evaluation->results, &memory);
     evaluation->results = memory;

@@ -24,13 +24,17 @@ struct mt_task_evaluation_options {
     struct mt_task_judge *judge;     // open
     struct mt_comm *comm;            // the ranks that share the samples
     const struct mt_log *log;
-    FILE *terminal;    // progress; NULL: none
-    int64_t limit;     // samples of a task at most; 0: all
-    bool skip_missing; // tasks without data are left out, not refused
+    FILE *terminal;     // progress; NULL: none
+    int64_t limit;      // samples of a task at most; 0: all
+    bool again;         // what is in the folder is put aside (OUT/before-1), and all is asked anew
+    bool room_to_think; // tasks whose chat template thinks get MT_THINKING_TOKENS where they ask for less
+    bool skip_missing;  // tasks without data are left out, not refused
     bool (*stop)(void *self);
     void (*progressed)(void *self, size_t done, size_t count); // samples of the task at hand; NULL: nobody
     void *self;                                                // handed to both
 };
+
+#define MT_THINKING_TOKENS 8192 // tasks' own limits are those of base models, which do not think first
 
 struct mt_task_evaluation {
     struct mt_context *ctx; // borrowed
@@ -40,6 +44,7 @@ struct mt_task_evaluation {
     struct mt_text_form form;             // of the questions that leave it open
     struct mt_text_form *forms;           // [list->count]
     struct mt_task_result *results;       // [list->count]
+    int64_t thinking;                     // MT_THINKING_TOKENS where a task got them, else 0
     bool watched;                         // routing is in the folder, too
     int lock;                             // of the folder, rank 0's; the others hold it
 };

@@ -73,7 +73,7 @@ for file in own:plain:'the run was trained with it' other:none:'--template says 
     grep -q "\"form\": \"${form%%:*}\"" "$place/${file%%:*}/samples_open_sst2.jsonl"
     result $? "samples of ${file%%:*} do not record the form"
 done
-expect 2 "asked in another way" eval "$place/open_sst2.yaml" --data "$share/samples" --out "$place/own" --threads 1 --no-routing --model "$model" \
+expect 2 "was evaluated with --template plain; you asked for none" eval "$place/open_sst2.yaml" --data "$share/samples" --out "$place/own" --threads 1 --no-routing --model "$model" \
     --adapter "$place/run/adapter" --template none
 
 # A task that fixes its text keeps it, and says so where the run was trained otherwise: terminal, results, page.

@@ -181,7 +181,7 @@ static enum mt_status find_tasks(struct mt_context *ctx, const struct eval_argum
 static enum mt_status check_void(const struct eval_arguments *arguments, const struct cli_call *given)
 {
     static const char of_tasks[] = "--tasks --data --model --endpoint --answers --questions --limit --shots "
-                                   "--samples --pass-k --max-new --max-tokens --skip-missing "
+                                   "--samples --pass-k --max-new --max-tokens --again --skip-missing "
                                    "--without-sandbox";
     static const char of_a_model[] = "--adapter --quantize --prune --template --template-option --bos "
                                      "--temperature "
@@ -194,7 +194,7 @@ static enum mt_status check_void(const struct eval_arguments *arguments, const s
         {arguments->list, "--out --merge-review", "with --list"},
         {arguments->list, of_tasks, "with --list"},
         {arguments->merge_review != NULL, of_tasks, "with --merge-review"},
-        {arguments->questions != NULL, "--out --without-sandbox --samples --pass-k",
+        {arguments->questions != NULL, "--out --again --without-sandbox --samples --pass-k",
          "with --questions: nothing is answered"},
         {arguments->answers != NULL, "--max-new --max-tokens", "with --answers: they are there already"},
         {asks,
@@ -404,6 +404,8 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--questions", CLI_TEXT, &arguments.questions, "FILE",
          "write the questions instead, JSONL; - is standard output"},
         {"--out", CLI_TEXT, &arguments.out, "DIR", "where results go; with --model by default eval-MODEL"},
+        {"--again", CLI_FLAG, &arguments.again, NULL,
+         "begin again: what an evaluation left in --out goes to OUT/before-1"},
         {"--merge-review", CLI_TEXT, &arguments.merge_review, "FILE",
          "take over what a person marked (metier review) into the run of --out"},
         {"--limit", CLI_INTEGER, &arguments.limit, "N", "so many samples of each task at most"},

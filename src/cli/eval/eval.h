@@ -8,7 +8,7 @@
 #include "eval/run/runner.h"
 
 struct eval_arguments {
-    bool list, keys, quiet, skip_missing, without_sandbox, no_routing;
+    bool list, keys, quiet, again, skip_missing, without_sandbox, no_routing;
     const char *tasks; // names between commas
     const char *data, *answers, *out, *questions, *merge_review;
     int64_t limit;

@@ -232,8 +232,15 @@ static enum mt_status open_session(struct evaluation *e)
     infer.threads = mt_comm_threads(e->comm, infer.threads);
     infer.automatic = mt_device_is_automatic(infer.device);
     infer.device = e->tasks.device;
+    infer.answers = e->tasks.thinking;
     infer.quiet = arguments->quiet || mt_comm_rank(e->comm) != 0;
     cli_infer_tell_of_form(&infer, &e->tasks.form);
+    if (e->tasks.thinking > 0 && !infer.quiet)
+        (void)fprintf(
+            stderr,
+            "answers: up to %lld tokens, as far as the context goes, because the chat template thinks "
+            "(<think>); --max-new N sets another limit\n",
+            (long long)e->tasks.thinking);
     enum mt_status status = cli_infer_open(e->ctx, &infer, &e->tasks.form, &e->session);
     if (status != MT_OK || mt_comm_rank(e->comm) != 0) return status;
     cli_infer_warn_of_texts(&e->session, &e->log);
@@ -306,6 +313,8 @@ static enum mt_status run(struct evaluation *e)
                                                        .log = talks ? &e->log : NULL,
                                                        .terminal = arguments->quiet || !talks ? NULL : stderr,
                                                        .limit = arguments->limit,
+                                                       .again = arguments->again,
+                                                       .room_to_think = arguments->infer.max_new == 0,
                                                        .skip_missing = arguments->skip_missing,
                                                        .stop = told_to_stop,
                                                        .self = e};

@@ -46,6 +46,28 @@ static int by_key(const void *a, const void *b)
     return strcmp(one->key.digits, other->key.digits);
 }
 
+/* Two answers to one question: nobody could say which of them is judged. */
+static enum mt_status refuse_twice(struct mt_recorded *recorded)
+{
+    for (size_t i = 1; i < recorded->count; i++) {
+        const struct recorded_entry *one = &recorded->entries[i - 1];
+        const struct recorded_entry *other = &recorded->entries[i];
+        if (by_key(one, other) != 0) continue;
+        uint64_t first = one->row < other->row ? one->row : other->row;
+        enum mt_status status = mt_dataset_read(recorded->dataset, first, &recorded->row);
+        uint64_t line = recorded->row.line;
+        if (status == MT_OK)
+            status = mt_dataset_read(recorded->dataset, one->row + other->row - first, &recorded->row);
+        if (status != MT_OK) return status;
+        return mt_row_fail(
+            &recorded->row,
+            "line %llu answers the same question (task and id): several answers of one are a list, "
+            "\"answers\"",
+            (unsigned long long)line);
+    }
+    return MT_OK;
+}
+
 static enum mt_status index_rows(struct mt_recorded *recorded)
 {
     enum mt_status status = MT_OK;
@@ -62,7 +84,7 @@ static enum mt_status index_rows(struct mt_recorded *recorded)
     }
     if (status == MT_OK && recorded->count > 0)
         qsort(recorded->entries, recorded->count, sizeof *recorded->entries, by_key);
-    return status;
+    return status == MT_OK ? refuse_twice(recorded) : status;
 }
 
 enum mt_status mt_recorded_open(struct mt_context *ctx, const char *path, struct mt_recorded **recorded)

@@ -2,6 +2,7 @@
 #include "eval/run/results.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ struct done_sample {
     uint64_t key;
     struct mt_digest_text content; // "": not known
     struct mt_outcome outcome;
+    size_t old; // of answers that another judged: behind their place in old_answers; 0: the judge is the same
 };
 
 struct mt_results {
@@ -22,6 +24,10 @@ struct mt_results {
     struct done_sample *slots; // [capacity], a power of two, at most half full
     size_t capacity;
     size_t count;
+    const struct mt_judged_by *by;
+    char old_judge[MT_JUDGED_BY_BYTES];
+    struct mt_byte_list old_answers; // of each: numbers of answers and scores, lengths and texts, scores
+    size_t asked_otherwise;
     struct mt_text_writer line;
 };
 
@@ -47,7 +53,7 @@ static struct done_sample *slot_of(const struct mt_results *results, uint64_t ke
 }
 
 static enum mt_status remember(struct mt_results *results, uint64_t key, const char *content,
-                               const struct mt_outcome *outcome)
+                               const struct mt_outcome *outcome, size_t answers)
 {
     if (2 * (results->count + 1) > results->capacity) {
         struct done_sample *old = results->slots;
@@ -65,7 +71,7 @@ static enum mt_status remember(struct mt_results *results, uint64_t key, const c
     }
     struct done_sample *slot = slot_of(results, key);
     results->count += slot->key == 0 ? 1 : 0;
-    *slot = (struct done_sample){.key = key, .outcome = *outcome};
+    *slot = (struct done_sample){.key = key, .outcome = *outcome, .old = answers};
     memcpy(slot->content.digits, content, strlen(content) + 1);
     return MT_OK;
 }
@@ -85,6 +91,62 @@ bool mt_results_find(const struct mt_results *results, const char *id, struct mt
     if (slot->content.digits[0] != '\0' && strcmp(slot->content.digits, content->digits) != 0) return false;
     *outcome = slot->outcome;
     return true;
+}
+
+// ------------------------------------------------------------------ answers that another judged
+
+bool mt_results_old(const struct mt_results *results, const char *id, struct mt_text prompt,
+                    struct mt_old_answers *old)
+{
+    if (results->capacity == 0) return false;
+    struct mt_digest_text digest = mt_digest_of(prompt.text, prompt.bytes);
+    const struct done_sample *slot = slot_of(results, key_of_digits(id, digest.digits));
+    if (slot->key == 0 || slot->old == 0) return false;
+    *old = (struct mt_old_answers){.results = results, .at = slot->old - 1};
+    memcpy(&old->answers, results->old_answers.data + old->at, sizeof old->answers);
+    memcpy(&old->scores, results->old_answers.data + old->at + sizeof old->answers, sizeof old->scores);
+    return true;
+}
+
+/* The place behind so many answers. */
+static size_t skip_answers(const struct mt_old_answers *old, uint64_t count)
+{
+    size_t at = old->at + 2 * sizeof(uint64_t);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t length = 0;
+        memcpy(&length, old->results->old_answers.data + at, sizeof length);
+        at += sizeof length + (size_t)length;
+    }
+    return at;
+}
+
+struct mt_text mt_old_answer(const struct mt_old_answers *old, size_t index)
+{
+    const uint8_t *data = old->results->old_answers.data + skip_answers(old, index);
+    uint64_t length = 0;
+    memcpy(&length, data, sizeof length);
+    return (struct mt_text){.text = (const char *)data + sizeof length, .bytes = (size_t)length};
+}
+
+struct mt_choice_score mt_old_score(const struct mt_old_answers *old, size_t index)
+{
+    double score = NAN;
+    uint64_t likeliest = 0;
+    const uint8_t *data = old->results->old_answers.data + skip_answers(old, old->answers) +
+                          index * (sizeof score + sizeof likeliest);
+    memcpy(&score, data, sizeof score);
+    memcpy(&likeliest, data + sizeof score, sizeof likeliest);
+    return (struct mt_choice_score){.log_likelihood = score, .greedy = likeliest != 0};
+}
+
+const char *mt_results_old_judge(const struct mt_results *results)
+{
+    return results->old_judge;
+}
+
+size_t mt_results_asked_otherwise(const struct mt_results *results)
+{
+    return results->asked_otherwise;
 }
 
 // ------------------------------------------------------------------ reading what is there
@@ -144,6 +206,74 @@ static enum mt_status read_marks(const struct mt_json_node *line, struct mt_inst
     return status;
 }
 
+static enum mt_status keep_number(struct mt_results *results, const void *number)
+{
+    return mt_byte_list_append(&results->old_answers, number, sizeof(uint64_t));
+}
+
+/* A log-likelihood, which may be null, and whether its tokens were the likeliest. */
+static enum mt_status keep_score(struct mt_results *results, const struct mt_json_node *line,
+                                 const struct mt_json_node *scores, size_t index)
+{
+    struct mt_json_node item = mt_json_element(scores, index);
+    struct mt_json_node flags;
+    double score = NAN;
+    bool greedy = false;
+    bool flagged = false;
+    enum mt_status status = mt_json_optional_array(line, "greedy", &flags, &flagged);
+    if (status == MT_OK && mt_json_kind(&item) != MT_JSON_NULL)
+        status = mt_json_as_real(&item, -1e300, 1e300, &score);
+    if (status == MT_OK && flagged && index < mt_json_count(&flags)) {
+        struct mt_json_node flag = mt_json_element(&flags, index);
+        status = mt_json_as_bool(&flag, &greedy);
+    }
+    uint64_t likeliest = greedy ? 1 : 0;
+    if (status == MT_OK) status = keep_number(results, &score);
+    return status == MT_OK ? keep_number(results, &likeliest) : status;
+}
+
+/* Keeps the answers of a line that somebody else judged. */
+static enum mt_status keep_answers(struct mt_results *results, const struct mt_json_node *line, size_t *old)
+{
+    struct mt_json_node answers;
+    struct mt_json_node scores = {0};
+    bool scored = false;
+    *old = results->old_answers.count + 1;
+    enum mt_status status = mt_json_get_array(line, "resps", &answers);
+    if (status == MT_OK) status = mt_json_optional_array(line, "log_likelihoods", &scores, &scored);
+    if (status != MT_OK) return status;
+    uint64_t counts[2] = {mt_json_count(&answers), scored ? mt_json_count(&scores) : 0};
+    for (int i = 0; i < 2 && status == MT_OK; i++) status = keep_number(results, &counts[i]);
+    for (size_t i = 0; i < counts[0] && status == MT_OK; i++) {
+        struct mt_json_node item = mt_json_element(&answers, i);
+        const char *text = NULL;
+        status = mt_json_as_string(&item, &text);
+        uint64_t length = status == MT_OK ? strlen(text) : 0;
+        if (status == MT_OK) status = keep_number(results, &length);
+        if (status == MT_OK) status = mt_byte_list_append(&results->old_answers, text, (size_t)length);
+    }
+    for (size_t i = 0; i < counts[1] && status == MT_OK; i++) status = keep_score(results, line, &scores, i);
+    return status;
+}
+
+/* Whose verdict it is, and whether the question was put as it would be now. Lines of older versions say
+ * neither: they are judged again. */
+static enum mt_status read_judge(struct mt_results *results, const struct mt_json_node *line, size_t *old,
+                                 bool *otherwise)
+{
+    const char *judge = "";
+    const char *asked = "";
+    enum mt_status status = mt_json_optional_string(line, "judged_by", &judge);
+    if (status == MT_OK) status = mt_json_optional_string(line, "asked", &asked);
+    if (status != MT_OK) return status;
+    *otherwise = asked[0] != '\0' && strcmp(asked, results->by->asked.digits) != 0;
+    if (*otherwise) results->asked_otherwise++;
+    if (*otherwise || strcmp(judge, results->by->judge) == 0) return MT_OK;
+    if (results->old_judge[0] == '\0')
+        (void)snprintf(results->old_judge, sizeof results->old_judge, "%s", judge);
+    return keep_answers(results, line, old);
+}
+
 static enum mt_status read_line(void *self, const struct mt_json_node *line)
 {
     struct mt_results *results = self;
@@ -176,10 +306,15 @@ static enum mt_status read_line(void *self, const struct mt_json_node *line)
     if (status == MT_OK) status = read_filters(line, &outcome);
     if (status == MT_OK && mt_json_has(line, "strict") && mt_json_has(line, "loose"))
         status = read_marks(line, &outcome.marks);
-    return status == MT_OK ? remember(results, key_of_digits(id, digits), content, &outcome) : status;
+    size_t old = 0;
+    bool otherwise = false;
+    if (status == MT_OK) status = read_judge(results, line, &old, &otherwise);
+    if (status != MT_OK || otherwise) return status;
+    return remember(results, key_of_digits(id, digits), content, &outcome, old);
 }
 
-enum mt_status mt_results_open(struct mt_context *ctx, const char *path, struct mt_results **results)
+enum mt_status mt_results_open(struct mt_context *ctx, const char *path, const struct mt_judged_by *by,
+                               struct mt_results **results)
 {
     void *memory = NULL;
     *results = NULL;
@@ -187,6 +322,8 @@ enum mt_status mt_results_open(struct mt_context *ctx, const char *path, struct 
     if (status != MT_OK) return status;
     struct mt_results *made = memory;
     made->ctx = ctx;
+    made->by = by;
+    made->old_answers.ctx = ctx;
     made->line.text.ctx = ctx;
     status = mt_line_file_open(ctx, path, read_line, made, &made->file);
     if (status != MT_OK) {
@@ -203,6 +340,7 @@ enum mt_status mt_results_close(struct mt_results *results)
     struct mt_context *ctx = results->ctx;
     enum mt_status status = mt_line_file_close(&results->file);
     mt_byte_list_free(&results->line.text);
+    mt_byte_list_free(&results->old_answers);
     mt_release(ctx, results->slots, results->capacity * sizeof *results->slots);
     mt_release(ctx, results, sizeof *results);
     return status;
@@ -290,6 +428,8 @@ enum mt_status mt_results_add(struct mt_results *results, const struct mt_result
     put_filters(line, record);
     mt_text_putf(line, ", \"tries\": %lld, \"passed\": %lld", (long long)outcome->tries,
                  (long long)outcome->passed);
+    mt_text_put_string(line, ", \"judged_by\": ", mt_text_of(results->by->judge));
+    mt_text_put_string(line, ", \"asked\": ", mt_text_of(results->by->asked.digits));
     put_count(line, ", \"cut\": ", outcome->cut);
     put_count(line, ", \"empty\": ", outcome->empty);
     put_count(line, ", \"unclosed\": ", outcome->unclosed);
@@ -303,5 +443,5 @@ enum mt_status mt_results_add(struct mt_results *results, const struct mt_result
     enum mt_status status = line->status;
     if (status == MT_OK) status = mt_line_file_append(&results->file, &line->text);
     if (status != MT_OK) return status;
-    return remember(results, key_of_digits(record->id, digest.digits), record->content.digits, outcome);
+    return remember(results, key_of_digits(record->id, digest.digits), record->content.digits, outcome, 0);
 }

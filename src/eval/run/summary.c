@@ -5,8 +5,10 @@
 
 #include "base/amount.h"
 #include "base/files/file.h"
+#include "eval/run/judged_by.h"
 #include "eval/run/results.h"
 #include "eval/run/runner.h"
+#include "metier/version.h"
 
 #define PATH_BYTES  4096
 #define FEW_ANSWERS 0.03 // a share of answers that end early which nobody is warned of
@@ -298,6 +300,8 @@ enum mt_status mt_eval_write_summary(struct mt_context *ctx, const struct mt_eva
     put_section(&writer, "n-samples", put_counts, results, count);
     mt_text_put_string(&writer, "  \"config\": {\"model\": \"metier\", \"model_args\": ",
                        mt_text_of(options->answerer->name));
+    mt_text_put_string(&writer, ", \"metier_version\": ", mt_text_of(mt_version()));
+    mt_text_put_string(&writer, ", \"judging_rules\": ", mt_text_of(mt_judging_rules()));
     mt_text_put_number(&writer, ", \"limit\": ", options->limit > 0 ? (double)options->limit : (double)NAN);
     mt_text_put_number(&writer, "},\n  \"total_evaluation_time_seconds\": ", seconds);
     mt_text_put(&writer, "\n}\n");

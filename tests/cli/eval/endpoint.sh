@@ -85,7 +85,7 @@ again stranger 0 "$folder/stop.yaml"
 grep -q '^of 3 samples, 0 judged now and 3 before$' "$folder/out" || fail "again: what is new"
 grep -q 'questions\{0,1\} go' "$folder/err" && fail "again: nothing goes out"
 again good 2 "$folder/stop.yaml" --max-new 5
-said 'asked in another way'
+said 'was evaluated without --max-new; you asked for 5. Use another --out, or --again'
 ask good 0 gsm8k_chat --max-tokens 5 --slots 1 --template none
 grep -q '"max_tokens": 5,' "$folder/bodies" || fail "--max-tokens"
 grep -q '^/good/v1/completions .*"prompt": "Question' "$folder/bodies" || fail "--template none is a plain text"

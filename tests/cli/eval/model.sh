@@ -77,10 +77,10 @@ evaluate group glue --limit 1 --no-routing
 grep -Eq '^glue +[0-9]+ +mean +[01]\.[0-9]+ +[01]\.[0-9]+ to [01]\.[0-9]+' "$place/text" || fail "no mean of the group"
 
 # Another way of asking is not mixed in.
-refuse 'holds answers of another model' gsm8k_chat --data "$samples" --model "$model" --template chatml --out "$place/one"
+refuse 'Use another --out, or --again' gsm8k_chat --data "$samples" --model "$model" --template chatml --out "$place/one"
 "$metier" forward "$model" --ids 1,2 --grads --train lora --targets attention,routed_experts --rank 2 --alpha 4 \
     --lora-b-std 0.3 --save-adapter "$place/adapter" >/dev/null 2>&1 || fail "no adapter"
-refuse 'holds answers of another model' gsm8k_chat --data "$samples" --model "$model" --adapter "$place/adapter" --out "$place/one"
+refuse 'Use another --out, or --again' gsm8k_chat --data "$samples" --model "$model" --adapter "$place/adapter" --out "$place/one"
 # Files that have become others, their length and time the same, are named; put back, or only copied, they are the same.
 # swap FILE FROM TO: other bytes of the same number in place.
 swap() {
@@ -133,7 +133,7 @@ evaluate asked gsm8k_chat glue_cola --template chatml
 # The length of an answer is the folder's.
 evaluate short gsm8k_chat --max-new 3
 grep -q '"max_new": 3' "$place/short/source.json" || fail "--max-new is not noted"
-refuse 'holds answers of another model' gsm8k_chat --data "$samples" --model "$model" --out "$place/short"
+refuse 'Use another --out, or --again' gsm8k_chat --data "$samples" --model "$model" --out "$place/short"
 
 # A run's adapter is asked through the template it was trained with, unless somebody says otherwise.
 mkdir "$place/run"
