@@ -26,11 +26,12 @@ import sys
 import tempfile
 
 try:
+    import numpy
     import pyarrow
     import pyarrow.ipc
     import pyarrow.parquet
 except ImportError as error:
-    print(f"parquet_parity: needs a Python with pyarrow: {error}", file=sys.stderr)
+    print(f"parquet_parity: needs a Python with numpy and pyarrow: {error}", file=sys.stderr)
     sys.exit(77)
 
 # ---------------------------------------------------------------- pyarrow's rows as texts
@@ -76,6 +77,8 @@ def plain(scalar, type_):
     if types.is_decimal(type_):
         return format(value, "f")
     if types.is_floating(type_):
+        if type_.bit_width < 64 and math.isfinite(value):  # in as many digits as that many bits need
+            return float(str((numpy.float32 if type_.bit_width == 32 else numpy.float16)(value)))
         if math.isnan(value):
             return "NaN"
         return float(value) if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")

@@ -215,9 +215,11 @@ static bool type_of(const struct element *element, struct mt_value_type *type)
     bool whole = physical == MT_PARQUET_INT32 || physical == MT_PARQUET_INT64;
     bool bytes = physical == MT_PARQUET_BYTE_ARRAY || physical == MT_PARQUET_FIXED;
     *type = (struct mt_value_type){.kind = plain[physical], .scale = (int)element->scale};
+    if (physical == MT_PARQUET_FLOAT) type->bits = 32;
     if (element->logical == LOGICAL_UUID || element->logical == LOGICAL_FLOAT16) {
         bool uuid = element->logical == LOGICAL_UUID;
         type->kind = uuid ? MT_VALUE_UUID : MT_VALUE_REAL;
+        type->bits = 16;
         return physical == MT_PARQUET_FIXED && element->length == (uuid ? 16 : 2);
     }
     if (element->logical == LOGICAL_TIME || element->logical == LOGICAL_TIMESTAMP) {
