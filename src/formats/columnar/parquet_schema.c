@@ -125,13 +125,13 @@ static void read_decimal(struct mt_thrift *thrift, struct element *element)
 static void read_logical(struct mt_thrift *thrift, struct element *element)
 {
     // STRING, MAP, LIST, ENUM, (DECIMAL), DATE, (TIME), (TIMESTAMP), -, (INTEGER), UNKNOWN, JSON
-    static const int8_t same[] = {
+    static const int16_t same[] = {
         -1, CONVERTED_UTF8, CONVERTED_MAP, CONVERTED_LIST, CONVERTED_ENUM, -1, CONVERTED_DATE, -1, -1, -1, -1,
         -1, CONVERTED_JSON};
     struct mt_thrift_field field = {0};
     while (mt_thrift_next(thrift, &field)) {
         bool time = field.id == LOGICAL_TIME || field.id == LOGICAL_TIMESTAMP;
-        if (field.id > 0 && field.id < (int)sizeof same && same[field.id] >= 0)
+        if (field.id > 0 && field.id < (int)(sizeof same / sizeof same[0]) && same[field.id] >= 0)
             element->converted = same[field.id];
         element->logical = field.id;
         if (time && mt_thrift_struct(thrift, &field)) {
