@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "base/files/file.h"
+#include "formats/data/dataset.h"
+#include "formats/data/shards.h"
 #include "formats/text/json.h"
 #include "formats/text/json_text.h"
 #include "formats/text/lists.h"
@@ -102,6 +104,17 @@ static enum mt_status sum_weights(struct mt_context *ctx, const char *path, stru
     return MT_OK;
 }
 
+/* The files that a path with a * stands for, one behind the other. */
+static enum mt_status sum_shards(struct mt_context *ctx, const char *path, struct mt_digest *digest)
+{
+    struct mt_shards shards;
+    enum mt_status status = mt_shards_find(ctx, path, &shards);
+    for (size_t i = 0; i < shards.count && status == MT_OK; i++)
+        status = mt_file_digest(ctx, shards.paths[i], digest);
+    mt_shards_free(ctx, &shards);
+    return status;
+}
+
 typedef enum mt_status (*sum_fn)(struct mt_context *ctx, const char *path, struct mt_digest *digest);
 
 static enum mt_status add(struct mt_fingerprint *print, const char *path, bool free, sum_fn sum)
@@ -109,7 +122,8 @@ static enum mt_status add(struct mt_fingerprint *print, const char *path, bool f
     struct mt_context *ctx = print->arena.ctx;
     struct mt_digest *digest = NULL;
     if (find(print, path) != NULL) return MT_OK;
-    if (access(path, R_OK) != 0) return append(print, path, "", free);
+    if (!mt_dataset_exists(path)) return append(print, path, "", free);
+    if (mt_shards_named(path)) sum = sum_shards;
     enum mt_status status = mt_digest_create(ctx, &digest);
     if (status == MT_OK) status = sum(ctx, path, digest);
     if (status == MT_OK) status = append(print, path, mt_digest_finish(digest).digits, free);

@@ -103,14 +103,24 @@ static void check_rows(struct bench *bench, const struct mt_task *task)
     first_prompt(bench, &asked, &question);
     asked.few_shot = 1;
     first_prompt(bench, &asked, &shown);
-    const struct mt_prompt_names names = mt_sample_names(&asked, &question);
+    struct mt_prompt_names names = mt_sample_names(&asked, &question);
     const char *template = asked.few_shot_answer;
-    check(bench, mt_byte_list_append(&answer, question.prompt.data, question.prompt.count));
-    check(bench, mt_byte_list_append_text(&answer, asked.separator));
-    if (template != NULL) check(bench, mt_prompt_render(template, &question.row, &names, &answer));
-    if (template == NULL)
-        check(bench, mt_byte_list_append(&answer, question.answer.data, question.answer.count));
-    assert_true(answer.count > question.prompt.count + strlen(asked.separator));
+    names.choice = question.gold;
+    // A question put for each choice shows the right one in an example.
+    if (strstr(asked.prompt, "{choice") != NULL && strstr(asked.prompt, "{choices") == NULL)
+        check(bench, mt_prompt_render(asked.prompt, &question.row, &names, &answer));
+    else
+        check(bench, mt_byte_list_append(&answer, question.prompt.data, question.prompt.count));
+    size_t before = answer.count;
+    if (template == NULL && asked.kind == MT_TASK_CHOOSE) {
+        check(bench, mt_prompt_render(asked.continuation, &question.row, &names, &answer));
+    } else {
+        check(bench, mt_byte_list_append_text(&answer, asked.separator));
+        if (template != NULL) check(bench, mt_prompt_render(template, &question.row, &names, &answer));
+        if (template == NULL)
+            check(bench, mt_byte_list_append(&answer, question.answer.data, question.answer.count));
+    }
+    assert_true(answer.count > before + 1);
     check(bench, mt_byte_list_append_text(&answer, "\n\n"));
     check(bench, mt_byte_list_append(&answer, question.prompt.data, question.prompt.count));
     bool same =
@@ -222,7 +232,7 @@ static void describe(struct bench *bench, const char *name, char *text, size_t b
     check(bench, mt_digest_create(&bench->ctx, &digest));
     for (const struct mt_yaml_node *node = root->first; node != NULL; node = node->next) {
         if (strcmp(node->key, "version") == 0) version = node->text;
-        bool beside = strcmp(node->key, "few_shot_data") == 0 && strncmp(node->text, "./", 2) == 0;
+        bool beside = strcmp(node->key, "few_shot_data") == 0 && node->kind == MT_YAML_SCALAR && strncmp(node->text, "./", 2) == 0;
         if (beside) {
             void *shots = NULL;
             size_t length = 0;

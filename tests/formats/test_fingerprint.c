@@ -195,6 +195,32 @@ static void shards_are_found_by_their_index(void **state)
 // ------------------------------------------------------------------ the list
 
 /* Paths that only one side has are no difference, and none is forgotten. */
+/* A path with a * is its shards: one that changes is noticed, and so is one that goes. */
+static void shards_of_data_are_summed(void **state)
+{
+    const struct workplace *place = *state;
+    static const char *const names[] = {"r-00000-of-00002.jsonl", "r-00001-of-00002.jsonl"};
+    struct mt_context ctx;
+    struct mt_digest_text sums[3];
+    char path[256];
+    mt_context_init(&ctx, NULL);
+    for (int i = 0; i < 2; i++) assert_int_equal(workplace_write(place, names[i], "{\"a\": 1}\n", 9), 0);
+    for (int i = 0; i < 3; i++) {
+        struct mt_fingerprint print;
+        mt_fingerprint_init(&ctx, &print);
+        enum mt_status status =
+            mt_fingerprint_add(&print, workplace_path(place, "r-*.jsonl", path, sizeof path));
+        assert_int_equal(status, MT_OK);
+        sums[i] = print.entries[0].sum;
+        assert_int_equal(strlen(sums[i].digits), 32);
+        mt_fingerprint_release(&print);
+        if (i == 1) change_byte(place, names[1], 3);
+    }
+    assert_string_equal(sums[0].digits, sums[1].digits);
+    assert_string_not_equal(sums[1].digits, sums[2].digits);
+    workplace_clear(place);
+}
+
 static void lists_grow(void **state)
 {
     const struct workplace *place = *state;
@@ -276,6 +302,7 @@ int main(void)
         AT_A_PLACE(changes_are_noticed),
         AT_A_PLACE(weights_are_sampled),
         AT_A_PLACE(shards_are_found_by_their_index),
+        AT_A_PLACE(shards_of_data_are_summed),
         AT_A_PLACE(lists_grow),
         AT_A_PLACE(lists_of_others_are_refused),
         AT_A_PLACE(every_allocation_may_fail),

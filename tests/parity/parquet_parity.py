@@ -19,18 +19,18 @@ import json
 import math
 import os
 import random
-import resource
 import string
 import subprocess
 import sys
 import tempfile
 
 try:
+    import numpy
     import pyarrow
     import pyarrow.ipc
     import pyarrow.parquet
 except ImportError as error:
-    print(f"parquet_parity: needs a Python with pyarrow: {error}", file=sys.stderr)
+    print(f"parquet_parity: needs a Python with numpy and pyarrow: {error}", file=sys.stderr)
     sys.exit(77)
 
 # ---------------------------------------------------------------- pyarrow's rows as texts
@@ -76,6 +76,8 @@ def plain(scalar, type_):
     if types.is_decimal(type_):
         return format(value, "f")
     if types.is_floating(type_):
+        if type_.bit_width < 64 and math.isfinite(value):  # in as many digits as that many bits need
+            return float(str((numpy.float32 if type_.bit_width == 32 else numpy.float16)(value)))
         if math.isnan(value):
             return "NaN"
         return float(value) if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
@@ -363,10 +365,9 @@ def run_large(arguments):
         writer.write_table(table)
     writer.close()
     done = subprocess.run([arguments.tool, "--count", arguments.large], capture_output=True, text=True)
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
     if done.returncode != 0:
         sys.exit(f"FAILED: {done.stderr}")
-    print(f"{os.path.getsize(arguments.large) / 1e9:.2f} GB, {done.stdout.strip()} rows, {peak:.0f} MB of memory at most")
+    print(f"{os.path.getsize(arguments.large) / 1e9:.2f} GB,", ", ".join(done.stdout.split("\n")[:2]))
 
 
 def main():

@@ -1,12 +1,24 @@
 /*
- * For parquet_parity.py: prints the rows of a dataset as our reader has them, a line of JSON each, or what is
- * wrong. rows_tool FILE           the rows rows_tool --count FILE   how many; every row is read, nothing else
- * is printed
+ * For parquet_parity.py: the rows of a dataset as our reader has them, a line of JSON each, or what is wrong.
+ *
+ *     rows_tool FILE           prints them
+ *     rows_tool --count FILE   reads all and prints how many, and the most memory that took (VmHWM)
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "formats/data/dataset.h"
+
+static void print_count(uint64_t rows)
+{
+    char line[256];
+    FILE *status = fopen("/proc/self/status", "r");
+    printf("%llu rows\n", (unsigned long long)rows);
+    while (status != NULL && fgets(line, sizeof line, status) != NULL) {
+        if (strncmp(line, "VmHWM:", 6) == 0) printf("%s", line);
+    }
+    if (status != NULL) (void)fclose(status);
+}
 
 static enum mt_status print_rows(struct mt_context *ctx, const char *path, bool only_count)
 {
@@ -22,7 +34,7 @@ static enum mt_status print_rows(struct mt_context *ctx, const char *path, bool 
         (void)fwrite(row.source, 1, row.source_bytes, stdout);
         (void)putchar('\n');
     }
-    if (only_count) printf("%llu\n", (unsigned long long)mt_dataset_rows(dataset));
+    if (only_count) print_count(mt_dataset_rows(dataset));
     mt_row_free(&row);
     mt_dataset_close(dataset);
     return status;

@@ -134,6 +134,7 @@ static bool set_type(const struct mt_flat_table *type, int64_t kind, struct mt_a
     case TYPE_FLOAT:
         precision = mt_flat_whole(type, 0, 2, 0);
         set_fixed(field, MT_VALUE_REAL, (int64_t)2 << (precision & 3));
+        field->type.bits = 16 << (precision & 3);
         return precision >= 0 && precision <= 2;
     case TYPE_BINARY: return set_wide(field, MT_ARROW_TEXTS, MT_VALUE_BINARY, 4);
     case TYPE_UTF8: return set_wide(field, MT_ARROW_TEXTS, MT_VALUE_TEXT, 4);

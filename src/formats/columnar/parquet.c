@@ -23,6 +23,7 @@ struct parquet {
     uint64_t columns_end; // where the footer begins
     struct mt_arena arena;
     struct mt_parquet_schema schema;
+    size_t leaf_room;        // of schema.leaves
     struct mt_thrift groups; // at the first row group
     size_t group_count;
     int64_t rows; // of the file, as the footer has it
@@ -262,6 +263,17 @@ static enum mt_status read_group(struct parquet *parquet)
 
 // ------------------------------------------------------------------ the footer
 
+/* Room for the columns: no more than the schema has elements. */
+static enum mt_status make_leaves(struct parquet *parquet, size_t elements)
+{
+    void *leaves = NULL;
+    parquet->leaf_room = elements < MT_PARQUET_MOST_LEAVES ? elements : MT_PARQUET_MOST_LEAVES;
+    enum mt_status status =
+        mt_allocate_array(parquet->ctx, parquet->leaf_room, sizeof(struct mt_parquet_leaf), &leaves);
+    if (status == MT_OK) parquet->schema.leaves = leaves;
+    return status;
+}
+
 static enum mt_status read_footer(struct parquet *parquet, struct mt_thrift *thrift)
 {
     struct mt_thrift_field field = {0};
@@ -272,6 +284,8 @@ static enum mt_status read_footer(struct parquet *parquet, struct mt_thrift *thr
         case 2: {
             size_t count = mt_thrift_structs(thrift, &field);
             if (has_schema || thrift->broken) return fail(parquet, "its footer is damaged");
+            status = make_leaves(parquet, count);
+            if (status != MT_OK) return status;
             status = mt_parquet_schema_read(thrift, count, parquet->out, &parquet->arena, &parquet->schema);
             has_schema = true;
             break;
@@ -334,16 +348,13 @@ static enum mt_status read_all(struct parquet *parquet)
 
 enum mt_status mt_parquet_rows(const struct mt_file_mapping *file, bool mapped, struct mt_row_text *out)
 {
-    void *leaves = NULL;
-    size_t bytes = MT_PARQUET_MOST_LEAVES * sizeof(struct mt_parquet_leaf);
     struct parquet parquet = {
         .ctx = out->ctx, .out = out, .file = file, .mapped = mapped, .data = file->data};
+    struct mt_parquet_schema *schema = &parquet.schema;
     mt_arena_init(&parquet.arena, out->ctx, 1 << 16);
-    enum mt_status status = mt_allocate(out->ctx, bytes, &leaves);
-    parquet.schema.leaves = leaves;
-    if (status == MT_OK) status = read_all(&parquet);
-    for (size_t i = 0; i < parquet.schema.leaf_count; i++) mt_parquet_leaf_free(&parquet.schema.leaves[i]);
-    mt_release(out->ctx, leaves, bytes);
+    enum mt_status status = read_all(&parquet);
+    for (size_t i = 0; i < schema->leaf_count; i++) mt_parquet_leaf_free(&schema->leaves[i]);
+    mt_release(out->ctx, schema->leaves, parquet.leaf_room * sizeof *schema->leaves);
     mt_arena_free(&parquet.arena);
     return status;
 }

@@ -59,7 +59,7 @@ static bool next_older(struct mt_parquet_runs *runs, uint32_t *number)
     *number = 0;
     if (runs->width > 8 * (uint64_t)(runs->end - runs->at) - runs->bit) return false;
     for (unsigned i = 0; i < runs->width; i++, runs->bit++)
-        *number = *number << 1 | (runs->at[runs->bit / 8] >> (7 - runs->bit % 8) & 1u);
+        *number = *number << 1 | ((uint32_t)runs->at[runs->bit / 8] >> (7 - runs->bit % 8) & 1u);
     return true;
 }
 

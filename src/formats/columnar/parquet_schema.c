@@ -125,13 +125,13 @@ static void read_decimal(struct mt_thrift *thrift, struct element *element)
 static void read_logical(struct mt_thrift *thrift, struct element *element)
 {
     // STRING, MAP, LIST, ENUM, (DECIMAL), DATE, (TIME), (TIMESTAMP), -, (INTEGER), UNKNOWN, JSON
-    static const int8_t same[] = {
+    static const int16_t same[] = {
         -1, CONVERTED_UTF8, CONVERTED_MAP, CONVERTED_LIST, CONVERTED_ENUM, -1, CONVERTED_DATE, -1, -1, -1, -1,
         -1, CONVERTED_JSON};
     struct mt_thrift_field field = {0};
     while (mt_thrift_next(thrift, &field)) {
         bool time = field.id == LOGICAL_TIME || field.id == LOGICAL_TIMESTAMP;
-        if (field.id > 0 && field.id < (int)sizeof same && same[field.id] >= 0)
+        if (field.id > 0 && field.id < (int)(sizeof same / sizeof same[0]) && same[field.id] >= 0)
             element->converted = same[field.id];
         element->logical = field.id;
         if (time && mt_thrift_struct(thrift, &field)) {
@@ -215,9 +215,11 @@ static bool type_of(const struct element *element, struct mt_value_type *type)
     bool whole = physical == MT_PARQUET_INT32 || physical == MT_PARQUET_INT64;
     bool bytes = physical == MT_PARQUET_BYTE_ARRAY || physical == MT_PARQUET_FIXED;
     *type = (struct mt_value_type){.kind = plain[physical], .scale = (int)element->scale};
+    if (physical == MT_PARQUET_FLOAT) type->bits = 32;
     if (element->logical == LOGICAL_UUID || element->logical == LOGICAL_FLOAT16) {
         bool uuid = element->logical == LOGICAL_UUID;
         type->kind = uuid ? MT_VALUE_UUID : MT_VALUE_REAL;
+        type->bits = 16;
         return physical == MT_PARQUET_FIXED && element->length == (uuid ? 16 : 2);
     }
     if (element->logical == LOGICAL_TIME || element->logical == LOGICAL_TIMESTAMP) {

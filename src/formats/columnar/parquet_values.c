@@ -124,7 +124,8 @@ static enum mt_status take_suffix(struct mt_parquet_leaf *leaf, struct mt_value 
     if (status != MT_OK) return status;
     leaf->previous.count = (size_t)prefix;
     if (value->bytes > MT_UNPACKED_MOST - leaf->previous.count) return fail_early(leaf);
-    status = mt_byte_list_append(&leaf->previous, value->data, value->bytes);
+    status = mt_byte_list_reserve(&leaf->previous, value->bytes + 1); // nothing is a place, too
+    if (status == MT_OK) status = mt_byte_list_append(&leaf->previous, value->data, value->bytes);
     if (status != MT_OK) return status;
     value->data = leaf->previous.data;
     value->bytes = leaf->previous.count;

@@ -33,7 +33,7 @@ enum mt_status mt_row_text_quoted(struct mt_row_text *out, const char *text, siz
         if (status == MT_OK) status = mt_row_text_add(out, escape, strlen(escape));
         from = i + 1;
     }
-    if (status == MT_OK) status = mt_row_text_add(out, text + from, bytes - from);
+    if (status == MT_OK && bytes > from) status = mt_row_text_add(out, text + from, bytes - from);
     return status == MT_OK ? mt_row_text_add(out, "\"", 1) : status;
 }
 

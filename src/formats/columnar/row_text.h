@@ -40,6 +40,7 @@ struct mt_value_type {
     int scale;  // of a decimal: digits behind the point
     int digits; // of a second's fraction, which tell the unit: 0, 3, 6 or 9
     bool utc;
+    int bits; // of a real; 0: 64
 };
 
 /* One value; which members count says its kind. */

@@ -3,9 +3,11 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/exact.h"
 #include "formats/text/utf8.h"
+#include "tensor/dtype.h"
 
 #define SECONDS_OF_DAY 86400
 #define EPOCH_JULIAN   2440588 // the Julian number of 1970-01-01
@@ -116,12 +118,24 @@ static enum mt_status add_time(struct mt_row_text *out, const struct mt_value_ty
 
 // ------------------------------------------------------------------ numbers
 
-static enum mt_status add_real(struct mt_row_text *out, double value)
+/* The fewest digits that are the same number in so many bits: 4.8 of 32 bits is no 4.800000190734863. */
+static void print_real(double value, int bits, char text[MT_EXACT_BYTES])
+{
+    bool same = false;
+    if (bits == 0 || bits == 64) (void)mt_exact_text(value, text);
+    for (int digits = 1; (bits == 16 || bits == 32) && !same && digits <= 9; digits++) {
+        (void)snprintf(text, MT_EXACT_BYTES, "%.*g", digits, value);
+        float back = strtof(text, NULL);
+        same = bits == 32 ? back == (float)value : mt_float_to_f16(back) == mt_float_to_f16((float)value);
+    }
+}
+
+static enum mt_status add_real(struct mt_row_text *out, const struct mt_value_type *type, double value)
 {
     char text[MT_EXACT_BYTES];
     if (isnan(value)) return add_quoted(out, "NaN");
     if (isinf(value)) return add_quoted(out, value < 0 ? "-Infinity" : "Infinity");
-    (void)mt_exact_text(value, text);
+    print_real(value, type->bits, text);
     enum mt_status status = add_text(out, text);
     // A whole number stays one of floating point: 3 would be another kind of JSON than 3.5.
     return status == MT_OK && strpbrk(text, ".eE") == NULL ? add_text(out, ".0") : status;
@@ -225,7 +239,7 @@ static enum mt_status add_value(struct mt_row_text *out, const struct mt_value_t
         // Our parser of JSON knows no whole number beyond 63 bits.
         (void)snprintf(text, sizeof text, whole > INT64_MAX ? "\"%llu\"" : "%llu", (unsigned long long)whole);
         break;
-    case MT_VALUE_REAL: return add_real(out, value->real);
+    case MT_VALUE_REAL: return add_real(out, type, value->real);
     case MT_VALUE_DECIMAL: return add_decimal(out, type, value);
     case MT_VALUE_TEXT: return mt_row_text_quoted(out, (const char *)value->data, value->bytes);
     case MT_VALUE_BINARY:

@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "formats/data/dataset_private.h"
+#include "formats/data/shards.h"
 
+#define FORGET_ROWS 1024
 #define FORGET_BYTES                                                                                         \
     ((size_t)32 << 20) // of a file that is being indexed: given back when they have been read
 
@@ -164,6 +166,9 @@ enum mt_status mt_dataset_read(const struct mt_dataset *dataset, uint64_t index,
 {
     assert(index < dataset->rows);
     const struct mt_row_place *place = &dataset->places[index];
+    // Each may have brought in pages of the file, which nobody reads again soon.
+    if (!dataset->borrowed && ++row->reads % FORGET_ROWS == 0)
+        mt_file_forget(&dataset->mapping, dataset->mapping.data, dataset->mapping.bytes);
     mt_json_free(&row->json);
     row->storage.count = 0;
     row->field_count = 0;

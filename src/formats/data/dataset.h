@@ -79,6 +79,7 @@ struct mt_row {
     // What the above point into; not for the caller.
     size_t field_capacity;
     struct mt_byte_list storage;
+    uint64_t reads;
     struct mt_json json;
 };
 

@@ -6,6 +6,7 @@
 
 #include "formats/columnar/columnar.h"
 #include "formats/data/dataset_private.h"
+#include "formats/data/shards.h"
 #include "formats/data/spool.h"
 
 #define ROWS_PER_BYTE 4096 // bytes of rows for each of the file

@@ -72,21 +72,6 @@ bool mt_dataset_is_columnar(enum mt_dataset_format format);
  * JSON for each. `memory`: the file is the mapping itself, and the rows stay in memory. */
 enum mt_status mt_dataset_write_rows(struct mt_dataset *dataset, bool memory);
 
-/* The files a path with a * stands for, in order. */
-struct mt_shards {
-    char **paths; // [count], owned
-    size_t count;
-    size_t capacity;
-};
-
-/* True when the file's name in a path has a *, and no file is called so. */
-bool mt_shards_named(const char *path);
-
-/* Finds them; a path without a * stands for itself. A shard that is missing is refused by name. Whatever the
- * outcome, the caller frees. */
-enum mt_status mt_shards_find(struct mt_context *ctx, const char *path, struct mt_shards *shards);
-void mt_shards_free(struct mt_context *ctx, struct mt_shards *shards);
-
 bool mt_dataset_is_folder(const char *path);
 
 /* The files of a folder, in place of a mapping. */

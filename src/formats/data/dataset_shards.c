@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "formats/data/dataset_private.h"
+#include "formats/data/shards.h"
 
 static const char *name_in(const char *path)
 {
