@@ -86,6 +86,7 @@ static bool check_row(struct judges *judges, const struct mt_row *row)
     assert_int_equal(mt_byte_list_append(&sample.answer, gold.text, gold.bytes), MT_OK);
     sample.choice_count = options.bytes > 0 ? (size_t)strtoul(options.text, NULL, 10) : 0;
     sample.gold = options.bytes > 0 && gold.bytes > 0 ? gold.text[0] - 'A' : -1;
+    sample.right = sample.gold >= 0 ? (uint32_t)1 << sample.gold : 0;
     assert_int_equal(mt_grade(judge_of(judges, row), &sample, answer, &found, &outcome), MT_OK);
     // Without a gold the answer says nothing, or several things.
     bool same = gold.bytes > 0 ? (outcome.score == 1.0) == right : found.count == 0;

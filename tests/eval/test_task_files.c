@@ -232,7 +232,8 @@ static void describe(struct bench *bench, const char *name, char *text, size_t b
     check(bench, mt_digest_create(&bench->ctx, &digest));
     for (const struct mt_yaml_node *node = root->first; node != NULL; node = node->next) {
         if (strcmp(node->key, "version") == 0) version = node->text;
-        bool beside = strcmp(node->key, "few_shot_data") == 0 && node->kind == MT_YAML_SCALAR && strncmp(node->text, "./", 2) == 0;
+        bool beside = strcmp(node->key, "few_shot_data") == 0 && node->kind == MT_YAML_SCALAR &&
+                      strncmp(node->text, "./", 2) == 0;
         if (beside) {
             void *shots = NULL;
             size_t length = 0;

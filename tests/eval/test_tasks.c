@@ -505,7 +505,7 @@ static void test_picked(void **state)
 {
     (void)state;
     static const uint64_t picked[] = {2, 0};
-    static const char *const two_rows[] = {"gsm8k/train.jsonl", NULL};
+    static const char *const fewer[] = {"humaneval/HumanEval.jsonl", NULL};
     char folder[4096];
     struct mt_context ctx;
     struct mt_arena arena;
@@ -527,7 +527,7 @@ static void test_picked(void **state)
     assert_int_equal(mt_task_data_sample(data, 1, &sample), MT_OK);
     assert_string_equal(sample.id, "0");
     mt_task_data_close(data);
-    list.tasks[0].data = two_rows;
+    list.tasks[0].data = fewer;
     assert_int_equal(mt_task_data_open(&ctx, &list.tasks[0], folder, &data), MT_ERR_FORMAT);
     assert_non_null(strstr(ctx.message, "has become shorter"));
     mt_sample_free(&sample);

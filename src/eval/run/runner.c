@@ -16,7 +16,7 @@
 #include "eval/run/task_batch.h"
 
 #define ARENA_BYTES   ((size_t)1 << 16)
-#define BYTES_A_TOKEN 4    // of an answer to come, beside the bytes of its prompt
+#define BYTES_A_TOKEN 4 // of an answer to come, beside the bytes of its prompt
 
 static bool is_alone(const struct task_run *run)
 {

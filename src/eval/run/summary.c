@@ -92,8 +92,8 @@ static void warn_of_ends(const struct mt_log *log, const struct mt_task_result *
         {result->empty, "are empty"}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if ((double)kinds[i].count <= FEW_ANSWERS * (double)result->answers) continue;
-        mt_log_warning(log, "task %s: %zu of %s %s", task->name, kinds[i].count,
-                       mt_counted(result->answers, "answer", "answers").text, kinds[i].what);
+        mt_log_warning(log, "task %s: %zu of %zu answers %s", task->name, kinds[i].count, result->answers,
+                       kinds[i].what);
     }
 }
 

@@ -356,16 +356,16 @@ static enum mt_status set_choices(struct task_run *run)
     batch->continuation_bytes.count = 0;
     for (size_t i = 0; i < batch->count && status == MT_OK; i++) {
         const struct mt_task_sample *sample = &batch->samples[i];
-        batch->choosing[i] = (struct mt_choice_question){.task = run->task->name,
-                                                         .id = sample->id,
-                                                         .number = batch->numbers[i],
-                                                         .prefix = mt_text_in(&sample->prompt),
-                                                         .prefixes =
-                                                             sample->input_count > 0 ? sample->inputs : NULL,
-                                                         .shared = sample->shared,
-                                                         .continuations = batch->continuations + used,
-                                                         .count = sample->choice_count,
-                                                         .scores = batch->scores + used};
+        batch->choosing[i] =
+            (struct mt_choice_question){.task = run->task->name,
+                                        .id = sample->id,
+                                        .number = batch->numbers[i],
+                                        .prefix = mt_text_in(&sample->prompt),
+                                        .prefixes = sample->input_count > 0 ? sample->inputs : NULL,
+                                        .shared = sample->shared,
+                                        .continuations = batch->continuations + used,
+                                        .count = sample->choice_count,
+                                        .scores = batch->scores + used};
         status = render_choices(run, i, batch->continuations + used);
         used += sample->choice_count;
     }
@@ -384,7 +384,8 @@ static enum mt_status ask_to_choose(struct task_run *run, const struct mt_answer
 {
     enum mt_status status = set_choices(run);
     if (status != MT_OK) return status;
-    return mt_score_choices(run->ctx, run->options->answerer, run->batch.choosing, run->batch.count, listener);
+    return mt_score_choices(run->ctx, run->options->answerer, run->batch.choosing, run->batch.count,
+                            listener);
 }
 
 enum mt_status mt_task_batch_ask(struct task_run *run)

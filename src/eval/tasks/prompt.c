@@ -21,8 +21,9 @@ struct prompt_field {
     int count;
 };
 
-static const char *const filters[] = {"trim", "lower", "upper", "capitalize", "words",   "boxed",     "unescape", "unix",
-                                      "join", "paren", "after:", "before:", "full_stop", "option:"};
+static const char *const filters[] = {"trim",   "lower",    "upper",     "capitalize", "words",
+                                      "boxed",  "unescape", "unix",      "join",       "paren",
+                                      "after:", "before:",  "full_stop", "option:"};
 
 /* "replace:FROM=TO", where TO is no longer: texts only shrink. */
 static bool is_replacement(const char *part, size_t *from, const char **to)

@@ -8,10 +8,10 @@
  *     {{ and }}             braces
  *
  * Filters: trim, lower, upper, words (underscores become spaces), after:TEXT and before:TEXT (of the last and
- * the first TEXT; without it all), capitalize, boxed (what the last \boxed{} holds; without one nothing), unescape (a
- * backslash and an n become a line end), unix (line ends of DOS become those of Unix), join, paren (choices
- * as "(A) text"), full_stop (one behind a text that does not end with one), replace:FROM=TO (where TO is no
- * longer than FROM), option:FIELD.
+ * the first TEXT; without it all), capitalize, boxed (what the last \boxed{} holds; without one nothing),
+ * unescape (a backslash and an n become a line end), unix (line ends of DOS become those of Unix), join,
+ * paren (choices as "(A) text"), full_stop (one behind a text that does not end with one), replace:FROM=TO
+ * (where TO is no longer than FROM), option:FIELD.
  *
  * Names every template knows: choices ("A. text" lines), letters ("A, B, C or D"), subtask; in a continuation
  * also letter and choice, in a program completion.

@@ -60,14 +60,14 @@ enum mt_task_shuffle {
 
 /* How `answer` names the right one of several choices. */
 enum mt_answer_naming {
-    MT_NAMED_OPENLY, // by a label where choices have some, else by letter or by its text, whichever fits
-    MT_NAMED_LETTER, // A, B, ...
+    MT_NAMED_OPENLY,   // by a label where choices have some, else by letter or by its text, whichever fits
+    MT_NAMED_LETTER,   // A, B, ...
     MT_NAMED_OR_INDEX, // by a label of the task or A, B, ...; or 0, 1, ...: copies of a data set differ
-    MT_NAMED_TEXT,   // the choice's own text
-    MT_NAMED_INDEX,  // 0, 1, ...
-    MT_NAMED_NUMBER, // 1, 2, ...
-    MT_NAMED_FLAGS,  // a line for each choice, one of them 1 or true
-    MT_NAMED_MANY,   // the same, of which several may be: the score is their share of all probability
+    MT_NAMED_TEXT,     // the choice's own text
+    MT_NAMED_INDEX,    // 0, 1, ...
+    MT_NAMED_NUMBER,   // 1, 2, ...
+    MT_NAMED_FLAGS,    // a line for each choice, one of them 1 or true
+    MT_NAMED_MANY,     // the same, of which several may be: the score is their share of all probability
 };
 
 /* Rows without a right answer are no samples, and are counted. */

@@ -341,8 +341,8 @@ static enum mt_status append_own_examples(const struct mt_task_data *data, size_
 
 /* Appends description, examples and the question as it is put for one choice, or for all of them (-1). */
 static enum mt_status append_prompt(const struct mt_task_data *data, size_t index,
-                                    const struct mt_task_sample *sample, int choice,
-                                    struct mt_byte_list *out, size_t *shared)
+                                    const struct mt_task_sample *sample, int choice, struct mt_byte_list *out,
+                                    size_t *shared)
 {
     struct mt_prompt_names names = mt_sample_names(data->task, sample);
     size_t begin = out->count;

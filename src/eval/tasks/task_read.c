@@ -260,7 +260,8 @@ static const struct mt_key_row rows[] = {
      .meaning = "what `answer` says for each choice"},
     {"answer_is", MT_KEY_CHOICE, AT(answer_is), "open|letter|or_index|text|index|number|flags|many", "open",
      .meaning = "how `answer` names a choice: by letter, text, index from 0, number from 1, or a line for "
-                "each, one of them 1, or many, whose share of the probability is the score; or_index: by label or letter, or else by index (copies of a data set "
+                "each, one of them 1, or many, whose share of the probability is the score; or_index: by "
+                "label or letter, or else by index (copies of a data set "
                 "differ); open: by label, or by what fits of letter and text"},
     {"shuffle", MT_KEY_CHOICE, AT(shuffle), "false|true|harness", "false",
      .meaning =

@@ -26,26 +26,26 @@ noted() { grep -qF -- "$2" "$folder/$1" || { cat "$folder/$1"; fail "not in $1: 
 
 # Answers cut at the limit, empty ones, thoughts that do not end: counted in samples, results, table, page, and said.
 cat >"$folder/early" <<'END'
-{"task": "gsm8k", "id": "0", "answer": "<think>6 bags, so", "finish_reason": "length"}
-{"task": "gsm8k", "id": "1", "answer": " "}
-{"task": "gsm8k", "id": "2", "answer": "<think>5?</think> 1000"}
+{"task": "gsm8k_chat", "id": "0", "answer": "<think>6 bags, so", "finish_reason": "length"}
+{"task": "gsm8k_chat", "id": "1", "answer": " "}
+{"task": "gsm8k_chat", "id": "2", "answer": "<think>5?</think> 1000"}
 END
-evaluate 0 gsm8k --data "$samples" --answers "$folder/early" --out "$folder/ends"
-said 'task gsm8k: 1 of 3 answers were cut at 512 tokens or for want of room: --max-new'
-said "task gsm8k: 1 of 3 answers end before the model's thinking does"
-said 'task gsm8k: 1 of 3 answers are empty'
+evaluate 0 gsm8k_chat --data "$samples" --answers "$folder/early" --out "$folder/ends"
+said 'task gsm8k_chat: 1 of 3 answers were cut at 512 tokens or for want of room: --max-new'
+said "task gsm8k_chat: 1 of 3 answers end before the model's thinking does"
+said 'task gsm8k_chat: 1 of 3 answers are empty'
 shown '1 cut, 1 still thinking, 1 empty'
 noted ends/results.json '"cut,none": 1, "empty,none": 1, "unclosed,none": 1'
-grep -q '"id": "0".*"cut": 1, "unclosed": 1}' "$folder/ends/samples_gsm8k.jsonl" || fail "the cut sample"
-grep -q '"id": "1".*"empty": 1}' "$folder/ends/samples_gsm8k.jsonl" || fail "the empty sample"
-grep '"id": "2"' "$folder/ends/samples_gsm8k.jsonl" | grep -q '"cut"\|"empty"\|"unclosed"' && fail "a whole sample"
+grep -q '"id": "0".*"cut": 1, "unclosed": 1}' "$folder/ends/samples_gsm8k_chat.jsonl" || fail "the cut sample"
+grep -q '"id": "1".*"empty": 1}' "$folder/ends/samples_gsm8k_chat.jsonl" || fail "the empty sample"
+grep '"id": "2"' "$folder/ends/samples_gsm8k_chat.jsonl" | grep -q '"cut"\|"empty"\|"unclosed"' && fail "a whole sample"
 "$metier" report "$folder/ends" --out "$folder/page" >/dev/null || fail "a page"
 noted page '1 answer cut at the limit of tokens, 1 answer that ends within its thoughts, 1 empty answer'
 # Going on counts the same.
-evaluate 0 gsm8k --data "$samples" --answers "$folder/early" --out "$folder/ends"
+evaluate 0 gsm8k_chat --data "$samples" --answers "$folder/early" --out "$folder/ends"
 shown '1 cut, 1 still thinking, 1 empty'
-evaluate 0 gsm8k --data "$samples" --model "$model" --max-new 1 --out "$folder/short"
-said 'task gsm8k: 3 of 3 answers were cut at 1 tokens'
+evaluate 0 gsm8k_chat --data "$samples" --model "$model" --max-new 1 --out "$folder/short"
+said 'task gsm8k_chat: 3 of 3 answers were cut at 1 tokens'
 shown '3 cut$'
 
 # A chat template that thinks: answers get room, unless --max-new or the template's option says otherwise; what the
@@ -54,14 +54,14 @@ mkdir "$folder/thinker"
 cp "$model"/* "$folder/thinker"
 printf '%s' '{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}{% if add_generation_prompt %}assistant: <think>{% endif %}' \
     >"$folder/thinker/chat_template.jinja"
-"$metier" eval gsm8k --limit 1 --data "$samples" --model "$folder/thinker" --template model --out "$folder/thinks" \
+"$metier" eval gsm8k_chat --limit 1 --data "$samples" --model "$folder/thinker" --template model --out "$folder/thinks" \
     >"$folder/table" 2>"$folder/err" || { cat "$folder/err"; fail "a model that thinks"; }
 said 'answers: up to 8192 tokens, as far as the context goes, because the chat template thinks (<think>); --max-new'
-said "task gsm8k: 1 of 1 answers end before the model's thinking does"
+said "task gsm8k_chat: 1 of 1 answers end before the model's thinking does"
 noted thinks/results.json '"max_gen_toks": 8192'
-evaluate 0 gsm8k --limit 1 --data "$samples" --model "$folder/thinker" --template model --max-new 9 --out "$folder/told"
+evaluate 0 gsm8k_chat --limit 1 --data "$samples" --model "$folder/thinker" --template model --max-new 9 --out "$folder/told"
 noted told/results.json '"max_gen_toks": 9}'
-evaluate 0 gsm8k --limit 1 --data "$samples" --model "$folder/thinker" --template model --template-option enable_thinking=false \
+evaluate 0 gsm8k_chat --limit 1 --data "$samples" --model "$folder/thinker" --template model --template-option enable_thinking=false \
     --out "$folder/unthinking"
 noted unthinking/results.json '"max_gen_toks": 512'
 
@@ -101,12 +101,12 @@ silent "of rows that are left out on purpose"
 noted meant/results.json '"dropped_rows,none": 1, "unanswered_rows,none": 1'
 
 # No data at all.
-evaluate 2 gsm8k math500 --skip-missing --data "$folder" --model "$model" --out "$folder/nodata"
-said "$folder: there is no data of gsm8k, nor of any other of the tasks; nothing was asked"
-"$metier" eval gsm8k --skip-missing --data "$folder" --questions - >/dev/null 2>&1 && fail "no questions are no failure"
+evaluate 2 gsm8k_chat math500 --skip-missing --data "$folder" --model "$model" --out "$folder/nodata"
+said "$folder: there is no data of gsm8k_chat, nor of any other of the tasks; nothing was asked"
+"$metier" eval gsm8k_chat --skip-missing --data "$folder" --questions - >/dev/null 2>&1 && fail "no questions are no failure"
 
 # Verdicts of another judge: the same answers are judged again, nothing is asked, and that is said.
-cp "$share/tasks/gsm8k.yaml" "$folder/own.yaml"
+cp "$share/tasks/gsm8k_chat.yaml" "$folder/own.yaml"
 cat >"$folder/answers" <<'END'
 {"task": "own", "id": "0", "answer": "18 #### 7"}
 {"task": "own", "id": "1", "answer": "#### 30"}
@@ -120,16 +120,16 @@ silent "when the judge is the same"
 sed -i.bak 's/^  - number$/  - first_regex: "[0-9]+"/' "$folder/own.yaml"
 own
 said 'task own: the answers to 3 questions are judged again, as rules '
-said 'task version 2, keys '
+said 'task version 3, keys '
 shown '^of 3 samples, 0 judged now and 3 before$'
 grep -q '"id": "0".*"filtered_resps": \["18"\]' "$folder/own/samples_own.jsonl" || fail "judged by the new way"
 grep -q '"id": "0".*"filtered_resps": \["7"\]' "$folder/own/samples_own.jsonl" || fail "the old verdict is lost"
 own
 silent "once it was judged again"
-sed 's/^version: .*/version: 3/' "$folder/own.yaml" >"$folder/new" && cp "$folder/new" "$folder/own.yaml"
+sed 's/^version: .*/version: 4/' "$folder/own.yaml" >"$folder/new" && cp "$folder/new" "$folder/own.yaml"
 own
+said 'task version 4'
 said 'task version 3'
-said 'task version 2'
 # Verdicts that nobody signed are of a version that did not.
 sed 's/, "judged_by": "[^"]*"//' "$folder/own/samples_own.jsonl" >"$folder/unsigned" && cp "$folder/unsigned" "$folder/own/samples_own.jsonl"
 own
@@ -154,27 +154,27 @@ grep -h -o '"log_likelihoods".*"gold": [0-9]*' "$folder/choices/samples_mmlu_ast
     fail "log-likelihoods became others"
 
 # A folder that was asked in another way: the setting, both values, and what to do. Beginning again loses nothing.
-evaluate 0 gsm8k --data "$samples" --model "$model" --max-new 12 --seed 3 --temperature 0.5 --out "$folder/way"
-evaluate 2 gsm8k --data "$samples" --model "$model" --max-new 32 --seed 3 --temperature 0.5 --out "$folder/way"
+evaluate 0 gsm8k_chat --data "$samples" --model "$model" --max-new 12 --seed 3 --temperature 0.5 --out "$folder/way"
+evaluate 2 gsm8k_chat --data "$samples" --model "$model" --max-new 32 --seed 3 --temperature 0.5 --out "$folder/way"
 said "way was evaluated with --max-new 12; you asked for 32. Use another --out, or --again"
-evaluate 2 gsm8k --data "$samples" --model "$model" --seed 3 --temperature 0.7 --out "$folder/way"
+evaluate 2 gsm8k_chat --data "$samples" --model "$model" --seed 3 --temperature 0.7 --out "$folder/way"
 said 'with --max-new 12; you asked for none; and with --temperature 0.5; you asked for 0.7.'
-evaluate 2 gsm8k --data "$samples" --model "$share/models/tiny-mixtral" --max-new 12 --seed 3 --temperature 0.5 --out "$folder/way"
+evaluate 2 gsm8k_chat --data "$samples" --model "$share/models/tiny-mixtral" --max-new 12 --seed 3 --temperature 0.5 --out "$folder/way"
 said "with --model $model; you asked for $share/models/tiny-mixtral"
-evaluate 2 gsm8k --data "$samples" --answers "$folder/early" --out "$folder/way"
+evaluate 2 gsm8k_chat --data "$samples" --answers "$folder/early" --out "$folder/way"
 said 'with answers of a model; you asked for of a file'
-cp "$folder/way/samples_gsm8k.jsonl" "$folder/first"
-evaluate 0 gsm8k --data "$samples" --model "$model" --max-new 32 --seed 3 --temperature 0.5 --out "$folder/way" --again
+cp "$folder/way/samples_gsm8k_chat.jsonl" "$folder/first"
+evaluate 0 gsm8k_chat --data "$samples" --model "$model" --max-new 32 --seed 3 --temperature 0.5 --out "$folder/way" --again
 said "--again: what was in $folder/way is now in $folder/way/before-1"
-cmp -s "$folder/first" "$folder/way/before-1/samples_gsm8k.jsonl" || fail "--again lost samples"
+cmp -s "$folder/first" "$folder/way/before-1/samples_gsm8k_chat.jsonl" || fail "--again lost samples"
 [ -f "$folder/way/before-1/source.json" ] && [ -f "$folder/way/before-1/results.json" ] || fail "--again lost a file"
 grep -q '^of 3 samples' "$folder/table" && fail "--again took over old samples"
-evaluate 0 gsm8k --data "$samples" --model "$model" --max-new 32 --seed 3 --temperature 0.5 --out "$folder/way" --again
-[ -f "$folder/way/before-2/samples_gsm8k.jsonl" ] || fail "--again twice"
+evaluate 0 gsm8k_chat --data "$samples" --model "$model" --max-new 32 --seed 3 --temperature 0.5 --out "$folder/way" --again
+[ -f "$folder/way/before-2/samples_gsm8k_chat.jsonl" ] || fail "--again twice"
 
 # Two answers to one question: one of them was judged, and nobody knew which.
 sed -n '1p;1p;2,$p' "$folder/early" >"$folder/twice"
-evaluate 2 gsm8k --data "$samples" --answers "$folder/twice" --out "$folder/twofold"
+evaluate 2 gsm8k_chat --data "$samples" --answers "$folder/twice" --out "$folder/twofold"
 said 'twice:2: line 1 answers the same question (task and id)'
 
 exit $failed
