@@ -80,7 +80,7 @@ def mmlu(path):
 
 def lay_out(data, hub):
     """Writes what there is of `data` in the hub's layout; returns the tasks and recipes that have data now."""
-    tasks, recipes = ["gsm8k", "humaneval", "mbpp", "mbpp_sanitized"], ["gsm8k", "mmlu_pro", "mbpp"]
+    tasks, recipes = ["gsm8k", "humaneval", "mbpp", "mbpp_sanitized_chat"], ["gsm8k", "mmlu_pro", "mbpp"]
     for split in ("test", "train"):
         write(f"{hub}/gsm8k/main", split, lines(f"{data}/gsm8k/{split}.jsonl"))
     write(f"{hub}/mmlu_pro/data", "test", lines(f"{data}/mmlu_pro/test.jsonl"))

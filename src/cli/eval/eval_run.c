@@ -66,6 +66,11 @@ static void add_rows(struct cli_table *table, const struct mt_task_result *resul
                       metric->low, metric->high, violation, watched ? "\t" : "",
                       k == 0 ? describe_ends(result, ends, sizeof ends) : "");
     }
+    // The share of answers in the form that each way of reading looks for.
+    for (size_t f = 0; result->task->filter_count > 1 && result->done > 0 && f < result->task->filter_count;
+         f++)
+        cli_table_add(table, "\t%zu\tin form,%s\t%.4f\t\t%s", result->done, result->task->filters[f].name,
+                      (double)result->in_form[f] / (double)result->done, watched ? "\t" : "");
 }
 
 static enum mt_status print_results(const struct evaluation *e)

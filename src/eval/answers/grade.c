@@ -550,9 +550,11 @@ enum mt_status mt_grade_filter(const struct mt_grader *grader, size_t filter,
     if (judge->marks != NULL) return grade_marks(grader, sample, mt_text_in(extracted), outcome);
     if (sample->choice_count > 0) {
         mt_grade_choice(sample, found ? chosen_by_text(grader, sample, extracted) : -1, outcome);
+        outcome->found = found ? 1 : 0;
         outcome->unjudged = unjudged;
         return MT_OK;
     }
+    outcome->found = found ? 1 : 0;
     if (judge->row == NULL) {
         status = compare(grader, &grader->task->filters[filter], extracted, &sample->answer, outcome);
     } else if (found) {

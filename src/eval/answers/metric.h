@@ -54,6 +54,7 @@ struct mt_outcome {
     double gold;
     double normalized;                 // score by log-likelihoods over lengths; NaN: there are none
     double other[MT_MOST_FILTERS - 1]; // scores by the task's other filters
+    uint32_t found;                    // a bit for each filter that found something in the first answer
     int64_t tries;                     // answers given, and how many of them are right
     int64_t passed;
     int64_t cut;      // of the answers given: those that ended at the limit of tokens,

@@ -304,6 +304,10 @@ static enum mt_status read_line(void *self, const struct mt_json_node *line)
     for (size_t i = 0; status == MT_OK && i < sizeof counts / sizeof counts[0]; i++)
         status = mt_json_optional_integer(line, counts[i].key, 0, 1000000, counts[i].count);
     if (status == MT_OK) status = read_filters(line, &outcome);
+    uint32_t filters = 0;
+    uint32_t open = 0;
+    if (status == MT_OK && mt_json_has(line, "in_form"))
+        status = read_bits(line, "in_form", &filters, &outcome.found, &open);
     if (status == MT_OK && mt_json_has(line, "strict") && mt_json_has(line, "loose"))
         status = read_marks(line, &outcome.marks);
     size_t old = 0;
@@ -386,6 +390,7 @@ static void put_choices(struct mt_text_writer *line, const struct mt_choice_ques
 static void put_filters(struct mt_text_writer *line, const struct mt_result_record *record)
 {
     if (record->filter_count < 2) return;
+    put_bits(line, ", \"in_form\": [", (uint32_t)record->filter_count, record->outcome.found, 0);
     mt_text_put(line, ", \"filters\": [");
     for (size_t i = 1; i < record->filter_count; i++) {
         mt_text_put_string(line,

@@ -281,6 +281,7 @@ static void count_answers(const struct task_run *run, const struct mt_outcome *o
     result->empty += (size_t)outcome->empty;
     result->unclosed += (size_t)outcome->unclosed;
     result->unjudged += (size_t)outcome->unjudged;
+    for (size_t f = 0; f < MT_MOST_FILTERS; f++) result->in_form[f] += outcome->found >> f & 1u;
 }
 
 /* Of the samples that were answered. */

@@ -32,7 +32,8 @@ struct mt_task_result {
     size_t cut, empty, unclosed;     // of these: ended at the limit, say nothing, end within thoughts
     size_t unjudged;                 // answers whose judging took more work than allowed; they count as wrong
     struct mt_metric_result metrics[MT_TASK_MOST_FIGURES]; // [mt_task_figures]
-    double max_vio; // how unevenly experts were used, if somebody watched; else NaN
+    size_t in_form[MT_MOST_FILTERS]; // samples in whose first answer the filter found something
+    double max_vio;                  // how unevenly experts were used, if somebody watched; else NaN
 };
 
 /*

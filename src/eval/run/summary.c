@@ -152,6 +152,10 @@ static void put_task(struct mt_text_writer *writer, const struct mt_task_result 
         mt_text_put_number(writer, ", ", metric->high);
         mt_text_put(writer, "]");
     }
+    for (size_t f = 0; task->filter_count > 1 && result->done > 0 && f < task->filter_count; f++) {
+        mt_text_putf(writer, ", \"in_form,%s\": ", task->filters[f].name);
+        mt_text_put_number(writer, "", (double)result->in_form[f] / (double)result->done);
+    }
     put_count(writer, "unanswered", result->failed);
     put_count(writer, "unjudged", result->unjudged);
     put_count(writer, "cut", result->cut);

@@ -182,6 +182,7 @@ static enum mt_status judge_written(struct task_run *run, size_t i)
         status = mt_grade_filter(&run->grader, f, &batch->samples[i],
                                  mt_text_in(&batch->answers[i * batch->tries]), &batch->other[f - 1], &one);
         total.other[f - 1] = one.score;
+        total.found |= one.found << f;
         total.unjudged += one.unjudged;
     }
     return status == MT_OK ? record(run, i, batch->tries, NULL, &total) : status;

@@ -59,7 +59,7 @@ judge good 0
 [ "$(verdicts correct)" -eq 2 ] && [ "$(verdicts incorrect)" -eq 1 ] || fail "good: the verdicts"
 grep -q 'rule-llm .* 3 .*1.000 .*1.000' "$folder/out" || { cat "$folder/out"; fail "good: agreement"; }
 grep -q '"agreement": {' "$folder/run/results.json" || fail "good: the summary"
-grep -q '"exact_match,none"' "$folder/run/results.json" || fail "good: the summary lost something"
+grep -q '"exact_match,flexible"' "$folder/run/results.json" || fail "good: the summary lost something"
 [ "$(grep -c 'with key' "$folder/requests")" -eq 3 ] || fail "good: three requests with a key"
 judge together 0 # nobody is answered before two have asked
 judge good 0

@@ -117,7 +117,7 @@ own
 silent "the first time"
 own
 silent "when the judge is the same"
-sed -i.bak 's/^  - number$/  - first_regex: "[0-9]+"/' "$folder/own.yaml"
+sed -i.bak 's/\[number\]/[{first_regex: "[0-9]+"}]/' "$folder/own.yaml"
 own
 said 'task own: the answers to 3 questions are judged again, as rules '
 said 'task version 3, keys '

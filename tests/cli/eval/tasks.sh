@@ -25,9 +25,17 @@ cat >"$folder/answers" <<END
 END
 "$metier" eval gsm8k_chat --data "$samples" --answers "$folder/answers" --out "$folder/out" --quiet >"$folder/table" ||
     fail "judging"
-grep -q 'gsm8k_chat .* exact_match *0.6667' "$folder/table" || { cat "$folder/table"; fail "two of three are right"; }
+grep -q 'gsm8k_chat .* exact_match,flexible *0.6667' "$folder/table" || { cat "$folder/table"; fail "two of three are right"; }
 [ "$(wc -l <"$folder/out/samples_gsm8k_chat.jsonl")" -eq 3 ] || fail "three lines of samples"
-grep -q '"exact_match,none": 0.666' "$folder/out/results.json" || fail "the summary"
+grep -q '"exact_match,flexible": 0.666' "$folder/out/results.json" || fail "the summary"
+# Beside a figure stand the strict one and the share of answers in the form that was asked for: one of three.
+grep -q 'exact_match,strict *0.3333' "$folder/table" && grep -q 'in form,strict *0.3333' "$folder/table" ||
+    { cat "$folder/table"; fail "the strict figure"; }
+grep -q '"exact_match,strict": 0.333.*"in_form,flexible": 1, "in_form,strict": 0.333' "$folder/out/results.json" || fail "the share in form"
+grep -q '"id": "0".*"in_form": \[true, true\]' "$folder/out/samples_gsm8k_chat.jsonl" || fail "an answer in form"
+grep -q '"id": "2".*"in_form": \[true, false\]' "$folder/out/samples_gsm8k_chat.jsonl" || fail "an answer out of form"
+"$metier" eval gsm8k_chat --data "$samples" --answers "$folder/answers" --out "$folder/out" --quiet >"$folder/table" || fail "going on"
+grep -q 'in form,strict *0.3333' "$folder/table" || { cat "$folder/table"; fail "the share in form after going on"; }
 
 # Tables and mappings: the first in another order and among words, the second with a value lost; one pair of two.
 cat >"$folder/tables" <<'END'
@@ -46,7 +54,7 @@ grep -q 'livebench_tablejoin .* score *0.7500' "$folder/table" || { cat "$folder
 
 # An answer that loops, and a pattern that is quadratic: no verdict, which is counted, kept and said.
 mkdir "$folder/tasks"
-sed "s/^  - number$/  - regex: '(?m)^[^#%]*[#%](\\\\d+)'/" "$samples/../tasks/gsm8k_chat.yaml" >"$folder/tasks/gsm8k_chat.yaml"
+sed "s/\[number\]/[{regex: '(?m)^[^#%]*[#%](\\\\d+)'}]/" "$samples/../tasks/gsm8k_chat.yaml" >"$folder/tasks/gsm8k_chat.yaml"
 {
     printf '{"task": "gsm8k_chat", "id": "0", "answer": "'
     yes '\n' | head -n 60000 | tr -d '\n'
@@ -106,7 +114,7 @@ case $file in *.gz) gunzip "$folder/data/$file"; file=${file%.gz} ;; esac
 sed 's/#### 18/#### 17/' "$folder/data/$file" >"$folder/rows" && cat "$folder/rows" >"$folder/data/$file"
 judge_own && grep -q 0.3333 "$folder/table" || { cat "$folder/table" "$folder/err"; fail "a right answer that has changed"; }
 grep -q '^of 3 samples, 1 judged now and 2 before$' "$folder/table" || { cat "$folder/table"; fail "one sample is new"; }
-sed 's/^  - number$/  - boxed/' "$folder/own.yaml" >"$folder/changed" && cat "$folder/changed" >"$folder/own.yaml"
+sed 's/\[number\]/[boxed]/' "$folder/own.yaml" >"$folder/changed" && cat "$folder/changed" >"$folder/own.yaml"
 judge_own || fail "a task that judges otherwise"
 grep -q 'task own: the answers to 3 questions are judged again' "$folder/err" || { cat "$folder/err"; fail "judged again"; }
 
