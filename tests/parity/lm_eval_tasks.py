@@ -245,7 +245,7 @@ def answered(harness, labelled, benchmarks, folder):
         else:
             write_json_lines(os.path.join(task.folder, file), rows)
         return task
-    numbers = rows_of("numbers")
+    numbers = [row for row in rows_of("numbers") if row["gold"]]  # a row without a right answer is no question here
     rows = [{"question": f"Question {i}?", "answer": f"It is so.\n#### {row['gold']}"} for i, row in enumerate(numbers)]
     yield made("gsm8k", "gsm8k/test.jsonl", rows, "gsm8k", "gsm8k/gsm8k.yaml", {"train": rows[:5], "test": rows},
                "exact_match", ("strict-match", "flexible-extract")), [row["answer"] for row in numbers]
@@ -255,7 +255,7 @@ def answered(harness, labelled, benchmarks, folder):
              "src": "made"} for i, row in enumerate(letters)]
     yield made("mmlu_pro", "mmlu_pro/test.jsonl", rows, "mmlu_pro_law", "mmlu_pro/mmlu_pro_law.yaml",
                {"test": rows, "validation": rows[:5]}, "exact_match", ("custom-extract",)), [row["answer"] for row in letters]
-    bbh = rows_of("bbh")
+    bbh = [row for row in rows_of("bbh") if row["gold"]]
     for name in sorted({row["task"] for row in bbh}):
         answers = [row for row in bbh if row["task"] == name]
         rows = [{"input": f"Question {i}?", "target": row["gold"]} for i, row in enumerate(answers)]
