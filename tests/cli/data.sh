@@ -72,6 +72,17 @@ expect 0 "170 examples" train "$place/mapped.yaml" --dry-run
 awk 'BEGIN { for (i = 0; i < 5; i++) print "{\"prompt\": \"one two three four five six seven eight nine ten eleven twelve\", \"completion\": \"2\"}" }' >"$place/long.jsonl"
 expect 2 "long.jsonl: not one of its 5 rows has an answer within data.max_length" train "$config" data.path="$place/long.jsonl" data.max_length=4
 
+# Rows that lose their end to data.max_length: many of them are a warning, a few are what the limit is for.
+for long in 10 2; do
+    awk -v long=$long 'BEGIN { for (i = 0; i < 50; i++) print "{\"prompt\": \"1\", \"completion\": \"" (i < long ? "2 3 4 5 6 7 8 9 1 2 3 4 5 6" : "2") "\"}" }' >"$place/cut.jsonl"
+    expect 0 "of 50 rows drawn, $long were truncated to data.max_length" train "$config" data.path="$place/cut.jsonl" data.max_length=8 \
+        steps=0 epochs=1 evaluation.every=0 out="$place/cut-$long"
+    kind=data
+    [ "$long" -lt 5 ] || kind=warning
+    grep -q "\"event\": *\"$kind\".*of 50 rows drawn, $long were truncated" "$place/cut-$long/metrics.jsonl"
+    result $? "$long of 50 rows that were cut are no $kind"
+done
+
 # Prompts to answer are read the same way.
 printf '%s\n' '{"messages": [{"role": "user", "content": [{"type": "text", "text": "1 plus"}]}]}' \
     '{"prompt": [{"role": "user", "content": "1 plus"}]}' '{"prompt": "1 plus"}' >"$place/prompts.jsonl"
