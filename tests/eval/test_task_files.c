@@ -170,7 +170,7 @@ static void test_one_form(void **state)
 {
     (void)state;
     struct bench bench;
-    const char *names[MOST_FILES];
+    const char *names[MOST_FILES] = {0};
     size_t checked = 0;
     open_bench(&bench);
     size_t count = list_files(&bench, names);
@@ -276,7 +276,7 @@ static void test_versions(void **state)
 {
     (void)state;
     struct bench bench;
-    const char *names[MOST_FILES];
+    const char *names[MOST_FILES] = {0};
     char path[4096];
     void *table = NULL;
     size_t bytes = 0;

@@ -205,8 +205,9 @@ static enum mt_status paragraph_first_word(const struct check *check, enum mt_fo
     if (status == MT_OK) status = number_in(check, "nth_paragraph", &nth);
     if (status == MT_OK) status = mt_json_get_string(check->values, "first_word", &word);
     if (status == MT_OK) status = cut_up(check, "\\n\\n", nth, &cut);
-    bool begins = mt_text_same(mt_python_lower(check->python, first_word(cut.nth)),
-                               mt_python_lower(check->python, mt_text_of(word)));
+    struct mt_text first = mt_python_lower(check->python, first_word(cut.nth));
+    struct mt_text asked = mt_python_lower(check->python, mt_text_of(word));
+    bool begins = mt_text_same(first, asked);
     *following = following_if(cut.filled == wanted && nth <= cut.filled && cut.nth.bytes > 0 && begins);
     return status;
 }

@@ -233,8 +233,12 @@ static enum mt_status record_judged(struct task_run *run)
     for (size_t i = 0; i < batch->count && status == MT_OK; i++) {
         if (!batch->answered[i]) continue;
         struct mt_outcome outcome;
-        (batch->unjudged != NULL ? mt_grade_passed : mt_grade_command)(verdicts, batch->tries, &outcome);
-        if (batch->unjudged != NULL) outcome.unjudged = batch->unjudged[i];
+        if (batch->unjudged == NULL) {
+            mt_grade_command(verdicts, batch->tries, &outcome);
+        } else {
+            mt_grade_passed(verdicts, batch->tries, &outcome);
+            outcome.unjudged = batch->unjudged[i];
+        }
         status = record(run, i, batch->tries, verdicts, &outcome);
         verdicts += batch->tries;
     }
