@@ -94,7 +94,7 @@ static enum mt_status take_list(struct mt_task_sample *sample, const char *name,
             return mt_row_fail(&sample->row, "item %zu of '%s' is not a text", i + 1,
                                mt_printable(name).text);
         if (status == MT_OK) status = add_piece(sample, begin, pieces, count);
-        if (status != MT_OK || key == NULL || keys == NULL) continue;
+        if (status != MT_OK || key == NULL || keys == NULL || key_count == NULL) continue;
         begin = sample->choice_text.count;
         status = mt_byte_list_append_text(&sample->choice_text, key);
         if (status == MT_OK) status = add_piece(sample, begin, keys, key_count);

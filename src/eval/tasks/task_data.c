@@ -612,7 +612,7 @@ static enum mt_status read_examples(struct mt_task_data *data, const char *folde
 static enum mt_status draw_for_each(struct mt_task_data *data, const uint64_t *rows, size_t count)
 {
     size_t shots = (size_t)data->task->few_shot;
-    struct mt_python_random random;
+    struct mt_python_random random = {0};
     void *memory = NULL;
     if (count > UINT32_MAX)
         return mt_fail(data->ctx, MT_ERR_LIMIT, "task %s: too many rows of examples", data->task->name);
@@ -635,7 +635,7 @@ static enum mt_status draw_for_each(struct mt_task_data *data, const uint64_t *r
 static enum mt_status draw_orders(struct mt_task_data *data)
 {
     const char *const *names = data->task->choices != NULL ? data->task->choices : data->task->choice_fields;
-    struct mt_python_random random;
+    struct mt_python_random random = {0};
     void *memory = NULL;
     size_t choices = 0;
     if (data->task->shuffle != MT_SHUFFLE_HARNESS || data->list.count == 0) return MT_OK;
