@@ -168,6 +168,13 @@ static void test_left_behind(void **state)
     assert_int_equal(kill(pid, 0), -1);
 }
 
+/* An emulator's posix_spawn learns of a program that is not there from its child's status alone. */
+static bool tells_of_nobody(const char *problem)
+{
+    return strstr(problem, "cannot be started: No such file") != NULL ||
+           strstr(problem, "ended with status 127") != NULL;
+}
+
 static void test_nobody(void **state)
 {
     (void)state;
@@ -179,7 +186,7 @@ static void test_nobody(void **state)
     assert_int_equal(
         mt_judge_command_run(&ctx, &command, mt_text_of(three_rows), ROWS, heard.verdicts, heard.problem),
         MT_OK);
-    assert_non_null(strstr(heard.problem, "cannot be started: No such file"));
+    assert_true(tells_of_nobody(heard.problem));
     assert_true(isnan(heard.verdicts[ROWS - 1].score));
     // In the folder it is told.
     const char *const here[] = {"sh", "-c", "[ $PWD = / ]", NULL};
