@@ -190,11 +190,11 @@ enum mt_term_needs {
     MT_NEEDS_ORTHO_MASK = 4,    // which tokens are not the first of their sequence
     MT_NEEDS_ROUTER_WEIGHT = 8, // the router's rows
     MT_NEEDS_SEQUENCES = 16,    // which tokens are of one sequence
-    MT_NEEDS_NEIGHBOURS = 32,  // records of the MoE layers before and after: logits, scores, choices, weights
-    MT_NEEDS_ALL_OUTPUTS = 64, // the outputs of all experts on all tokens: n/k times the experts' work
-    MT_NEEDS_INNER_GRAM = 128, // Gram matrices of the tokens' SwiGLU activations
-    MT_NEEDS_PROXIES = 256,    // what all experts' gate projections make of the router's rows
-    MT_NEEDS_DENSE_BACKWARD = 512, // the same in backward alone, one expert at a time: dense_router
+    MT_NEEDS_NEIGHBOURS = 32, // records of the MoE layers before and after: logits, scores, choices, weights
+    MT_NEEDS_INNER_GRAM = 64, // Gram matrices of the tokens' SwiGLU activations
+    MT_NEEDS_PROXIES = 128,   // what all experts' gate projections make of the router's rows
+    // In backward the outputs of all experts on all tokens, one expert at a time: n/k times their work
+    MT_NEEDS_DENSE_BACKWARD = 256,
 };
 int mt_objective_needs(const struct mt_objective_config *config);
 

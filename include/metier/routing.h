@@ -72,8 +72,6 @@ struct mt_routing {
     struct mt_tensor rows;          // [N·k,d]: expert outputs, sorted by expert
     struct mt_tensor gram;          // f32 [N,k,k], from combine_forward; only L_o needs it
     struct mt_tensor router_weight; // [n,d], optional: only terms on the router's rows need it
-    struct mt_tensor
-        all_outputs; // [n·N,d], optional: what every expert makes of every token, expert by expert
     struct mt_tensor inner_gram; // f32 [N,k,k], optional: Gram matrices of a token's SwiGLU activations
     // f32 [n,n], optional: row j has |W_j r_i|², W_j expert j's gate projection, r_i row i of the router with
     // noise
@@ -98,7 +96,6 @@ struct mt_routing_gradient {
     struct mt_tensor dprobs;         // f32 [N,n]
     struct mt_tensor dweight;        // f32 [N,k]
     struct mt_tensor drouter_weight; // f32 [n,d], absent when the router is frozen
-    struct mt_tensor dall_outputs;   // [n·N,d], absent where no term asks for all outputs
     // What combine_backward multiplies the activations and W_j r_i with. Not added to: zero, or written by
     // the one term that reads the Gram matrices or squares
     struct mt_tensor inner_coupling; // f32 [N,k,k]

@@ -11,10 +11,10 @@
 MT_PUBLIC_BEGIN
 
 #define MT_VERSION_MAJOR 0
-#define MT_VERSION_MINOR 1
+#define MT_VERSION_MINOR 2
 #define MT_VERSION_PATCH 0
 
-/* "0.1.0", of the library that is loaded. */
+/* "0.2.0", of the library that is loaded. */
 const char *mt_version(void);
 
 /* The commit it was built from, with "+" behind it where files had been changed; "" where that is not known.

@@ -128,7 +128,7 @@ static enum mt_status make_objective(struct mt_model *model, const struct mt_obj
         enum mt_status status = check_live(model, layers);
         if (status != MT_OK) return status;
     }
-    int of_all = MT_NEEDS_ALL_OUTPUTS | MT_NEEDS_INNER_GRAM | MT_NEEDS_PROXIES | MT_NEEDS_DENSE_BACKWARD;
+    int of_all = MT_NEEDS_INNER_GRAM | MT_NEEDS_PROXIES | MT_NEEDS_DENSE_BACKWARD;
     if ((mt_objective_needs(&model->method) & of_all) != 0 && model->options.expert_ranks != NULL)
         return mt_fail(model->ctx, MT_ERR_UNSUPPORTED,
                        "method %s needs all experts on one rank, and they are spread over ranks",

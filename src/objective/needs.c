@@ -35,7 +35,6 @@ enum mt_status mt_terms_check_alone(struct mt_context *ctx, const struct mt_obje
         const char *what;
     } beyond[] = {
         {MT_NEEDS_NEIGHBOURS, "the MoE layers before and after"},
-        {MT_NEEDS_ALL_OUTPUTS, "the outputs of all experts"},
         {MT_NEEDS_INNER_GRAM, "the experts' activations"},
         {MT_NEEDS_PROXIES, "the experts' weights"},
     };

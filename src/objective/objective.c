@@ -79,8 +79,6 @@ static enum mt_status check_record(const struct mt_objective *objective, const s
         {MT_NEEDS_ORTHO_MASK, mt_tensor_present(&record->ortho_mask), "first tokens marked (ortho_mask)"},
         {MT_NEEDS_ROUTER_WEIGHT, mt_tensor_present(&record->router_weight),
          "the router's weight (router_weight)"},
-        {MT_NEEDS_ALL_OUTPUTS, mt_tensor_present(&record->all_outputs),
-         "the outputs of all experts (all_outputs)"},
         {MT_NEEDS_INNER_GRAM, mt_tensor_present(&record->inner_gram),
          "the Gram matrices of the activations (inner_gram)"},
         {MT_NEEDS_PROXIES, mt_tensor_present(&record->proxy_squares),

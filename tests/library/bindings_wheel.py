@@ -129,7 +129,7 @@ def check_wheel(wheel, place, library):
     tag = f"py3-none-manylinux_2_{newest}_{os.uname().machine}.whl"
     assert wheel.endswith(tag), (wheel, tag)
     beside = {os.path.basename(file) for file in files}
-    assert "libmetier.so.0.1" in beside, beside
+    assert "libmetier.so.0.2" in beside, beside
     for file in files:
         for name in re.findall(r"\(NEEDED\).*\[(.+)\]", run("readelf", "--dynamic", "--wide", file)):
             usual = re.match(r"(ld-linux|lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so)", name)
@@ -142,7 +142,7 @@ def check_wheel(wheel, place, library):
         metadata = file.read()
     for line in ("Name: metier", "Summary: ", "Requires-Python: ", "Description-Content-Type: text/markdown", "Classifier: "):
         assert line in metadata, metadata
-    return sorted(beside - {"libmetier.so.0.1", "metier_cuda.so"})
+    return sorted(beside - {"libmetier.so.0.2", "metier_cuda.so"})
 
 
 def fresh_environment(wheel, place):
@@ -180,7 +180,7 @@ def main():
         libraries = check_wheel(wheel, place, library)
         python = fresh_environment(wheel, place)
         # Python and PyTorch have a libz and a libgomp of their own, which may have come first.
-        ours = ["libmetier.so.0.1", *(name for name in libraries if name not in ("libz.so.1", "libgomp.so.1"))]
+        ours = ["libmetier.so.0.2", *(name for name in libraries if name not in ("libz.so.1", "libgomp.so.1"))]
         around = hidden(libraries)
         clean = {name: value for name, value in os.environ.items()
                  if not name.startswith(("METIER", "PYTHON", "LD_")) and name != "PATH"}

@@ -1,8 +1,8 @@
 /*
- * Terms that ask for more of a model than their own layer's record: the MoE layers before and after, and the
- * outputs of all experts. Two terms of this file take the places of two of the list (mt_term_kind is
- * wrapped), and whole models are held against finite differences in double. So are the terms of the list that
- * look at experts' activations and weights, and at neighbouring layers.
+ * Terms that ask for more of a model than their own layer's record: the MoE layers before and after. One
+ * of this file takes the place of one of the list (mt_term_kind is wrapped), and whole models are held
+ * against finite differences in double. So are the terms of the list that look at experts' activations and
+ * weights, and at neighbouring layers.
  */
 #include <math.h>
 
@@ -11,8 +11,7 @@
 #include "support/model_runs.h"
 #include "support/small_models.h"
 
-#define NEIGHBOURS  MT_TERM_Z
-#define ALL_OUTPUTS MT_TERM_SIMBAL
+#define NEIGHBOURS MT_TERM_Z
 
 /* The mean over tokens. */
 static void mean(const struct mt_objective *objective, struct mt_term_view *views)
@@ -58,54 +57,6 @@ static const struct mt_term_kind neighbours = {.info = {.name = "neighbours", .p
                                                .value = mean,
                                                .backward = overlap_backward};
 
-// ------------------------------------------------------------------ L = mean of Σ_e <output of e, output of
-// e+1>
-
-static enum mt_status products(const struct mt_term_call *call)
-{
-    const double *outputs = call->record->all_outputs.data;
-    int64_t all = mt_tensor_count(&call->record->all_outputs);
-    int64_t expert = all / call->record->experts; // numbers
-    double sum = 0.0;
-    for (int64_t i = 0; i < all; i++) sum += outputs[i] * outputs[(i + expert) % all];
-    call->statistics[0] = sum;
-    return MT_OK;
-}
-
-/* The gradient in number i of the outputs. */
-static double product_gradient(const struct mt_term_call *call, int64_t i)
-{
-    const double *outputs = call->record->all_outputs.data;
-    int64_t all = mt_tensor_count(&call->record->all_outputs);
-    int64_t expert = all / call->record->experts;
-    return call->host_gradient[0] * (outputs[(i + expert) % all] + outputs[(i + all - expert) % all]);
-}
-
-static enum mt_status products_backward(const struct mt_term_call *call, struct mt_routing_gradient *gradient)
-{
-    double *doutputs = gradient->dall_outputs.data;
-    for (int64_t i = 0; i < mt_tensor_count(&gradient->dall_outputs); i++)
-        doutputs[i] += product_gradient(call, i);
-    return MT_OK;
-}
-
-static enum mt_status products_norm(const struct mt_term_call *call, double *norm)
-{
-    double squares = 0.0;
-    for (int64_t i = 0; i < mt_tensor_count(&call->record->all_outputs); i++)
-        squares += product_gradient(call, i) * product_gradient(call, i);
-    *norm = sqrt(squares);
-    return MT_OK;
-}
-
-static const struct mt_term_kind all_outputs = {.info = {.name = "all_outputs", .path = MT_PATH_OUTPUTS},
-                                                .needs = MT_NEEDS_ALL_OUTPUTS,
-                                                .numbers = 1,
-                                                .forward = products,
-                                                .value = mean,
-                                                .backward = products_backward,
-                                                .norm = products_norm};
-
 // ------------------------------------------------------------------ in their places
 
 const struct mt_term_kind *__real_mt_term_kind(enum mt_term term);
@@ -113,8 +64,7 @@ const struct mt_term_kind *__wrap_mt_term_kind(enum mt_term term);
 
 const struct mt_term_kind *__wrap_mt_term_kind(enum mt_term term)
 {
-    if (term == NEIGHBOURS) return &neighbours;
-    return term == ALL_OUTPUTS ? &all_outputs : __real_mt_term_kind(term);
+    return term == NEIGHBOURS ? &neighbours : __real_mt_term_kind(term);
 }
 
 // ------------------------------------------------------------------ whole models
@@ -177,11 +127,6 @@ static void test_neighbours(void **state)
     check_all(*state, NEIGHBOURS);
 }
 
-static void test_all_outputs(void **state)
-{
-    check_all(*state, ALL_OUTPUTS);
-}
-
 static void test_activations(void **state)
 {
     struct mt_objective_config method = term_alone(MT_TERM_SP);
@@ -222,7 +167,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_neighbours, workplace_open, workplace_close),
-        cmocka_unit_test_setup_teardown(test_all_outputs, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_activations, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_layers_in_a_row, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_proxies, workplace_open, workplace_close),

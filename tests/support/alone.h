@@ -6,7 +6,7 @@
 
 static inline bool is_alone(const struct mt_objective_config *config)
 {
-    int beyond = MT_NEEDS_NEIGHBOURS | MT_NEEDS_ALL_OUTPUTS | MT_NEEDS_INNER_GRAM | MT_NEEDS_PROXIES;
+    int beyond = MT_NEEDS_NEIGHBOURS | MT_NEEDS_INNER_GRAM | MT_NEEDS_PROXIES;
     return (mt_objective_needs(config) & beyond) == 0;
 }
 

@@ -145,7 +145,7 @@ static void compare_method(struct bench *bench, size_t at, const struct mt_metho
     const char *name = model->name;
     if (!training_bench_takes(model, method)) return;
     // What needs all experts on one rank is refused.
-    int needs = MT_NEEDS_ALL_OUTPUTS | MT_NEEDS_INNER_GRAM | MT_NEEDS_PROXIES | MT_NEEDS_DENSE_BACKWARD;
+    int needs = MT_NEEDS_INNER_GRAM | MT_NEEDS_PROXIES | MT_NEEDS_DENSE_BACKWARD;
     if (sharing > 1 && (mt_objective_needs(&method->config) & needs) != 0) return;
     // Two examples of at most 24 tokens fit a micro-batch: a step is one round.
     (void)snprintf(what, sizeof what, "%s, %s, global, experts over %d", name, method->name, sharing);

@@ -114,10 +114,6 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
         moe->router_input = mt_plan_2d(planners->work, pass->type, pass->tokens, desc->width);
     if (mt_moe_router_needs_sum(pass, params))
         moe->router_sum = mt_plan_2d(planners->work, pass->exact, desc->experts, desc->width);
-    if (needs(pass, MT_NEEDS_ALL_OUTPUTS)) {
-        mt_all_outputs_plan(&moe->all_outputs, pass, params, backward, planners->work);
-        moe->record.all_outputs = moe->all_outputs.outputs;
-    }
     if (needs(pass, MT_NEEDS_PROXIES))
         mt_proxies_plan(&moe->proxies, pass, params, moe->layer, backward, planners->work);
     // The shared experts read what the router reads, unless that has jitter: one draw, the router's.
@@ -203,7 +199,7 @@ enum mt_status mt_moe_repeat_experts(const struct mt_pass *pass, const struct mt
 
 /* What terms look at beside routing and outputs; the experts' activations are still there. */
 static enum mt_status show_more(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                const struct mt_moe *moe, const struct mt_tensor *x)
+                                const struct mt_moe *moe)
 {
     const struct mt_routing *record = &moe->record;
     enum mt_status status = MT_OK;
@@ -214,8 +210,6 @@ static enum mt_status show_more(const struct mt_pass *pass, const struct mt_laye
                                                       .weight = record->weight, // without y
                                                       .gram = record->inner_gram,
                                                   });
-    if (status == MT_OK && mt_tensor_present(&record->all_outputs))
-        status = mt_all_outputs_forward(pass, params, &moe->all_outputs, x);
     if (status == MT_OK && mt_tensor_present(&record->proxy_squares))
         status = mt_proxies_forward(pass, params, &moe->proxies, record);
     return status;
@@ -260,7 +254,7 @@ enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_
         status = pass->placement->routed(pass, &moe->experts, &moe->record);
     if (status == MT_OK)
         status = pass->placement->forward(pass, params, &moe->experts, &moe->record, x, &meanwhile);
-    if (status == MT_OK && pass->objective != NULL) status = show_more(pass, params, moe, x);
+    if (status == MT_OK && pass->objective != NULL) status = show_more(pass, params, moe);
     while (status == MT_OK && shared.left > 0) status = next_part(&shared);
     enum mt_status joined = mt_device_join(pass->device);
     if (status == MT_OK) status = joined;
@@ -327,12 +321,6 @@ static enum mt_status routed_backward(const struct mt_pass *pass, const struct m
                                           &moe->dprobs);
         if (status != MT_OK) return status;
     }
-    bool all_outputs = pass->objective != NULL && mt_tensor_present(&moe->record.all_outputs);
-    if (all_outputs) {
-        status = mt_all_outputs_forward(pass, params, &moe->all_outputs, x); // once more, for the terms
-        if (status == MT_OK) status = fill_zero(pass, &moe->all_outputs.doutputs);
-        if (status != MT_OK) return status;
-    }
     if (mt_tensor_present(&moe->experts.inner_coupling)) {
         status = fill_zero(pass, &moe->experts.inner_coupling);
         if (status != MT_OK) return status;
@@ -352,10 +340,6 @@ static enum mt_status routed_backward(const struct mt_pass *pass, const struct m
                                                         .row_of_slot = moe->record.row_of_slot,
                                                         .dx = *dx,
                                                     });
-        if (status != MT_OK) return status;
-    }
-    if (all_outputs && (dx != NULL || mt_experts_are_trained(params))) {
-        status = mt_all_outputs_backward(pass, params, &moe->all_outputs, x, dx);
         if (status != MT_OK) return status;
     }
     return shared->router ? mt_moe_router_scores_backward(pass, moe) : MT_OK;

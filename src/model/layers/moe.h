@@ -5,7 +5,6 @@
 #ifndef MT_MODEL_MOE_H
 #define MT_MODEL_MOE_H
 
-#include "model/experts/all_outputs.h"
 #include "model/experts/dense_router.h"
 #include "model/experts/proxies.h"
 #include "model/layers/shared_experts.h"
@@ -22,8 +21,7 @@ struct mt_moe {
     struct mt_shared_experts shared; // where the model has any
     // work
     struct mt_tensor router_input;       // [T,d], where a method has jitter on it
-    struct mt_all_outputs all_outputs;   // where a term asks for them
-    struct mt_proxies proxies;           // likewise
+    struct mt_proxies proxies;           // where a term asks for them
     struct mt_dense_router dense_router; // where a method asks for it
     struct mt_tensor router_sum; // f32 [n,d]: weight and LoRA together, where a term reads the router's rows
     // work of backward

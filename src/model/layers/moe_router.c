@@ -125,7 +125,6 @@ enum mt_status mt_moe_terms_backward(const struct mt_pass *pass, const struct mt
                                            .dweight = moe->dweight,
                                            .drouter_weight =
                                                through_lora ? moe->drouter_sum : router->dweight,
-                                           .dall_outputs = moe->all_outputs.doutputs,
                                            .inner_coupling = moe->experts.inner_coupling,
                                            .proxy_coupling = moe->proxies.coupling};
     if (mt_tensor_present(&moe->proxies.coupling)) {
