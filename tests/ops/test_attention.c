@@ -375,7 +375,7 @@ static void wrong_forward_arguments(void **state)
     args.v.dim[0] = 5;
     expect_failure(test, &args, MT_ERR_SHAPE, "v is");
     args = right;
-    args.q.dim[1] = Q_HEADS - 1;
+    args.q.dim[1] = args.out.dim[1] = args.lse.dim[1] = Q_HEADS - 1;
     expect_failure(test, &args, MT_ERR_SHAPE, "heads");
     args = right;
     args.out.dim[2] = VALUE + 1;
@@ -384,7 +384,7 @@ static void wrong_forward_arguments(void **state)
     args.lse.dtype = MT_BF16;
     expect_failure(test, &args, MT_ERR_DTYPE, "lse is");
     args = right;
-    args.q_offsets.dim[0] = 0;
+    args.q_offsets.dim[0] = args.k_offsets.dim[0] = 0;
     expect_failure(test, &args, MT_ERR_SHAPE, "q_offsets");
     args = right;
     args.k_offsets.dim[0] = 3;

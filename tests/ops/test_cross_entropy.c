@@ -154,6 +154,8 @@ static void refused_values(void **state)
     fixture_close(&f);
     fixture_open(&f, "cpu");
     f.args.weight.dim[0] = 0;
+    f.args.bias = f.args.dbias = f.args.dweight = (struct mt_tensor){0};
+    f.args.hidden_xa = f.args.dhidden_xa = f.args.weight_b = f.args.dweight_b = (struct mt_tensor){0};
     expect_refusal(&f, MT_ERR_SHAPE, "vocabulary is empty");
     fixture_close(&f);
 }

@@ -346,7 +346,10 @@ static void test_combine_refuses(void **state)
     args.gram.dim[1] = 1;
     assert_int_equal(mt_combine_forward(f->device[1], &args), MT_ERR_SHAPE);
     assert_non_null(strstr(f->ctx.message, "gram"));
+    float many[65] = {0};
     args.row_of_slot = ints(row_of_slot, 1, 65);
+    args.weight = floats(many, 1, 65);
+    args.gram = (struct mt_tensor){0};
     assert_int_equal(mt_combine_forward(f->device[1], &args), MT_ERR_USAGE);
     assert_non_null(strstr(f->ctx.message, "row_of_slot"));
     struct mt_combine_backward_args back = {.dy = floats(y, 1, 2),

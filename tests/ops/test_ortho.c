@@ -324,12 +324,14 @@ static void test_forward_refusals(void **state)
     struct mt_ortho_forward_args args = {.form = (enum mt_ortho_form)4, .epsilon = -1.0f, .gate = NAN};
     op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_USAGE, "gram is missing");
     args.gram = mt_tensor_3d(data, MT_F32, 2, 65, 65);
+    args.loss = mt_tensor_1d(data + 20, MT_F32, 2);
     op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_USAGE, "gram's slots is 65");
     args.gram = mt_tensor_3d(data, MT_F32, 2, 3, 4);
     op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_SHAPE, "gram is f32 [2, 3, 4]");
     args.gram = mt_tensor_3d(data, MT_BF16, 2, 3, 3);
     op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_DTYPE, "gram is bf16");
     args.gram = mt_tensor_3d(data, MT_F32, 2, 3, 3);
+    args.loss = (struct mt_tensor){0};
     op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_USAGE, "loss is missing");
     args.loss = mt_tensor_1d(data, MT_F32, 3);
     op_test_refused(test, mt_ortho_forward(test->device, &args), MT_ERR_SHAPE, "loss is f32 [3]");

@@ -210,6 +210,8 @@ static void test_refusals(void **state)
     struct mt_router_orth_forward_args args = {.kind = (enum mt_router_orth_kind)2, .groups = 4};
     op_test_refused(test, mt_router_orth_forward(test->device, &args), MT_ERR_USAGE, "weight is missing");
     args.weight = mt_tensor_2d(data, MT_F32, 0, 5);
+    op_test_refused(test, mt_router_orth_forward(test->device, &args), MT_ERR_USAGE, "loss is missing");
+    args.loss = mt_tensor_1d(&loss, MT_F64, 1);
     op_test_refused(test, mt_router_orth_forward(test->device, &args), MT_ERR_USAGE, "weight's rows is 0");
     args.weight = mt_tensor_2d(data, MT_I32, 6, 5);
     op_test_refused(test, mt_router_orth_forward(test->device, &args), MT_ERR_DTYPE, "weight is i32");
@@ -222,7 +224,6 @@ static void test_refusals(void **state)
     args.groups = -1;
     op_test_refused(test, mt_router_orth_forward(test->device, &args), MT_ERR_USAGE, "groups is -1");
     args.groups = 3;
-    op_test_refused(test, mt_router_orth_forward(test->device, &args), MT_ERR_USAGE, "loss is missing");
     args.loss = mt_tensor_1d(target, MT_F32, 1);
     op_test_refused(test, mt_router_orth_forward(test->device, &args), MT_ERR_DTYPE, "loss is f32");
     args.loss = mt_tensor_1d(&loss, MT_F64, 1);

@@ -124,6 +124,7 @@ static void test_columns_refuse(void **state)
     args.sum = mt_tensor_2d(e.sum, MT_F64, 2, 2);
     op_test_refused(test, mt_column_stats_forward(test->device, &args), MT_ERR_SHAPE, "squares is");
     args.sum = mt_tensor_2d(e.sum, MT_F64, 1, 2);
+    args.squares = args.row_squares = args.rows = (struct mt_tensor){0};
     op_test_refused(test, mt_column_stats_forward(test->device, &args), MT_ERR_USAGE, "segment holds 1");
     args = good;
     args.segment = (struct mt_tensor){0};
@@ -322,6 +323,7 @@ static void test_slots_refuse(void **state)
     args = good;
     args.count = (struct mt_tensor){0};
     op_test_refused(test, mt_slot_stats_forward(test->device, &args), MT_ERR_USAGE, "count is missing");
+    args.first = args.sum = args.squares = args.row_squares = args.rows = (struct mt_tensor){0};
     args.count = mt_tensor_2d(e.count, MT_F64, 2, 2); // says that there are two experts
     op_test_refused(test, mt_slot_stats_forward(test->device, &args), MT_ERR_USAGE, "expert holds 2");
     args.count = mt_tensor_2d(e.count, MT_F64, 1, 3); // and here, one segment

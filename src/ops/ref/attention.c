@@ -1,3 +1,37 @@
+/* Attention, the rotation of positions, and the norms. */
+#include <math.h>
+
+#include "ops/ref/ref.h"
+
+#define COLUMNS 256
+
+/* The rotation rope and mla_key share: one pair of a row, by its position's angle. */
+struct ref_pair {
+    int64_t first;  // column of a
+    int64_t second; // column of b
+};
+
+/* Columns of pair `i` in a row of `width`. */
+static inline struct ref_pair ref_rope_pair(enum mt_rope_layout layout, int64_t width, int64_t i)
+{
+    if (layout == MT_ROPE_INTERLEAVED) return (struct ref_pair){2 * i, 2 * i + 1};
+    return (struct ref_pair){i, i + width / 2};
+}
+
+/* (a,b) -> (a·cos - b·sin, a·sin + b·cos), in place; inverse turns sin into -sin. */
+static inline void ref_rotate(const struct mt_tensor *cosine, const struct mt_tensor *sine, int64_t position,
+                              int64_t i, bool inverse, double *a, double *b)
+{
+    double c = ref_get2(cosine, position, i);
+    double s = ref_get2(sine, position, i) * (inverse ? -1.0 : 1.0);
+    double rotated_a = *a * c - *b * s;
+    double rotated_b = *a * s + *b * c;
+    *a = rotated_a;
+    *b = rotated_b;
+}
+
+// ------------------------------------------------------------------ attention
+
 /*
  * attention: for query t of head h, over the keys s it sees, with x_s = scale · <q_t, k_s>:
  *   lse = log Σ exp(x_s);  p_s = exp(x_s - lse);  out_t = Σ p_s v_s.
@@ -6,11 +40,6 @@
  * Sums are kept in double for COLUMNS columns at a time, and scores computed again where they are
  * needed: nothing is stored.
  */
-#include <math.h>
-
-#include "ops/ref/ref.h"
-
-#define COLUMNS 256
 
 struct sequence {
     int64_t q_first, queries; // rows of q
@@ -164,6 +193,231 @@ enum mt_status mt_ref_attention_backward(struct mt_device *device, const void *a
                 backward_key(a, &s, key, g, false);
                 backward_key(a, &s, key, g, true);
             }
+        }
+    }
+    return MT_OK;
+}
+
+// ------------------------------------------------------------------ rope
+
+/* rope: each pair (a,b) of a head becomes (a·cos - b·sin, a·sin + b·cos) at its token's position. */
+
+enum mt_status mt_ref_rope(struct mt_device *device, const void *args)
+{
+    (void)device;
+    const struct mt_rope_args *r = args;
+    int64_t width = r->x.dim[2];
+    for (int64_t t = 0; t < r->x.dim[0]; t++) {
+        int64_t position = ref_int1(&r->positions, t);
+        for (int64_t h = 0; h < r->x.dim[1]; h++) {
+            for (int64_t i = 0; i < width / 2; i++) {
+                struct ref_pair pair = ref_rope_pair(r->layout, width, i);
+                // Both are read before either is written: y may be x.
+                double a = ref_get3(&r->x, t, h, pair.first);
+                double b = ref_get3(&r->x, t, h, pair.second);
+                ref_rotate(&r->cosine, &r->sine, position, i, r->inverse, &a, &b);
+                ref_set3(&r->y, t, h, pair.first, a);
+                ref_set3(&r->y, t, h, pair.second, b);
+            }
+        }
+    }
+    return MT_OK;
+}
+
+// ------------------------------------------------------------------ mla_key
+
+/*
+ * mla_key: key[t,h] = [nope[t,h] | rope(shared[t])].
+ * Backward: dnope[t,h] = dkey[t,h,:Dn]; dshared[t] = rope⁻¹(Σ_h dkey[t,h,Dn:]).
+ */
+
+enum mt_status mt_ref_mla_key_forward(struct mt_device *device, const void *args)
+{
+    (void)device;
+    const struct mt_mla_key_forward_args *m = args;
+    int64_t heads = m->nope.dim[1];
+    int64_t plain = m->nope.dim[2];
+    int64_t rotated = m->shared.dim[1];
+    for (int64_t t = 0; t < m->nope.dim[0]; t++) {
+        for (int64_t h = 0; h < heads; h++) {
+            for (int64_t j = 0; j < plain; j++) ref_set3(&m->key, t, h, j, ref_get3(&m->nope, t, h, j));
+        }
+        int64_t position = ref_int1(&m->positions, t);
+        for (int64_t i = 0; i < rotated / 2; i++) {
+            struct ref_pair pair = ref_rope_pair(m->layout, rotated, i);
+            double a = ref_get2(&m->shared, t, pair.first);
+            double b = ref_get2(&m->shared, t, pair.second);
+            ref_rotate(&m->cosine, &m->sine, position, i, false, &a, &b);
+            for (int64_t h = 0; h < heads; h++) {
+                ref_set3(&m->key, t, h, plain + pair.first, a);
+                ref_set3(&m->key, t, h, plain + pair.second, b);
+            }
+        }
+    }
+    return MT_OK;
+}
+
+enum mt_status mt_ref_mla_key_backward(struct mt_device *device, const void *args)
+{
+    (void)device;
+    const struct mt_mla_key_backward_args *m = args;
+    int64_t heads = m->dnope.dim[1];
+    int64_t plain = m->dnope.dim[2];
+    int64_t rotated = m->dshared.dim[1];
+    for (int64_t t = 0; t < m->dnope.dim[0]; t++) {
+        for (int64_t h = 0; h < heads; h++) {
+            for (int64_t j = 0; j < plain; j++) ref_set3(&m->dnope, t, h, j, ref_get3(&m->dkey, t, h, j));
+        }
+        int64_t position = ref_int1(&m->positions, t);
+        for (int64_t i = 0; i < rotated / 2; i++) {
+            struct ref_pair pair = ref_rope_pair(m->layout, rotated, i);
+            double a = 0.0;
+            double b = 0.0;
+            for (int64_t h = 0; h < heads; h++) {
+                a += ref_get3(&m->dkey, t, h, plain + pair.first);
+                b += ref_get3(&m->dkey, t, h, plain + pair.second);
+            }
+            ref_rotate(&m->cosine, &m->sine, position, i, true, &a, &b);
+            ref_set2(&m->dshared, t, pair.first, a);
+            ref_set2(&m->dshared, t, pair.second, b);
+        }
+    }
+    return MT_OK;
+}
+
+// ------------------------------------------------------------------ rmsnorm
+
+/*
+ * rmsnorm: y_j = w_j h_j r, r = 1/sqrt(mean h² + ε), h = x (+ residual).
+ * Backward, with g_j = dy_j w_j: dh_j = r g_j - h_j r³ mean(g·h); dw_j = Σ_t dy_j h_j r.
+ */
+
+enum mt_status mt_ref_rmsnorm_forward(struct mt_device *device, const void *args)
+{
+    (void)device;
+    const struct mt_rmsnorm_forward_args *a = args;
+    int64_t tokens = a->x.dim[0];
+    int64_t width = a->x.dim[1];
+    bool has_residual = mt_tensor_present(&a->residual);
+    const struct mt_tensor *h = has_residual ? &a->sum : &a->x;
+    for (int64_t t = 0; t < tokens; t++) {
+        double squares = 0.0;
+        for (int64_t j = 0; j < width; j++) {
+            if (has_residual) ref_set2(&a->sum, t, j, ref_get2(&a->x, t, j) + ref_get2(&a->residual, t, j));
+            double value = ref_get2(h, t, j);
+            squares += value * value;
+        }
+        double rstd = 1.0 / sqrt(squares / (double)width + (double)a->epsilon);
+        for (int64_t j = 0; j < width; j++) {
+            ref_set2(&a->y, t, j, ref_get2(h, t, j) * rstd * ref_get1(&a->weight, j));
+        }
+        if (mt_tensor_present(&a->rstd)) ref_set1(&a->rstd, t, rstd);
+    }
+    return MT_OK;
+}
+
+enum mt_status mt_ref_rmsnorm_backward(struct mt_device *device, const void *args)
+{
+    (void)device;
+    const struct mt_rmsnorm_backward_args *a = args;
+    int64_t tokens = a->x.dim[0];
+    int64_t width = a->x.dim[1];
+    for (int64_t t = 0; t < tokens; t++) {
+        double rstd = ref_get1(&a->rstd, t);
+        double dot = 0.0;
+        for (int64_t j = 0; j < width; j++) {
+            double dy = ref_get2(&a->dy, t, j);
+            double x = ref_get2(&a->x, t, j);
+            dot += dy * ref_get1(&a->weight, j) * x;
+            if (mt_tensor_present(&a->dweight)) {
+                ref_set1(&a->dweight, j, ref_get1(&a->dweight, j) + dy * x * rstd);
+            }
+        }
+        double mean = dot / (double)width;
+        for (int64_t j = 0; j < width; j++) {
+            double g = ref_get2(&a->dy, t, j) * ref_get1(&a->weight, j);
+            double dx = rstd * g - ref_get2(&a->x, t, j) * rstd * rstd * rstd * mean;
+            if (a->accumulate) dx += ref_get2(&a->dx, t, j);
+            ref_set2(&a->dx, t, j, dx);
+        }
+    }
+    return MT_OK;
+}
+
+// ------------------------------------------------------------------ layernorm
+
+/*
+ * layernorm: y_j = w_j n_j + b_j, n_j = (h_j - μ) r, μ = mean h, r = 1/sqrt(mean (h-μ)² + ε),
+ * h = x (+ residual).
+ * Backward, with g_j = dy_j w_j: dh_j = r (g_j - mean(g) - n_j mean(g·n)); dw_j = Σ_t dy_j n_j;
+ * db_j = Σ_t dy_j.
+ */
+
+enum mt_status mt_ref_layernorm_forward(struct mt_device *device, const void *args)
+{
+    (void)device;
+    const struct mt_layernorm_forward_args *a = args;
+    int64_t tokens = a->x.dim[0];
+    int64_t width = a->x.dim[1];
+    bool has_residual = mt_tensor_present(&a->residual);
+    const struct mt_tensor *h = has_residual ? &a->sum : &a->x;
+    for (int64_t t = 0; t < tokens; t++) {
+        double total = 0.0;
+        for (int64_t j = 0; j < width; j++) {
+            if (has_residual) ref_set2(&a->sum, t, j, ref_get2(&a->x, t, j) + ref_get2(&a->residual, t, j));
+            total += ref_get2(h, t, j);
+        }
+        double mean = total / (double)width;
+        double squares = 0.0;
+        for (int64_t j = 0; j < width; j++) {
+            double centred = ref_get2(h, t, j) - mean;
+            squares += centred * centred;
+        }
+        double rstd = 1.0 / sqrt(squares / (double)width + (double)a->epsilon);
+        for (int64_t j = 0; j < width; j++) {
+            double normed = (ref_get2(h, t, j) - mean) * rstd;
+            ref_set2(&a->y, t, j, normed * ref_get1(&a->weight, j) + ref_get1(&a->bias, j));
+        }
+        if (mt_tensor_present(&a->mean)) {
+            ref_set1(&a->mean, t, mean);
+            ref_set1(&a->rstd, t, rstd);
+        }
+    }
+    return MT_OK;
+}
+
+static void add_to(const struct mt_tensor *vector, int64_t j, double value)
+{
+    if (mt_tensor_present(vector)) ref_set1(vector, j, ref_get1(vector, j) + value);
+}
+
+enum mt_status mt_ref_layernorm_backward(struct mt_device *device, const void *args)
+{
+    (void)device;
+    const struct mt_layernorm_backward_args *a = args;
+    int64_t tokens = a->x.dim[0];
+    int64_t width = a->x.dim[1];
+    for (int64_t t = 0; t < tokens; t++) {
+        double mean = ref_get1(&a->mean, t);
+        double rstd = ref_get1(&a->rstd, t);
+        double sum_g = 0.0;
+        double sum_gn = 0.0;
+        for (int64_t j = 0; j < width; j++) {
+            double dy = ref_get2(&a->dy, t, j);
+            double normed = (ref_get2(&a->x, t, j) - mean) * rstd;
+            double g = dy * ref_get1(&a->weight, j);
+            sum_g += g;
+            sum_gn += g * normed;
+            add_to(&a->dweight, j, dy * normed);
+            add_to(&a->dbias, j, dy);
+        }
+        double mean_g = sum_g / (double)width;
+        double mean_gn = sum_gn / (double)width;
+        for (int64_t j = 0; j < width; j++) {
+            double normed = (ref_get2(&a->x, t, j) - mean) * rstd;
+            double g = ref_get2(&a->dy, t, j) * ref_get1(&a->weight, j);
+            double dx = rstd * (g - mean_g - normed * mean_gn);
+            ref_set2(&a->dx, t, j, a->accumulate ? ref_get2(&a->dx, t, j) + dx : dx);
         }
     }
     return MT_OK;

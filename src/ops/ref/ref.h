@@ -12,7 +12,7 @@
 
 enum mt_status mt_ref_init(struct mt_device *device, int threads);
 
-// One function per op, each in the file of its op.
+// One function per op, in the file of its family.
 #define MT_REF_DECLARE(name) enum mt_status mt_ref_##name(struct mt_device *device, const void *args);
 MT_OP_LIST(MT_REF_DECLARE)
 #undef MT_REF_DECLARE
