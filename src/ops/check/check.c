@@ -195,11 +195,6 @@ void mt_check_value(struct mt_check *c, bool ok, const char *name, double value,
     c->status = mt_fail(c->device->ctx, MT_ERR_USAGE, "%s is %g, expected %s", name, value, expected);
 }
 
-void mt_check_that(struct mt_check *c, bool ok, enum mt_status status, const char *sentence)
-{
-    if (c->status == MT_OK && !ok) c->status = mt_fail(c->device->ctx, status, "%s", sentence);
-}
-
 void mt_check_there(struct mt_check *c, const char *name, const struct mt_tensor *tensor)
 {
     if (c->status == MT_OK && !mt_tensor_present(tensor))

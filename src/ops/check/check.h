@@ -68,7 +68,4 @@ void mt_check_offsets(struct mt_check *c, const char *name, const struct mt_tens
 /* For scalars: fails with "name is ..., expected ..." unless ok. */
 void mt_check_value(struct mt_check *c, bool ok, const char *name, double value, const char *expected);
 
-/* For all else: fails with the sentence unless ok. */
-void mt_check_that(struct mt_check *c, bool ok, enum mt_status status, const char *sentence);
-
 #endif

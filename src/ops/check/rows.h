@@ -9,7 +9,7 @@
 /*
  * A tensor of an op. `shape` has a character for each dimension: a letter stands for one size wherever the
  * row has it, a digit for itself, '*' for any size; a '?' behind them says that the tensor may be absent.
- * With `below`, every element is at least `low` and less than that letter's size.
+ * " 0..n" or " -1..n" at the end: every element is at least that, and less than what n stands for.
  */
 struct mt_operand {
     const char *name;
