@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "arch/published/published.h"
-#include "base/ends_with.h"
+#include "base/compare.h"
 
 #define ARENA_BLOCK_BYTES 4096
 

@@ -9,8 +9,8 @@
 
 #include "base/amount.h"
 #include "base/clock.h"
+#include "base/compare.h"
 #include "base/files/file.h"
-#include "base/order.h"
 #include "cli/cli.h"
 #include "cli/shared/table.h"
 #include "eval/code/code_judge.h"

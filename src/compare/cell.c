@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/compare.h"
 #include "base/exact.h"
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "base/files/folder_lock.h"
 #include "base/interrupt.h"
-#include "base/order.h"
 #include "compare/asking/probes.h"
 #include "compare/measure.h"
 #include "compare/settings/words.h"

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "arch/model_count.h"
+#include "base/compare.h"
 #include "base/files/folder.h"
-#include "base/order.h"
 #include "compare/prepare.h"
 
 #define PATH_BYTES 4096

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/ends_with.h"
+#include "base/compare.h"
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof((list)[0])))
 #define WORD_BYTES  16

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/compare.h"
 #include "base/files/file.h"
 #include "formats/hf/hf_tokenizer_config.h"
 #include "formats/text/printable.h"
@@ -205,18 +206,11 @@ const char *mt_chat_template_name(const struct mt_chat_template *template)
     return template->name;
 }
 
-static bool ends_in(const char *text, const char *ending)
-{
-    size_t length = strlen(text);
-    size_t tail = strlen(ending);
-    return length > tail && strcmp(text + length - tail, ending) == 0;
-}
-
 // ------------------------------------------------------------------ names
 
 bool mt_chat_template_may_be_jinja(const char *name)
 {
-    return strcmp(name, "model") == 0 || ends_in(name, ".jinja");
+    return strcmp(name, "model") == 0 || mt_ends_with(name, ".jinja");
 }
 
 static int compare_names(const void *a, const void *b)
@@ -233,7 +227,7 @@ static enum mt_status unknown(struct mt_context *ctx, const char *folder, const 
     DIR *directory = opendir(folder);
     const struct dirent *entry = NULL;
     while (directory != NULL && count < MOST_NAMES && (entry = readdir(directory)) != NULL) {
-        if (!ends_in(entry->d_name, ".tmpl") || strlen(entry->d_name) >= NAME_BYTES) continue;
+        if (!mt_ends_with(entry->d_name, ".tmpl") || strlen(entry->d_name) >= NAME_BYTES) continue;
         (void)snprintf(names[count++], NAME_BYTES, "%.*s", (int)strlen(entry->d_name) - 5, entry->d_name);
     }
     if (directory != NULL) (void)closedir(directory);
@@ -253,7 +247,7 @@ static enum mt_status find_keys(struct mt_context *ctx, const char *folder, cons
     char name[WORD_BYTES + 8];
     size_t length = strlen(path);
     bool bare = folder != NULL && length < WORD_BYTES && strchr(path, '/') == NULL;
-    if (!bare || ends_in(path, ".tmpl")) return mt_path_join(ctx, "", path, found);
+    if (!bare || mt_ends_with(path, ".tmpl")) return mt_path_join(ctx, "", path, found);
     (void)snprintf(name, sizeof name, "%s.tmpl", path);
     enum mt_status status = mt_path_join(ctx, folder, name, found);
     if (status == MT_OK && access(*found, F_OK) != 0) status = unknown(ctx, folder, path);
@@ -265,7 +259,7 @@ enum mt_status mt_chat_template_file(struct mt_context *ctx, const char *folder,
 {
     *path = NULL;
     if (strcmp(name, "model") == 0) return MT_OK;
-    if (ends_in(name, ".jinja")) return mt_path_join(ctx, "", name, path);
+    if (mt_ends_with(name, ".jinja")) return mt_path_join(ctx, "", name, path);
     return find_keys(ctx, folder, name, path);
 }
 
@@ -408,7 +402,7 @@ static enum mt_status open_choice(struct mt_context *ctx, const struct mt_templa
     enum mt_status status = MT_OK;
     if (choice->text != NULL)
         return mt_chat_template_parse(ctx, choice->name, choice->text, strlen(choice->text), template);
-    if (ends_in(choice->name, ".jinja")) {
+    if (mt_ends_with(choice->name, ".jinja")) {
         status = mt_chat_template_create(ctx, choice->name, template);
         if (status == MT_OK) status = open_file(ctx, choice, *template);
         return status == MT_OK ? set_choice(*template, choice) : status;

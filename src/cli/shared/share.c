@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/order.h"
+#include "base/compare.h"
 #include "cli/shared/share.h"
 #include "report/render.h"
 

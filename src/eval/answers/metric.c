@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/order.h"
+#include "base/compare.h"
 #include "base/rng.h"
 #include "eval/text.h"
 

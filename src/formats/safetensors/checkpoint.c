@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/order.h"
+#include "base/compare.h"
 #include "formats/text/json.h"
 #include "formats/text/printable.h"
 

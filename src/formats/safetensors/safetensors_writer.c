@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/order.h"
+#include "base/compare.h"
 #include "formats/text/json_text.h"
 #include "formats/text/printable.h"
 

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/compare.h"
 #include "base/files/file.h"
-#include "base/order.h"
 #include "formats/text/json_text.h"
 #include "model/params/params.h"
 

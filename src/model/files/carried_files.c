@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/ends_with.h"
+#include "base/compare.h"
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "formats/text/json_text.h"

@@ -11,7 +11,7 @@
 #include "arch/model_tensors.h"
 #include "arch/published/published_write.h"
 #include "base/arena.h"
-#include "base/ends_with.h"
+#include "base/compare.h"
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "base/progress.h"

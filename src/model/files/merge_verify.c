@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/compare.h"
 #include "base/files/folder.h"
-#include "base/order.h"
 #include "base/rng.h"
 #include "model/files/adapted.h"
 #include "model/files/merge.h"

@@ -1,11 +1,7 @@
-/* The pieces checks are made of, and how a row is checked. */
+/* The pieces checks are made of. */
 #include "ops/check/check.h"
 
-#include <ctype.h>
 #include <inttypes.h>
-#include <string.h>
-
-#include "ops/check/rows.h"
 
 static bool type_matches(enum mt_dtype dtype, enum mt_check_type type)
 {
@@ -109,8 +105,8 @@ static enum mt_status tensor_status(const struct mt_device *device, const char *
     return check_memory(device, name, tensor);
 }
 
-static void check_tensor(struct mt_check *c, const char *name, const struct mt_tensor *tensor,
-                         enum mt_check_type type, int rank, const int64_t *dims)
+void mt_check_tensor(struct mt_check *c, const char *name, const struct mt_tensor *tensor,
+                     enum mt_check_type type, int rank, const int64_t *dims)
 {
     if (c->status == MT_OK) c->status = tensor_status(c->device, name, tensor, type, rank, dims);
 }
@@ -118,19 +114,19 @@ static void check_tensor(struct mt_check *c, const char *name, const struct mt_t
 void mt_check_1d(struct mt_check *c, const char *name, const struct mt_tensor *tensor,
                  enum mt_check_type type, int64_t d0)
 {
-    check_tensor(c, name, tensor, type, 1, (const int64_t[]){d0});
+    mt_check_tensor(c, name, tensor, type, 1, (const int64_t[]){d0});
 }
 
 void mt_check_2d(struct mt_check *c, const char *name, const struct mt_tensor *tensor,
                  enum mt_check_type type, int64_t d0, int64_t d1)
 {
-    check_tensor(c, name, tensor, type, 2, (const int64_t[]){d0, d1});
+    mt_check_tensor(c, name, tensor, type, 2, (const int64_t[]){d0, d1});
 }
 
 void mt_check_3d(struct mt_check *c, const char *name, const struct mt_tensor *tensor,
                  enum mt_check_type type, int64_t d0, int64_t d1, int64_t d2)
 {
-    check_tensor(c, name, tensor, type, 3, (const int64_t[]){d0, d1, d2});
+    mt_check_tensor(c, name, tensor, type, 3, (const int64_t[]){d0, d1, d2});
 }
 
 void mt_check_like(struct mt_check *c, const char *name, const struct mt_tensor *tensor,
@@ -138,11 +134,11 @@ void mt_check_like(struct mt_check *c, const char *name, const struct mt_tensor 
 {
     static const int64_t any[] = {MT_ANY, MT_ANY, MT_ANY};
     if (like != NULL) {
-        check_tensor(c, name, tensor, type, like->rank, like->dim);
+        mt_check_tensor(c, name, tensor, type, like->rank, like->dim);
         return;
     }
     mt_check_rank(c, name, tensor, 3);
-    check_tensor(c, name, tensor, type, mt_tensor_present(tensor) ? tensor->rank : 1, any);
+    mt_check_tensor(c, name, tensor, type, mt_tensor_present(tensor) ? tensor->rank : 1, any);
 }
 
 void mt_check_rank(struct mt_check *c, const char *name, const struct mt_tensor *tensor, int most)
@@ -199,87 +195,4 @@ void mt_check_there(struct mt_check *c, const char *name, const struct mt_tensor
 {
     if (c->status == MT_OK && !mt_tensor_present(tensor))
         c->status = mt_fail(c->device->ctx, MT_ERR_USAGE, "%s is missing", name);
-}
-
-// ------------------------------------------------------------------ rows
-
-int64_t mt_check_dim(const struct mt_check *c, char letter)
-{
-    int64_t size = c->letter[letter - 'A'];
-    return size > 0 ? size - 1 : 0;
-}
-
-/* What a character of a shape asks for. */
-static int64_t size_of(const struct mt_check *c, char letter)
-{
-    if (isdigit((unsigned char)letter)) return letter - '0';
-    return letter == '*' || c->letter[letter - 'A'] == 0 ? MT_ANY : mt_check_dim(c, letter);
-}
-
-static void check_operand(struct mt_check *c, const struct mt_operand *operand,
-                          const struct mt_tensor *tensor)
-{
-    int64_t dims[MT_MAX_RANK];
-    int rank = 0;
-    const char *shape = operand->shape;
-    for (; isgraph((unsigned char)shape[rank]) && shape[rank] != '?'; rank++)
-        dims[rank] = size_of(c, shape[rank]);
-    if (shape[rank] == '?' && !mt_tensor_present(tensor)) return;
-    check_tensor(c, operand->name, tensor, operand->type, rank, dims);
-    bool twice = false; // a letter that stands twice in one shape was free until now
-    for (int axis = 0; axis < rank && c->status == MT_OK; axis++) {
-        if (!isalpha((unsigned char)shape[axis])) continue;
-        int64_t *size = &c->letter[shape[axis] - 'A'];
-        if (*size == 0) *size = tensor->dim[axis] + 1;
-        dims[axis] = *size - 1;
-        twice |= dims[axis] != tensor->dim[axis];
-    }
-    if (twice) check_tensor(c, operand->name, tensor, operand->type, rank, dims);
-}
-
-static void check_row(struct mt_check *c, const struct mt_check_row *row, const void *args)
-{
-    const struct mt_tensor *tensors = args; // the arguments begin with them
-    for (int i = 0; i < row->tensors && c->status == MT_OK; i++)
-        check_operand(c, &row->operand[i], &tensors[i]);
-    for (int i = 0; i < row->tensors && c->status == MT_OK; i++) {
-        const char *range = strchr(row->operand[i].shape, ' ');
-        if (range == NULL || !mt_tensor_present(&tensors[i])) continue;
-        mt_check_range(c, row->operand[i].name, &tensors[i], range[1] == '-' ? -1 : 0,
-                       mt_check_dim(c, range[strlen(range) - 1]));
-    }
-    if (c->status == MT_OK && row->more != NULL) row->more(c, args);
-}
-
-static const struct mt_check_row *find_row(enum mt_op op)
-{
-    const struct mt_check_family *const families[] = {&mt_check_elementwise, &mt_check_attention,
-                                                      &mt_check_products, &mt_check_routing,
-                                                      &mt_check_statistics};
-    for (size_t f = 0; f < sizeof families / sizeof families[0]; f++) {
-        for (size_t i = 0; i < families[f]->count; i++) {
-            if (families[f]->row[i].op == op) return &families[f]->row[i];
-        }
-    }
-    return NULL;
-}
-
-void mt_check_op(struct mt_check *c, enum mt_op op, const void *args)
-{
-    if (c->status != MT_OK) return;
-    struct mt_check inner = {.device = c->device};
-    const struct mt_check_row *row = find_row(op);
-    if (row == NULL) {
-        c->status = mt_fail(c->device->ctx, MT_ERR_INTERNAL, "op %d has no checks", (int)op);
-        return;
-    }
-    check_row(&inner, row, args);
-    c->status = inner.status;
-}
-
-enum mt_status mt_op_check(const struct mt_device *device, enum mt_op op, const void *args)
-{
-    struct mt_check check = {.device = device};
-    mt_check_op(&check, op, args);
-    return check.status;
 }

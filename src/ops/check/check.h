@@ -48,6 +48,10 @@ void mt_check_2d(struct mt_check *c, const char *name, const struct mt_tensor *t
 void mt_check_3d(struct mt_check *c, const char *name, const struct mt_tensor *tensor,
                  enum mt_check_type type, int64_t d0, int64_t d1, int64_t d2);
 
+/* The same of any rank, with `dims` for each dimension. */
+void mt_check_tensor(struct mt_check *c, const char *name, const struct mt_tensor *tensor,
+                     enum mt_check_type type, int rank, const int64_t *dims);
+
 /* A tensor of any rank from 1 to 3, shaped as `like` unless that is NULL. */
 void mt_check_like(struct mt_check *c, const char *name, const struct mt_tensor *tensor,
                    enum mt_check_type type, const struct mt_tensor *like);

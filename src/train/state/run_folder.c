@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/ends_with.h"
+#include "base/compare.h"
 #include "base/files/file.h"
 #include "base/files/folder.h"
 #include "base/files/folder_lock.h"
