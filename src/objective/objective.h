@@ -62,40 +62,48 @@ struct mt_objective_memory {
     struct mt_carver device;
 };
 
+/*
+ * A term. A simple one fills the first part, with `value` or `products`; zloss.c is one. Everything in the
+ * other parts may be left out.
+ */
 struct mt_term_kind {
     struct mt_term_info info;
-    bool scaled;     // its weight follows config.scale
-    bool replicated; // every process makes the same numbers: none of them adds up
-    int needs;       // a sum of mt_term_needs
-    size_t numbers;  // per layer; 0: numbers_of says how many
-
-    /* What else it needs with this config; NULL: nothing. */
-    int (*needs_of)(const struct mt_objective_config *config);
-    /* Refuses where tokens have one expert each and the term can do nothing then; NULL: it can. The prefix
-     * stands before keys. */
-    enum mt_status (*check_single_slot)(struct mt_context *ctx, const struct mt_objective_config *config,
-                                        const struct mt_router_config *router, const char *prefix);
-    size_t (*numbers_of)(const struct mt_objective *objective);
-    /* Those of them that are sums over tokens, so that several processes' add up; NULL: all are. */
-    struct mt_term_range (*additive)(const struct mt_objective *objective);
-    /* On the host, after forward: sums made of the other numbers; NULL: there are none. */
-    void (*summarise)(const struct mt_objective *objective, int segments, double *statistics);
-    /* Memory of its own; NULL: none. */
-    void (*place)(struct mt_objective *objective, struct mt_objective_memory *memory);
-    /* Statistics of the served slots' weights, which the count of the loads makes on its way; NULL: none. */
-    void (*join_loads)(const struct mt_objective *objective, double *statistics,
-                       struct mt_slot_stats_forward_args *args);
+    int needs;      // a sum of mt_term_needs
+    size_t numbers; // per layer; 0: numbers_of says how many
     enum mt_status (*forward)(const struct mt_term_call *call);
+    /* On the host; NULL: the products. views[layers] */
+    void (*value)(const struct mt_objective *objective, struct mt_term_view *views);
     /* The value as products of a layer's numbers, which a device can make, too; returns how many, at most
      * MT_TERM_PRODUCTS. Places are counted from the layer's first number. NULL, or 0: only the host makes it.
      */
     int (*products)(const struct mt_objective *objective, struct mt_stat_product *products);
-    /* On the host; NULL: the products. views[layers] */
-    void (*value)(const struct mt_objective *objective, struct mt_term_view *views);
-    /* For combine_backward; NULL: the term has no part in it. */
-    enum mt_status (*coupling)(const struct mt_term_call *call, const struct mt_tensor *coupling);
     /* Adds to the gradient of the record. */
     enum mt_status (*backward)(const struct mt_term_call *call, struct mt_routing_gradient *gradient);
+
+    // What hangs on the config.
+    bool scaled;                                               // its weight follows config.scale
+    int (*needs_of)(const struct mt_objective_config *config); // beside `needs`
+    size_t (*numbers_of)(const struct mt_objective *objective);
+    /* Refuses where tokens have one expert each and the term can do nothing then. The prefix stands before
+     * keys. */
+    enum mt_status (*check_single_slot)(struct mt_context *ctx, const struct mt_objective_config *config,
+                                        const struct mt_router_config *router, const char *prefix);
+
+    // How its numbers are kept and added up.
+    bool replicated; // every process makes the same numbers: none of them adds up
+    /* Those that are sums over tokens, so that several processes' add up; NULL: all are. */
+    struct mt_term_range (*additive)(const struct mt_objective *objective);
+    /* On the host, after forward: sums made of the other numbers. */
+    void (*summarise)(const struct mt_objective *objective, int segments, double *statistics);
+    /* Memory of its own. */
+    void (*place)(struct mt_objective *objective, struct mt_objective_memory *memory);
+    /* Statistics of the served slots' weights, which the count of the loads makes on its way. */
+    void (*join_loads)(const struct mt_objective *objective, double *statistics,
+                       struct mt_slot_stats_forward_args *args);
+
+    // Where it acts on the experts' outputs.
+    /* For combine_backward. */
+    enum mt_status (*coupling)(const struct mt_term_call *call, const struct mt_tensor *coupling);
     /* Norm of what the term sends to its path; NULL: measured in dlogits, by a backward to scores and logits
      * alone. */
     enum mt_status (*norm)(const struct mt_term_call *call, double *norm);
