@@ -178,7 +178,7 @@ static enum mt_status make_cache(struct mt_model *model)
                                    .type = model->options.activations};
     enum mt_status status =
         mt_cache_create(model->device, &model->desc, &model->params, &shape, &model->cache);
-    if (status == MT_OK) model->transformer.pass.cache = &model->cache;
+    if (status == MT_OK) model->transformer.pass.cached.cache = &model->cache;
     return status;
 }
 
@@ -206,8 +206,8 @@ static enum mt_status make_tables(struct mt_model *model)
     struct mt_tensor all_sine = mt_tensor_2d(tables + bytes, MT_F32, rows + 1, columns);
     pass->cosine = mt_tensor_rows(&all_cosine, 0, rows);
     pass->sine = mt_tensor_rows(&all_sine, 0, rows);
-    pass->still_cosine = mt_tensor_rows(&all_cosine, rows, 1);
-    pass->still_sine = mt_tensor_rows(&all_sine, rows, 1);
+    pass->cached.still_cosine = mt_tensor_rows(&all_cosine, rows, 1);
+    pass->cached.still_sine = mt_tensor_rows(&all_sine, rows, 1);
     return status;
 }
 

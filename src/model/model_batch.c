@@ -1,17 +1,12 @@
 /*
- * A batch through a model: checked, described to the device, forward, backward; and the same without
- * computing, which finds out how much scratch the device needs.
+ * A batch through a model: checked, described to the device, forward, backward. What only batches with a
+ * cache have is in cached_batch.c, and the same without computing in batch_plan.c.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "arch/rope.h"
 #include "model/model_struct.h"
-
-static int32_t *host_row(const struct mt_model *model, int row)
-{
-    return model->host + (int64_t)row * model->host_row;
-}
 
 static enum mt_status check_batch(const struct mt_model *model, const struct mt_batch *batch)
 {
@@ -41,59 +36,6 @@ static enum mt_status check_batch(const struct mt_model *model, const struct mt_
     return MT_OK;
 }
 
-/* The sequences at the end of a cached batch that count as prompts. */
-static void count_prompts(const struct mt_batch *batch, struct mt_batch_shape *shape)
-{
-    int64_t b = batch->cached != NULL ? batch->sequences : 0;
-    for (; b > 0; b--) {
-        int64_t tokens = (int64_t)batch->offsets[b] - batch->offsets[b - 1];
-        if (tokens < MT_PROMPT_TOKENS) return;
-        shape->prompt_sequences++;
-        shape->prompt_tokens += tokens;
-        shape->prompt_keys += batch->cached[b - 1].past + tokens;
-    }
-}
-
-static enum mt_status check_prompts(const struct mt_model *model, const struct mt_batch *batch)
-{
-    struct mt_batch_shape shape = {0};
-    if (batch->cached == NULL) return MT_OK;
-    count_prompts(batch, &shape);
-    int64_t room = mt_model_prompt_keys(&model->options);
-    if (shape.prompt_keys > room) {
-        return mt_fail(model->ctx, MT_ERR_USAGE,
-                       "the prompts of the batch see %" PRId64 " tokens together; there is room for %" PRId64,
-                       shape.prompt_keys, room);
-    }
-    for (int64_t b = 0; b < batch->sequences - shape.prompt_sequences; b++) {
-        if (batch->offsets[b + 1] - batch->offsets[b] < MT_PROMPT_TOKENS) continue;
-        return mt_fail(model->ctx, MT_ERR_USAGE,
-                       "sequence %" PRId64 " has %d tokens or more, but one with fewer comes after it", b,
-                       MT_PROMPT_TOKENS);
-    }
-    return MT_OK;
-}
-
-static enum mt_status check_cached(const struct mt_model *model, const struct mt_batch *batch)
-{
-    if (batch->cached == NULL) return MT_OK;
-    if (!model->options.cache)
-        return mt_fail(model->ctx, MT_ERR_USAGE, "a cached batch, but the model was opened without a cache");
-    for (int64_t b = 0; b < batch->sequences; b++) {
-        const struct mt_cached_sequence *sequence = &batch->cached[b];
-        int64_t end = (int64_t)sequence->past + batch->offsets[b + 1] - batch->offsets[b];
-        if (sequence->slot < 0 || sequence->slot >= model->options.cache_slots || sequence->past < 0 ||
-            end > sequence->length || sequence->length > model->options.positions) {
-            return mt_fail(model->ctx, MT_ERR_USAGE,
-                           "sequence %" PRId64 " has tokens up to %" PRId64 " of %" PRId32 " in slot %" PRId32
-                           "; there is room for %" PRId64 " in each of %" PRId64,
-                           b, end, sequence->length, sequence->slot, model->options.positions,
-                           model->options.cache_slots);
-        }
-    }
-    return MT_OK;
-}
-
 /* Attention does not look at the mask: padding that real tokens could see would change them. */
 static enum mt_status check_mask(const struct mt_model *model, const struct mt_batch *batch)
 {
@@ -115,46 +57,12 @@ static int64_t first_rope_row(const struct mt_model *model, const struct mt_batc
     return mt_model_rope_start(&model->desc, batch->cached[b].length) + batch->cached[b].past;
 }
 
-/* Where keys lie in the cache, and how many there are with this batch's. */
-static void describe_keys(const struct mt_model *model, const struct mt_batch *batch)
-{
-    int32_t *offsets = host_row(model, HOST_KEY_OFFSETS);
-    int32_t *starts = host_row(model, HOST_KEY_STARTS);
-    int32_t *places = host_row(model, HOST_PLACES);
-    for (int64_t b = 0; batch->cached != NULL && b < batch->sequences; b++) {
-        int32_t tokens = batch->offsets[b + 1] - batch->offsets[b];
-        offsets[b + 1] = offsets[b] + batch->cached[b].past + tokens;
-        starts[b] = (int32_t)(batch->cached[b].slot * model->options.positions);
-        for (int32_t i = 0; i < tokens; i++)
-            places[batch->offsets[b] + i] = starts[b] + batch->cached[b].past + i;
-    }
-}
-
-/* The prompts by themselves: their tokens, their keys, and where in the cache those lie. */
-static void describe_prompts(const struct mt_model *model, const struct mt_batch *batch)
-{
-    int32_t *offsets = host_row(model, HOST_PROMPT_OFFSETS);
-    int32_t *key_offsets = host_row(model, HOST_PROMPT_KEY_OFFSETS);
-    int32_t *places = host_row(model, HOST_PROMPT_KEY_PLACES);
-    int64_t count = model->transformer.pass.prompt_sequences;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t b = batch->sequences - count + i;
-        int32_t tokens = batch->offsets[b + 1] - batch->offsets[b];
-        int32_t keys = batch->cached[b].past + tokens;
-        int32_t start = (int32_t)(batch->cached[b].slot * model->options.positions);
-        offsets[i + 1] = offsets[i] + tokens;
-        key_offsets[i + 1] = key_offsets[i] + keys;
-        for (int32_t k = 0; k < keys; k++) places[key_offsets[i] + k] = start + k;
-    }
-    key_offsets[count] = (int32_t)model->transformer.pass.prompt_keys; // more only where a pass is planned
-}
-
 /* Fills the host's rows and counts labels. */
 static int64_t describe_tokens(const struct mt_model *model, const struct mt_batch *batch)
 {
-    int32_t *positions = host_row(model, HOST_POSITIONS);
-    int32_t *segment = host_row(model, HOST_SEGMENT);
-    int32_t *labels = host_row(model, HOST_LABELS);
+    int32_t *positions = mt_model_host_row(model, HOST_POSITIONS);
+    int32_t *segment = mt_model_host_row(model, HOST_SEGMENT);
+    int32_t *labels = mt_model_host_row(model, HOST_LABELS);
     int64_t count = 0;
     int32_t number = 0; // of sequences that have tokens
     for (int64_t b = 0; b < batch->sequences; b++) {
@@ -168,7 +76,7 @@ static int64_t describe_tokens(const struct mt_model *model, const struct mt_bat
         }
         if (batch->offsets[b + 1] > batch->offsets[b]) number++;
     }
-    mt_routing_ortho_mask(batch->mask, segment, batch->tokens, host_row(model, HOST_ORTHO_MASK));
+    mt_routing_ortho_mask(batch->mask, segment, batch->tokens, mt_model_host_row(model, HOST_ORTHO_MASK));
     return count;
 }
 
@@ -191,18 +99,18 @@ static enum mt_status send_indices(struct mt_model *model, const struct mt_batch
     } sent[INDEX_TENSORS] = {
         {&pass->ids, batch->ids},
         {&pass->offsets, batch->offsets},
-        {&pass->positions, host_row(model, HOST_POSITIONS)},
-        {&pass->segment, host_row(model, HOST_SEGMENT)},
-        {&t->labels, host_row(model, HOST_LABELS)},
+        {&pass->positions, mt_model_host_row(model, HOST_POSITIONS)},
+        {&pass->segment, mt_model_host_row(model, HOST_SEGMENT)},
+        {&t->labels, mt_model_host_row(model, HOST_LABELS)},
         {&pass->mask, batch->mask},
-        {&pass->ortho_mask, host_row(model, HOST_ORTHO_MASK)},
-        {&pass->key_offsets, host_row(model, HOST_KEY_OFFSETS)},
-        {&pass->key_starts, host_row(model, HOST_KEY_STARTS)},
-        {&pass->places, host_row(model, HOST_PLACES)},
-        {&pass->prompt_offsets, host_row(model, HOST_PROMPT_OFFSETS)},
-        {&pass->prompt_key_offsets, host_row(model, HOST_PROMPT_KEY_OFFSETS)},
-        {&pass->prompt_key_places, host_row(model, HOST_PROMPT_KEY_PLACES)},
-        {&pass->prompt_turns, host_row(model, HOST_ZEROS)},
+        {&pass->ortho_mask, mt_model_host_row(model, HOST_ORTHO_MASK)},
+        {&pass->cached.key_offsets, mt_model_host_row(model, HOST_KEY_OFFSETS)},
+        {&pass->cached.key_starts, mt_model_host_row(model, HOST_KEY_STARTS)},
+        {&pass->cached.places, mt_model_host_row(model, HOST_PLACES)},
+        {&pass->cached.prompt_offsets, mt_model_host_row(model, HOST_PROMPT_OFFSETS)},
+        {&pass->cached.prompt_key_offsets, mt_model_host_row(model, HOST_PROMPT_KEY_OFFSETS)},
+        {&pass->cached.prompt_key_places, mt_model_host_row(model, HOST_PROMPT_KEY_PLACES)},
+        {&pass->cached.prompt_turns, mt_model_host_row(model, HOST_ZEROS)},
         {&pass->given, batch->chosen},
     };
     for (int i = 0; i < INDEX_TENSORS; i++)
@@ -215,8 +123,7 @@ static enum mt_status ready(struct mt_model *model, const struct mt_batch *batch
 {
     enum mt_status status = check_batch(model, batch);
     if (status == MT_OK) status = check_mask(model, batch);
-    if (status == MT_OK) status = check_cached(model, batch);
-    if (status == MT_OK) status = check_prompts(model, batch);
+    if (status == MT_OK) status = mt_cached_batch_check(model, batch);
     struct mt_transformer *t = &model->transformer;
     struct mt_pass *pass = &t->pass;
     if (status == MT_OK && pass->observer.before != NULL) status = pass->observer.before(pass->observer.self);
@@ -229,16 +136,15 @@ static enum mt_status ready(struct mt_model *model, const struct mt_batch *batch
         .ortho_mask = model->objective != NULL && model->method.exclude_first,
         .given = batch->chosen != NULL,
     };
-    count_prompts(batch, &shape);
+    mt_cached_batch_count(batch, &shape);
     // A planning run stands for every batch: its prompts may see as much as there is room for.
     if (model->ranks.planning && shape.prompt_keys > 0)
         shape.prompt_keys = mt_model_prompt_keys(&model->options);
     pass->unmasked = count_unmasked(batch); // the records laid out next carry it
     mt_model_lay_out(model, &shape, &regions);
     *labels = describe_tokens(model, batch);
-    describe_keys(model, batch);
-    describe_prompts(model, batch);
-    pass->sequence = batch->cached;
+    mt_cached_batch_describe(model, batch);
+    pass->cached.sequence = batch->cached;
     pass->objective = batch->loss_only ? NULL : model->objective;
     pass->measure = batch->measure;
     pass->training = batch->training;
@@ -286,58 +192,16 @@ static enum mt_status run_layers(void *self)
     return mt_transformer_forward(&model->transformer);
 }
 
-/* Whether the pass is one of those that come again and again: a token of each sequence, and nobody looks on
- * within it.
- */
-static bool repeats(const struct mt_model *model, const struct mt_batch *batch)
-{
-    const struct mt_pass *pass = &model->transformer.pass;
-    bool objective = model->objective != NULL && !batch->loss_only;
-    if (batch->cached == NULL || batch->tokens != batch->sequences ||
-        batch->sequences > model->options.sequences || batch->sequences > MT_REPLAY_TOKENS ||
-        batch->training || batch->labels != NULL || batch->mask != NULL || objective ||
-        pass->placement->waits || pass->observer.look != NULL)
-        return false;
-    for (int64_t b = 0; b <= batch->sequences; b++) {
-        if (batch->offsets[b] != b) return false;
-    }
-    return true;
-}
-
-/*
- * Puts copies of the last token behind a pass that repeats. They compute what that one computes, write the
- * same to the same place of the cache, and nobody asks for what comes of them.
- */
-static void pad(struct mt_model *model, struct mt_batch *batch)
-{
-    struct mt_padding *padding = &model->padding;
-    int64_t own = batch->tokens;
-    int64_t tokens = mt_replay_padded(&model->replay, model->device, own, model->options.cache_slots);
-    if (tokens == own) return;
-    memcpy(padding->ids, batch->ids, (size_t)own * sizeof *padding->ids);
-    memcpy(padding->cached, batch->cached, (size_t)own * sizeof *padding->cached);
-    for (int64_t i = 0; i <= tokens; i++) padding->offsets[i] = (int32_t)i;
-    for (int64_t i = own; i < tokens; i++) {
-        padding->ids[i] = batch->ids[own - 1];
-        padding->cached[i] = batch->cached[own - 1];
-    }
-    batch->tokens = tokens;
-    batch->sequences = tokens;
-    batch->ids = padding->ids;
-    batch->offsets = padding->offsets;
-    batch->cached = padding->cached;
-}
-
 enum mt_status mt_model_forward(struct mt_model *model, const struct mt_batch *batch,
                                 struct mt_model_loss *loss)
 {
     const struct mt_layer_observer *observer = &model->transformer.pass.observer;
     struct mt_batch padded = *batch;
-    bool repeated = repeats(model, batch);
+    bool repeated = mt_cached_batch_repeats(model, batch);
     int64_t labels = 0;
     *loss = (struct mt_model_loss){0};
     model->ran = false;
-    if (repeated) pad(model, &padded);
+    if (repeated) mt_cached_batch_pad(model, &padded);
     enum mt_status status = ready(model, &padded, &labels);
     if (status != MT_OK) return status;
     status = repeated ? mt_replay_run(&model->replay, model->device, padded.tokens, run_layers, model)
@@ -368,118 +232,4 @@ enum mt_status mt_model_backward(struct mt_model *model)
     }
     model->ran = false; // activations are used up
     return mt_transformer_backward(&model->transformer);
-}
-
-/*
- * A pass with the device computing nothing. Index tensors hold zeros, which are legal everywhere: what passes
- * of another layout left there need not be.
- */
-static enum mt_status plan_forward(struct mt_model *model, const struct mt_batch *batch)
-{
-    struct mt_model_loss loss;
-    void *zeros = NULL;
-    enum mt_status status = mt_allocate_array(model->ctx, 1, model->index.bytes, &zeros);
-    if (status == MT_OK)
-        status = mt_device_upload(model->device, model->index.data, zeros, model->index.bytes);
-    mt_release(model->ctx, zeros, model->index.bytes);
-    return status == MT_OK ? mt_model_forward(model, batch, &loss) : status;
-}
-
-/*
- * With a cache: the batch goes through it as well, as prompts, in short sequences and as a short pass
- * (mt_pass_is_short), and as many tokens' logits are wanted as can be.
- */
-static enum mt_status plan_cached(struct mt_model *model, const struct mt_batch *batch)
-{
-    void *memory = NULL;
-    size_t sequence_bytes = (size_t)batch->sequences * sizeof(struct mt_cached_sequence);
-    size_t bytes = sequence_bytes + 2 * (size_t)(batch->sequences + 1) * sizeof(int32_t);
-    enum mt_status status = mt_allocate_array(model->ctx, 1, bytes, &memory);
-    if (status != MT_OK) return status;
-    struct mt_cached_sequence *sequences = memory;
-    int32_t *prompts = (int32_t *)(sequences + batch->sequences); // the longest come last
-    int32_t *others = prompts + batch->sequences + 1;
-    struct mt_batch cached = *batch;
-    int64_t short_one =
-        model->options.positions < MT_PROMPT_TOKENS ? model->options.positions : MT_PROMPT_TOKENS - 1;
-    for (int64_t b = 0; b < batch->sequences; b++) {
-        int64_t left = (batch->sequences - b - 1) * model->options.positions;
-        int64_t end = others[b] + short_one;
-        prompts[b + 1] = (int32_t)(left < batch->tokens ? batch->tokens - left : 0);
-        others[b + 1] = (int32_t)(end < batch->tokens ? end : batch->tokens);
-        sequences[b].slot = (int32_t)(b % model->options.cache_slots);
-        sequences[b].length = (int32_t)model->options.positions;
-    }
-    cached.cached = sequences;
-    cached.offsets = others;
-    cached.tokens = others[batch->sequences];
-    status = plan_forward(model, &cached);
-    if (status == MT_OK && cached.tokens > MT_REPLAY_TOKENS) { // short ones need other scratch, too
-        for (int64_t b = 1; b <= batch->sequences; b++)
-            others[b] = others[b] < MT_REPLAY_TOKENS ? others[b] : MT_REPLAY_TOKENS;
-        cached.tokens = MT_REPLAY_TOKENS;
-        status = plan_forward(model, &cached);
-    }
-    cached.offsets = prompts;
-    cached.tokens = batch->tokens;
-    if (status == MT_OK) status = plan_forward(model, &cached);
-    mt_release(model->ctx, memory, bytes);
-    if (status != MT_OK) return status;
-    // Nothing is written while planning, so it does not matter that this memory is something else's.
-    int64_t rows = model->options.logit_rows;
-    struct mt_tensor logits = mt_tensor_2d(model->work.data, MT_F32, rows, model->desc.vocabulary);
-    return mt_head_logits_of(&model->transformer.pass, &model->params, &model->transformer.head, rows,
-                             &logits);
-}
-
-/* The planned batch through everything that a real one may go through. */
-static enum mt_status plan_passes(struct mt_model *model, struct mt_batch *batch)
-{
-    batch->loss_only = true;
-    enum mt_status status = plan_forward(model, batch);
-    if (status == MT_OK && model->options.cache) status = plan_cached(model, batch);
-    if (status != MT_OK || !model->options.backward) return status;
-    batch->loss_only = false;
-    batch->training = true;
-    batch->measure = model->objective != NULL;
-    status = plan_forward(model, batch);
-    return status == MT_OK ? mt_model_backward(model) : status;
-}
-
-/*
- * A batch as large as can come, run with the device computing nothing: it then knows its scratch. All ids and
- * labels are 0. The objective takes part, and afterwards has seen nothing.
- */
-enum mt_status mt_model_plan_scratch(struct mt_model *model)
-{
-    int64_t tokens = model->options.tokens;
-    int64_t sequences = model->options.sequences;
-    size_t count = (size_t)(tokens + sequences + 1);
-    void *memory = NULL;
-    enum mt_status status = mt_allocate_array(model->ctx, count, sizeof(int32_t), &memory);
-    if (status != MT_OK) return status;
-    int32_t *zeros = memory;
-    int32_t *offsets = zeros + tokens;
-    for (int64_t b = 0; b < sequences; b++) {
-        int64_t end = offsets[b] + model->options.positions;
-        offsets[b + 1] = (int32_t)(end < tokens ? end : tokens);
-    }
-    struct mt_batch batch = {.tokens = tokens,
-                             .sequences = sequences,
-                             .ids = zeros,
-                             .offsets = offsets,
-                             .labels = zeros,
-                             .progress = 1.0}; // a brake that follows the learning rate is open
-    mt_device_set_planning(model->device, true);
-    model->ranks.planning = true;
-    status = plan_passes(model, &batch);
-    model->ranks.planning = false;
-    mt_device_set_planning(model->device, false);
-    mt_release(model->ctx, memory, count * sizeof(int32_t));
-    if (model->objective != NULL) {
-        size_t numbers = 0;
-        double *state = mt_objective_state(model->objective, &numbers);
-        memset(state, 0, numbers * sizeof *state);
-    }
-    return status;
 }

@@ -1,4 +1,4 @@
-/* What a model at work consists of. Only model.c and model_batch.c include this. */
+/* What a model at work consists of. Only model.c and the files of its batches include this. */
 #ifndef MT_MODEL_MODEL_STRUCT_H
 #define MT_MODEL_MODEL_STRUCT_H
 
@@ -58,6 +58,34 @@ enum {
 };
 
 #define INDEX_TENSORS 15 // of a batch
+
+static inline int32_t *mt_model_host_row(const struct mt_model *model, int row)
+{
+    return model->host + (int64_t)row * model->host_row;
+}
+
+// ------------------------------------------------------------------ cached_batch.c: of batches with a cache
+
+/* Refuses one that does not fit the cache; those without are fine. */
+enum mt_status mt_cached_batch_check(const struct mt_model *model, const struct mt_batch *batch);
+
+/* The sequences at the end of a cached batch that count as prompts. */
+void mt_cached_batch_count(const struct mt_batch *batch, struct mt_batch_shape *shape);
+
+/* Fills the host's rows. */
+void mt_cached_batch_describe(const struct mt_model *model, const struct mt_batch *batch);
+
+/* Whether the pass is one of those that come again and again: a token of each sequence, and nobody looks on
+ * within it. */
+bool mt_cached_batch_repeats(const struct mt_model *model, const struct mt_batch *batch);
+
+/*
+ * Puts copies of the last token behind a pass that repeats. They compute what that one computes, write the
+ * same to the same place of the cache, and nobody asks for what comes of them.
+ */
+void mt_cached_batch_pad(struct mt_model *model, struct mt_batch *batch);
+
+// ------------------------------------------------------------------
 
 /* Lays the regions out for batches of a shape, in the memory there is, or counts what they need. */
 void mt_model_lay_out(struct mt_model *model, const struct mt_batch_shape *shape, struct mt_regions *regions);

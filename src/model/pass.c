@@ -51,8 +51,8 @@ struct mt_tensor mt_pass_view(const struct mt_tensor *flat, int64_t rows, int64_
 
 bool mt_pass_is_short(const struct mt_pass *pass)
 {
-    return pass->sequence != NULL && pass->tokens <= MT_REPLAY_TOKENS && pass->prompt_tokens == 0 &&
-           !pass->training;
+    return pass->cached.sequence != NULL && pass->tokens <= MT_REPLAY_TOKENS &&
+           pass->cached.prompt_tokens == 0 && !pass->training;
 }
 
 struct mt_tensor mt_pass_heads(const struct mt_tensor *x, int64_t heads)
@@ -64,7 +64,8 @@ struct mt_tensor mt_pass_heads(const struct mt_tensor *x, int64_t heads)
 enum mt_status mt_pass_remember(const struct mt_pass *pass, const struct mt_tensor *rows,
                                 const struct mt_tensor *cache)
 {
-    return mt_copy(pass->device, &(struct mt_copy_args){.x = *rows, .y = *cache, .place = pass->places});
+    return mt_copy(pass->device,
+                   &(struct mt_copy_args){.x = *rows, .y = *cache, .place = pass->cached.places});
 }
 
 enum mt_status mt_pass_rotate(const struct mt_pass *pass, const struct mt_tensor *x, int64_t first,

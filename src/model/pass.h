@@ -46,6 +46,22 @@ struct mt_layer_observer {
     enum mt_status (*after)(void *self, int64_t tokens);
 };
 
+/* What a pass that goes on from earlier ones knows of them: read by attention and by who fills the cache. */
+struct mt_cached_pass {
+    const struct mt_cache *cache;              // keys and values of earlier passes; borrowed; NULL: none
+    const struct mt_cached_sequence *sequence; // [B], host, borrowed; NULL: this pass leaves the cache alone
+    struct mt_tensor key_offsets;              // i32 [B+1]: counts each sequence's keys, old and new
+    struct mt_tensor key_starts;               // i32 [B]: where in the cache they lie
+    struct mt_tensor places;                   // i32 [T]: where in the cache each token of this pass goes
+    // Sequences with MT_PROMPT_TOKENS or more in this pass: the last of the batch.
+    int64_t prompt_sequences, prompt_tokens, prompt_keys; // keys: old and new
+    struct mt_tensor prompt_offsets;                      // i32 [sequences+1], from 0
+    struct mt_tensor prompt_key_offsets;                  // i32 [sequences+1]
+    struct mt_tensor prompt_key_places;                   // i32 [keys]: where in the cache each lies
+    struct mt_tensor prompt_turns;             // i32 [keys], zeros: the row of still_cosine, still_sine
+    struct mt_tensor still_cosine, still_sine; // f32 [1, rope_width/2]: a rotation that turns nothing
+};
+
 struct mt_pass {
     struct mt_device *device;         // borrowed
     const struct mt_model_desc *desc; // borrowed
@@ -64,19 +80,7 @@ struct mt_pass {
     struct mt_tensor given;        // i32 [MoE layers,T,k], absent: routers choose
     struct mt_tensor cosine, sine; // f32 [P, rope_width/2]
 
-    // Where a cache is: keys and values of earlier passes. Absent where there is none.
-    const struct mt_cache *cache;              // borrowed; NULL: none
-    const struct mt_cached_sequence *sequence; // [B], host, borrowed; NULL: this pass leaves the cache alone
-    struct mt_tensor key_offsets;              // i32 [B+1]: counts each sequence's keys, old and new
-    struct mt_tensor key_starts;               // i32 [B]: where in the cache they lie
-    struct mt_tensor places;                   // i32 [T]: where in the cache each token of this pass goes
-    // Sequences with MT_PROMPT_TOKENS or more in this pass: the last of the batch.
-    int64_t prompt_sequences, prompt_tokens, prompt_keys; // keys: old and new
-    struct mt_tensor prompt_offsets;                      // i32 [sequences+1], from 0
-    struct mt_tensor prompt_key_offsets;                  // i32 [sequences+1]
-    struct mt_tensor prompt_key_places;                   // i32 [keys]: where in the cache each lies
-    struct mt_tensor prompt_turns;             // i32 [keys], zeros: the row of still_cosine, still_sine
-    struct mt_tensor still_cosine, still_sine; // f32 [1, rope_width/2]: a rotation that turns nothing
+    struct mt_cached_pass cached; // zeroed without a cache
 
     const struct mt_objective_config *method; // NULL: the task's loss alone
     struct mt_objective *objective;           // NULL likewise, and where its statistics are not wanted

@@ -59,9 +59,9 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
     int64_t tokens = shape->tokens;
     pass->tokens = tokens;
     pass->sequences = shape->sequences;
-    pass->prompt_sequences = shape->prompt_sequences;
-    pass->prompt_tokens = shape->prompt_tokens;
-    pass->prompt_keys = shape->prompt_keys;
+    pass->cached.prompt_sequences = shape->prompt_sequences;
+    pass->cached.prompt_tokens = shape->prompt_tokens;
+    pass->cached.prompt_keys = shape->prompt_keys;
     pass->ids = mt_plan_1d(&regions->index, MT_I32, tokens);
     pass->positions = mt_plan_1d(&regions->index, MT_I32, tokens);
     pass->offsets = mt_plan_1d(&regions->index, MT_I32, shape->sequences + 1);
@@ -76,14 +76,14 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
         int64_t layers = mt_model_moe_layers(pass->desc, NULL);
         pass->given = mt_plan_3d(&regions->index, MT_I32, layers, tokens, pass->desc->router.slots);
     }
-    if (pass->cache != NULL) {
-        pass->key_offsets = mt_plan_1d(&regions->index, MT_I32, shape->sequences + 1);
-        pass->key_starts = mt_plan_1d(&regions->index, MT_I32, shape->sequences);
-        pass->places = mt_plan_1d(&regions->index, MT_I32, tokens);
-        pass->prompt_offsets = mt_plan_1d(&regions->index, MT_I32, shape->prompt_sequences + 1);
-        pass->prompt_key_offsets = mt_plan_1d(&regions->index, MT_I32, shape->prompt_sequences + 1);
-        pass->prompt_key_places = mt_plan_1d(&regions->index, MT_I32, shape->prompt_keys);
-        pass->prompt_turns = mt_plan_1d(&regions->index, MT_I32, shape->prompt_keys);
+    if (pass->cached.cache != NULL) {
+        pass->cached.key_offsets = mt_plan_1d(&regions->index, MT_I32, shape->sequences + 1);
+        pass->cached.key_starts = mt_plan_1d(&regions->index, MT_I32, shape->sequences);
+        pass->cached.places = mt_plan_1d(&regions->index, MT_I32, tokens);
+        pass->cached.prompt_offsets = mt_plan_1d(&regions->index, MT_I32, shape->prompt_sequences + 1);
+        pass->cached.prompt_key_offsets = mt_plan_1d(&regions->index, MT_I32, shape->prompt_sequences + 1);
+        pass->cached.prompt_key_places = mt_plan_1d(&regions->index, MT_I32, shape->prompt_keys);
+        pass->cached.prompt_turns = mt_plan_1d(&regions->index, MT_I32, shape->prompt_keys);
     }
     int64_t rows = pass->placement->most_rows(pass);
     if (pass->method != NULL && (mt_objective_needs(pass->method) & MT_NEEDS_PROXIES) != 0)

@@ -8,7 +8,7 @@ void mt_attention_absorbed_plan(struct mt_attention_absorbed *absorbed, const st
 {
     const struct mt_model_desc *desc = pass->desc;
     int64_t latent = desc->latent_rank;
-    int64_t tokens = pass->tokens - pass->prompt_tokens;
+    int64_t tokens = pass->tokens - pass->cached.prompt_tokens;
     *absorbed = (struct mt_attention_absorbed){0};
     absorbed->query = mt_plan_2d(work, pass->type, tokens, desc->heads * (latent + desc->rope_width));
     absorbed->sum = mt_plan_2d(work, pass->type, tokens, desc->heads * latent);
@@ -92,7 +92,7 @@ enum mt_status mt_attention_absorbed_forward(const struct mt_pass *pass, const s
                                              const struct mt_tensor *q, const struct mt_tensor *out)
 {
     const struct mt_model_desc *desc = pass->desc;
-    int64_t sequences = pass->sequences - pass->prompt_sequences;
+    int64_t sequences = pass->sequences - pass->cached.prompt_sequences;
     struct mt_tensor queries = mt_tensor_rows(q, 0, absorbed->query.dim[0]);
     struct mt_tensor target = mt_tensor_rows(out, 0, absorbed->query.dim[0]);
     struct mt_tensor weight; // the cache has views of its heads
@@ -101,18 +101,18 @@ enum mt_status mt_attention_absorbed_forward(const struct mt_pass *pass, const s
     if (status == MT_OK) status = mt_device_join(pass->device); // this pass's keys may come beside
     if (status != MT_OK) return status;
     struct mt_tensor keys = mt_pass_heads(&cache->latent, 1);
-    status = mt_attention_forward(pass->device,
-                                  &(struct mt_attention_forward_args){
-                                      .q = mt_pass_heads(&absorbed->query, desc->heads),
-                                      .k = keys,
-                                      .v = mt_tensor_columns(&keys, 0, desc->latent_rank),
-                                      .q_offsets = mt_tensor_rows(&pass->offsets, 0, sequences + 1),
-                                      .k_offsets = mt_tensor_rows(&pass->key_offsets, 0, sequences + 1),
-                                      .k_starts = mt_tensor_rows(&pass->key_starts, 0, sequences),
-                                      .out = mt_pass_heads(&absorbed->sum, desc->heads),
-                                      .scale = desc->score_scale,
-                                      .window = desc->window,
-                                  });
+    status = mt_attention_forward(
+        pass->device, &(struct mt_attention_forward_args){
+                          .q = mt_pass_heads(&absorbed->query, desc->heads),
+                          .k = keys,
+                          .v = mt_tensor_columns(&keys, 0, desc->latent_rank),
+                          .q_offsets = mt_tensor_rows(&pass->offsets, 0, sequences + 1),
+                          .k_offsets = mt_tensor_rows(&pass->cached.key_offsets, 0, sequences + 1),
+                          .k_starts = mt_tensor_rows(&pass->cached.key_starts, 0, sequences),
+                          .out = mt_pass_heads(&absorbed->sum, desc->heads),
+                          .scale = desc->score_scale,
+                          .window = desc->window,
+                      });
     if (status != MT_OK) return status;
     return expand_sums(pass, kv_b, cache, absorbed, &target);
 }

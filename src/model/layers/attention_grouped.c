@@ -149,14 +149,14 @@ static enum mt_status attend(const struct mt_pass *pass, const struct mt_attenti
         .scale = desc->score_scale,
         .window = desc->window,
     };
-    if (pass->sequence != NULL) {
+    if (pass->cached.sequence != NULL) {
         enum mt_status status = mt_pass_remember(pass, &a->k, &a->cache->key);
         if (status == MT_OK) status = mt_pass_remember(pass, &a->v, &a->cache->value);
         if (status != MT_OK) return status;
         args.k = mt_pass_heads(&a->cache->key, desc->key_heads);
         args.v = mt_pass_heads(&a->cache->value, desc->key_heads);
-        args.k_offsets = pass->key_offsets;
-        args.k_starts = pass->key_starts;
+        args.k_offsets = pass->cached.key_offsets;
+        args.k_starts = pass->cached.key_starts;
     }
     return mt_attention_forward(pass->device, &args);
 }

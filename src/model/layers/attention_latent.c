@@ -48,7 +48,7 @@ void mt_attention_latent_plan(struct mt_attention_latent *attention, const struc
     a->kv_normed = mt_plan_2d(work, type, tokens, desc->latent_rank);
     a->kv = mt_plan_2d(work, type, tokens, kv_width);
     a->key = mt_plan_2d(work, type, tokens, q_width);
-    if (pass->cache != NULL) {
+    if (pass->cached.cache != NULL) {
         mt_attention_absorbed_plan(&a->absorbed, pass, params, work);
         mt_attention_widened_plan(&a->widened, pass, params, work);
     }
@@ -249,9 +249,9 @@ static enum mt_status attend_cached(const struct mt_pass *pass, const struct mt_
                                     const struct mt_attention_latent *a)
 {
     enum mt_status status = goes_beside(pass) ? MT_OK : remember(pass, params, a);
-    if (status == MT_OK && pass->prompt_tokens < pass->tokens)
+    if (status == MT_OK && pass->cached.prompt_tokens < pass->tokens)
         status = mt_attention_absorbed_forward(pass, &params->kv_b, a->cache, &a->absorbed, &a->q, &a->out);
-    if (status != MT_OK || pass->prompt_tokens == 0) return status;
+    if (status != MT_OK || pass->cached.prompt_tokens == 0) return status;
     return mt_attention_widened_forward(pass, &params->kv_b, a->cache, &a->widened, &a->q, &a->out);
 }
 
@@ -264,7 +264,7 @@ enum mt_status mt_attention_latent_forward(const struct mt_pass *pass, const str
         goes_beside(pass) ? project_and_remember(pass, params, a, x) : project(pass, params, a, x);
     if (status == MT_OK) status = finish_queries(pass, params, a);
     if (status == MT_OK)
-        status = pass->sequence != NULL ? attend_cached(pass, params, a) : attend(pass, params, a);
+        status = pass->cached.sequence != NULL ? attend_cached(pass, params, a) : attend(pass, params, a);
     if (status != MT_OK) {
         (void)mt_device_join(pass->device); // what failed may have come before attention did so
         return status;

@@ -5,7 +5,7 @@ void mt_attention_widened_plan(struct mt_attention_widened *widened, const struc
                                const struct mt_layer_params *params, struct mt_planner *work)
 {
     const struct mt_model_desc *desc = pass->desc;
-    int64_t keys = pass->prompt_keys;
+    int64_t keys = pass->cached.prompt_keys;
     struct mt_expert_linear kv_b = mt_linear_as_expert(&params->kv_b);
     widened->latent = mt_plan_2d(work, pass->type, keys, desc->latent_rank + desc->rope_width);
     widened->kv = mt_plan_2d(work, pass->type, keys, desc->heads * (desc->nope_width + desc->value_width));
@@ -20,7 +20,7 @@ static enum mt_status widen(const struct mt_pass *pass, const struct mt_linear *
     const struct mt_model_desc *desc = pass->desc;
     enum mt_status status = mt_embedding_forward(
         pass->device, &(struct mt_embedding_forward_args){
-                          .table = cache->latent, .ids = pass->prompt_key_places, .y = w->latent});
+                          .table = cache->latent, .ids = pass->cached.prompt_key_places, .y = w->latent});
     if (status != MT_OK) return status;
     struct mt_tensor latent = mt_tensor_columns(&w->latent, 0, desc->latent_rank);
     status = mt_linear_forward(pass, kv_b, &latent, &w->lora, false, &w->kv);
@@ -30,9 +30,9 @@ static enum mt_status widen(const struct mt_pass *pass, const struct mt_linear *
         pass->device, &(struct mt_mla_key_forward_args){
                           .nope = mt_tensor_columns(&heads, 0, desc->nope_width),
                           .shared = mt_tensor_columns(&w->latent, desc->latent_rank, desc->rope_width),
-                          .positions = pass->prompt_turns, // it was rotated on its way into the cache
-                          .cosine = pass->still_cosine,
-                          .sine = pass->still_sine,
+                          .positions = pass->cached.prompt_turns, // it was rotated on its way into the cache
+                          .cosine = pass->cached.still_cosine,
+                          .sine = pass->cached.still_sine,
                           .key = mt_pass_heads(&w->key, desc->heads),
                           .layout = desc->rope_layout});
 }
@@ -45,21 +45,21 @@ enum mt_status mt_attention_widened_forward(const struct mt_pass *pass, const st
     const struct mt_model_desc *desc = pass->desc;
     enum mt_status status = widen(pass, kv_b, cache, widened);
     if (status != MT_OK) return status;
-    int64_t first = pass->tokens - pass->prompt_tokens;
-    struct mt_tensor rows = mt_tensor_rows(q, first, pass->prompt_tokens);
+    int64_t first = pass->tokens - pass->cached.prompt_tokens;
+    struct mt_tensor rows = mt_tensor_rows(q, first, pass->cached.prompt_tokens);
     struct mt_tensor queries = mt_pass_heads(&rows, desc->heads);
     struct mt_tensor rotated = mt_tensor_columns(&queries, desc->nope_width, desc->rope_width);
     status = mt_pass_rotate(pass, &rotated, first, false, &rotated);
     if (status != MT_OK) return status;
-    struct mt_tensor sums = mt_tensor_rows(out, first, pass->prompt_tokens);
+    struct mt_tensor sums = mt_tensor_rows(out, first, pass->cached.prompt_tokens);
     struct mt_tensor heads = mt_pass_heads(&widened->kv, desc->heads);
     return mt_attention_forward(pass->device,
                                 &(struct mt_attention_forward_args){
                                     .q = queries,
                                     .k = mt_pass_heads(&widened->key, desc->heads),
                                     .v = mt_tensor_columns(&heads, desc->nope_width, desc->value_width),
-                                    .q_offsets = pass->prompt_offsets,
-                                    .k_offsets = pass->prompt_key_offsets,
+                                    .q_offsets = pass->cached.prompt_offsets,
+                                    .k_offsets = pass->cached.prompt_key_offsets,
                                     .out = mt_pass_heads(&sums, desc->heads),
                                     .scale = desc->score_scale,
                                     .window = desc->window,

@@ -20,7 +20,7 @@ void mt_head_plan(struct mt_head *head, const struct mt_pass *pass, const struct
     head->lora = mt_linear_plan_lora(planner, pass, &params->head, NULL);
     head->loss = mt_plan_1d(planner, pass->exact, pass->tokens);
     head->loss_sum = mt_plan_1d(planner, MT_F64, 1);
-    if (pass->cache != NULL) {
+    if (pass->cached.cache != NULL) {
         head->rows = mt_plan_1d(&regions->index, MT_I32, pass->tokens);
         head->wanted = mt_plan_2d(planner, pass->type, pass->tokens, pass->desc->width);
     }

@@ -75,9 +75,9 @@ void mt_layer_plan(struct mt_layer *layer, const struct mt_pass *pass, const str
         mt_attention_grouped_plan(&layer->grouped, pass, params, plan->backward, planners.attention,
                                   &regions->work);
     }
-    if (pass->cache != NULL) {
-        layer->latent.cache = &pass->cache->layer[layer->number];
-        layer->grouped.cache = &pass->cache->layer[layer->number];
+    if (pass->cached.cache != NULL) {
+        layer->latent.cache = &pass->cached.cache->layer[layer->number];
+        layer->grouped.cache = &pass->cached.cache->layer[layer->number];
     }
     mt_regions_rewind_work(regions, common);
     plan_mlp(layer, pass, params, plan, regions);
