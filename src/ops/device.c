@@ -10,7 +10,6 @@
 
 #include "base/given.h"
 #include "base/host_memory.h"
-#include "ops/limit.h"
 
 const struct mt_device_kind *mt_device_kind_there(const struct mt_device_kind *kind)
 {
@@ -83,6 +82,27 @@ enum mt_status mt_device_enter(struct mt_device *device)
 {
     if (device == NULL) return MT_ERR_USAGE;
     return device->enter != NULL ? device->enter(device) : MT_OK;
+}
+
+void mt_device_set_limit(struct mt_device *device, size_t bytes)
+{
+    struct mt_context *ctx = device->ctx;
+    if (!mt_device_on_host(device)) {
+        device->limit_bytes = bytes;
+        return;
+    }
+    if (device->limits_host) ctx->limit_bytes = device->host_limit_before;
+    device->limits_host = bytes > 0;
+    device->host_limit_before = ctx->limit_bytes;
+    bool tighter = bytes > 0 && (ctx->limit_bytes == 0 || bytes < ctx->limit_bytes);
+    if (tighter) ctx->limit_bytes = bytes;
+}
+
+struct mt_memory_use mt_device_memory_use(const struct mt_device *device)
+{
+    if (!mt_device_on_host(device))
+        return (struct mt_memory_use){.held = device->held_bytes, .peak = device->peak_bytes};
+    return (struct mt_memory_use){.held = device->ctx->live_bytes, .peak = device->ctx->peak_bytes};
 }
 
 void mt_device_destroy(struct mt_device *device)
@@ -196,7 +216,7 @@ static void release_counted(struct mt_buffer *buffer)
     device->release_buffer(buffer);
 }
 
-/* Memory of the device's own, within its limit (ops/limit.h). */
+/* Memory of the device's own, within its limit. */
 static enum mt_status create_counted(struct mt_device *device, size_t bytes, struct mt_buffer *buffer)
 {
     size_t limit = device->limit_bytes;

@@ -84,6 +84,19 @@ struct mt_device {
 };
 
 /*
+ * From now on what goes beyond is refused with a sentence: of the device's buffers, or, where it computes on
+ * the host, of everything that comes from its context, whose own limit stays where that is less. 0, and the
+ * end of the device: as before.
+ */
+void mt_device_set_limit(struct mt_device *device, size_t bytes);
+
+/* Bytes that count for that limit: now, and at the most so far. */
+struct mt_memory_use {
+    size_t held, peak;
+};
+struct mt_memory_use mt_device_memory_use(const struct mt_device *device);
+
+/*
  * The variant that computes these arguments. Scratch and run both follow from it, so that they are always of
  * one kernel.
  */

@@ -63,24 +63,3 @@ struct mt_memory_bound mt_device_bound(struct mt_device *device, const struct mt
     bound.whole = bound.buffers + room.own; // which is there already
     return bound;
 }
-
-void mt_device_set_limit(struct mt_device *device, size_t bytes)
-{
-    struct mt_context *ctx = device->ctx;
-    if (!mt_device_on_host(device)) {
-        device->limit_bytes = bytes;
-        return;
-    }
-    if (device->limits_host) ctx->limit_bytes = device->host_limit_before;
-    device->limits_host = bytes > 0;
-    device->host_limit_before = ctx->limit_bytes;
-    bool tighter = bytes > 0 && (ctx->limit_bytes == 0 || bytes < ctx->limit_bytes);
-    if (tighter) ctx->limit_bytes = bytes;
-}
-
-struct mt_memory_use mt_device_memory_use(const struct mt_device *device)
-{
-    if (!mt_device_on_host(device))
-        return (struct mt_memory_use){.held = device->held_bytes, .peak = device->peak_bytes};
-    return (struct mt_memory_use){.held = device->ctx->live_bytes, .peak = device->ctx->peak_bytes};
-}

@@ -9,7 +9,7 @@
 #ifndef MT_OPS_LIMIT_H
 #define MT_OPS_LIMIT_H
 
-#include "metier/device.h"
+#include "ops/device.h"
 
 struct mt_memory_limit {
     double bytes; // 0: none is named
@@ -27,18 +27,5 @@ struct mt_memory_bound {
     bool given;     // somebody has named it; else it is what is free
 };
 struct mt_memory_bound mt_device_bound(struct mt_device *device, const struct mt_memory_limit *limit);
-
-/*
- * From now on what goes beyond is refused with a sentence: of the device's buffers, or, where it computes on
- * the host, of everything that comes from its context, whose own limit stays where that is less. 0, and the
- * end of the device: as before.
- */
-void mt_device_set_limit(struct mt_device *device, size_t bytes);
-
-/* Bytes that count for that limit: now, and at the most so far. */
-struct mt_memory_use {
-    size_t held, peak;
-};
-struct mt_memory_use mt_device_memory_use(const struct mt_device *device);
 
 #endif

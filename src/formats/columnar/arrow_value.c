@@ -1,5 +1,6 @@
 /* A value of a record batch, wherever its layout has it; each access is checked against the buffer. */
 #include "formats/columnar/arrow.h"
+#include "formats/columnar/value_text.h"
 #include "tensor/dtype.h"
 
 static uint64_t load(const uint8_t *data, uint64_t bytes)

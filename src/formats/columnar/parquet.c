@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "formats/columnar/columnar.h"
+#include "formats/columnar/value_text.h"
 
 #define MAGIC_BYTES  4
 #define FOOTER_BYTES 8 // its length, and the magic

@@ -3,8 +3,6 @@
 
 #include <stdio.h>
 
-#include "formats/columnar/value_text.h"
-
 #define HAND_ON_BYTES ((size_t)1 << 20)
 
 enum mt_status mt_row_text_add(struct mt_row_text *out, const char *text, size_t bytes)

@@ -75,9 +75,8 @@ enum mt_status mt_row_text_add(struct mt_row_text *out, const char *text, size_t
 /* Appends `"name":`, with a comma before it where it is not the first member. */
 enum mt_status mt_row_text_member(struct mt_row_text *out, bool first, const char *name, size_t bytes);
 
-/* Appends a value; as_key: of a map, where it must be a text. */
-enum mt_status mt_row_text_value(struct mt_row_text *out, const struct mt_value_type *type,
-                                 const struct mt_value *value, bool as_key);
+/* Appends a text of JSON. */
+enum mt_status mt_row_text_quoted(struct mt_row_text *out, const char *text, size_t bytes);
 
 /* Ends the row. */
 enum mt_status mt_row_text_end(struct mt_row_text *out);
