@@ -9,8 +9,8 @@
 
 #include "eval/answers/grade.h"
 #include "eval/code/code_judge.h"
-#include "eval/code/sandbox_hostile.h"
 #include "support/cmocka_all.h"
+#include "support/hostile_programs.h"
 #include "support/sandbox_bench.h"
 
 #define SAMPLE       10 // tasks of each benchmark, unless all
@@ -180,14 +180,17 @@ static void add_whole(struct benchmark *benchmark, const struct mt_task_sample *
 
 static void add_cheats(struct benchmark *benchmark, const struct mt_task_sample *sample)
 {
-    size_t count = 0;
-    const struct mt_cheat *cheats = mt_cheats(&count);
+    size_t few = 0;
+    size_t more = 0;
+    const struct mt_cheat *cheats = mt_cheats(&few);
+    const struct mt_cheat *others = hostile_cheats(&more);
     const char *entry = field(benchmark, sample, "entry_point");
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < few + more; i++) {
+        const struct mt_cheat *cheat = i < few ? &cheats[i] : &others[i - few];
         struct mt_byte_list text = {.ctx = &benchmark->ctx};
         (void)mt_byte_list_append_text(&text, "    pass\n\n"); // the function that the prompt begins
-        assert_int_equal(mt_cheat_answer(&cheats[i], entry, &text), MT_OK);
-        add_trial(benchmark, sample, cheats[i].name, &text, false);
+        assert_int_equal(mt_cheat_answer(cheat, entry, &text), MT_OK);
+        add_trial(benchmark, sample, cheat->name, &text, false);
         mt_byte_list_free(&text);
     }
 }
@@ -293,8 +296,10 @@ static void test_cheats(void **state)
 {
     (void)state;
     size_t cheats = 0;
+    size_t others = 0;
     (void)mt_cheats(&cheats);
-    run_benchmark("humaneval", CHEAT_SAMPLE, cheats, add_cheats);
+    (void)hostile_cheats(&others);
+    run_benchmark("humaneval", CHEAT_SAMPLE, cheats + others, add_cheats);
 }
 
 int main(void)

@@ -18,9 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "eval/code/sandbox_hostile.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
+#include "support/hostile_programs.h"
 #include "support/sandbox_bench.h"
 #include "support/workplace.h"
 
@@ -83,30 +83,35 @@ static int members(const char *space)
 // ------------------------------------------------------------------ the hostile suite
 
 struct suite {
-    const struct mt_hostile_case *cases;
-    size_t count;
+    const struct mt_hostile_case *cases[2]; // what an installed metier tries, and more
+    size_t count[2];
     struct mt_hostile_setting setting;
     struct mt_sandbox_options options;
     int contained;
     int escaped;
 };
 
+static const struct mt_hostile_case *case_at(const struct suite *suite, size_t index)
+{
+    return index < suite->count[0] ? &suite->cases[0][index] : &suite->cases[1][index - suite->count[0]];
+}
+
 static enum mt_status suite_program(void *self, size_t index, struct mt_byte_list *text,
                                     struct mt_sandbox_options *options)
 {
     const struct suite *suite = self;
-    mt_hostile_limit(&suite->cases[index], options);
-    return mt_hostile_program(&suite->cases[index], &suite->setting, text);
+    mt_hostile_limit(case_at(suite, index), options);
+    return mt_hostile_program(case_at(suite, index), &suite->setting, text);
 }
 
 static enum mt_status suite_done(void *self, size_t index, const struct mt_sandbox_result *result)
 {
     struct suite *suite = self;
-    bool contained = mt_hostile_contained(&suite->cases[index], result);
+    bool contained = mt_hostile_contained(case_at(suite, index), result);
     if (contained) suite->contained++;
     if (!contained) {
         suite->escaped++;
-        print_error("%s: %s, exit status %d, after %.2f s\n%s\n", suite->cases[index].name,
+        print_error("%s: %s, exit status %d, after %.2f s\n%s\n", case_at(suite, index)->name,
                     mt_sandbox_outcome_name(result->outcome), result->exit_status, result->seconds,
                     result->tail);
     }
@@ -139,14 +144,16 @@ static void test_hostile_suite(void **state)
     int descriptors = open_descriptors();
     struct suite suite = {.options = mt_hostile_options(),
                           .setting = {.canary = canary, .home = place->directory}};
-    suite.cases = mt_hostile_cases(&suite.count);
+    suite.cases[0] = mt_hostile_cases(&suite.count[0]);
+    suite.cases[1] = hostile_programs(&suite.count[1]);
+    size_t count = suite.count[0] + suite.count[1];
     const struct mt_sandbox_batch batch = {
-        .count = suite.count, .at_once = 8, .self = &suite, .program = suite_program, .done = suite_done};
+        .count = count, .at_once = 8, .self = &suite, .program = suite_program, .done = suite_done};
     enum mt_status status = mt_sandbox_run_many(&ctx, &suite.options, &batch);
     if (status != MT_OK) print_error("%s\n", ctx.message);
     assert_int_equal(status, MT_OK);
     assert_int_equal(suite.escaped, 0);
-    assert_int_equal(suite.contained, suite.count);
+    assert_int_equal(suite.contained, count);
 
     assert_int_equal(ctx.live_bytes, 0);
     assert_int_equal(open_descriptors(), descriptors);

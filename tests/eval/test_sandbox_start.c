@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "eval/code/sandbox_hostile.h"
 #include "support/cmocka_all.h"
+#include "support/hostile_programs.h"
 #include "support/sandbox_bench.h"
 
 #define PLAIN_USER 54321 // nobody else's
@@ -128,7 +128,7 @@ static int check_attacks(void)
     struct attack attack = {.setting = {.canary = "/nothing", .home = "/"}};
     size_t count = 0;
     size_t found = 0;
-    const struct mt_hostile_case *cases = mt_hostile_cases(&count);
+    const struct mt_hostile_case *cases = hostile_programs(&count);
     for (size_t i = 0; i < count && found < 2; i++) {
         if (strncmp(cases[i].name, "the start mark", 14) == 0) attack.cases[found++] = &cases[i];
     }

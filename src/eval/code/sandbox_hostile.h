@@ -1,6 +1,7 @@
 /*
  * Programs that try to get out, to do harm, or to cheat, each with how it must end. What `metier sandbox
- * --check` runs to tell whether the sandbox holds on this machine, and what the tests run.
+ * --check` runs to tell whether the sandbox holds on this machine. The tests run these and those of
+ * tests/support/hostile_programs.h.
  *
  * A program that attacks reaches its last line, and so passes, only if the attack has worked.
  */
@@ -9,6 +10,17 @@
 
 #include "eval/code/code_trial.h"
 #include "eval/code/sandbox_many.h"
+
+#define MT_ENDS(outcome) (1u << MT_SANDBOX_##outcome)
+
+// What several programs begin with: a system call by number, or by x86-64 and aarch64 number.
+#define MT_PYTHON_CALLS                                                                                      \
+    "import ctypes, os, platform\n"                                                                          \
+    "libc = ctypes.CDLL(None, use_errno=True)\n"                                                             \
+    "x86 = platform.machine() == 'x86_64'\n"                                                                 \
+    "def call(numbers, *arguments):\n"                                                                       \
+    "    number = numbers[0 if x86 else 1]\n"                                                                \
+    "    return libc.syscall(ctypes.c_long(number), *[ctypes.c_long(a) for a in arguments])\n"
 
 struct mt_hostile_case {
     const char *name;
