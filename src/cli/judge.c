@@ -59,8 +59,10 @@ static enum mt_status judge(struct mt_context *ctx, const struct arguments *argu
     const char *template = NULL;
     struct mt_judged_run run;
     struct mt_llm_judge_report report;
+    struct mt_log log;
     enum mt_status status = read_prompt(ctx, arguments, arena, &template);
     if (status != MT_OK) return status;
+    mt_log_init(&log, stderr, MT_LOG_WARNING);
     const struct mt_llm_judge_options options = {
         .model = arguments->model,
         .template = template,
@@ -68,6 +70,7 @@ static enum mt_status judge(struct mt_context *ctx, const struct arguments *argu
         .no_temperature = arguments->no_temperature,
         .http = *http,
         .terminal = arguments->quiet ? NULL : stderr,
+        .log = &log,
     };
     status = mt_judged_run_read(ctx, folder, arguments->tasks, &run);
     if (status == MT_OK) {
@@ -134,8 +137,9 @@ const struct cli_verb cli_verb_judge = {
         "RUN_DIR is what metier eval wrote. Every answer goes out with its question and reference; the\n"
         "verdicts (correct, incorrect, unsure) are appended to RUN_DIR/judge_TASK.jsonl, and agreement\n"
         "with the rules (and with a person, see metier review) is printed and stored in results.json.\n"
-        "An answer that has a verdict is not asked about again: the same command goes on after a stop. A\n"
-        "reply without one is asked for again, three times in all, and then counted as unreadable.\n"
+        "An answer that has a verdict is not asked about again: the same command goes on after a stop.\n"
+        "Another model, endpoint or prompt judges all answers again. A reply without a verdict is asked\n"
+        "for again, three times in all, and then counted as unreadable.\n"
         "The key is read from the environment and goes nowhere but to the endpoint. Exit status 1 when\n"
         "an answer got no verdict.",
     .examples =

@@ -9,8 +9,9 @@
 
 /* How an answer ended, as far as whoever gave it knows. */
 struct mt_answer_end {
-    bool cut;    // by the limit of tokens, or for want of room
-    bool opened; // its prompt had begun the model's thinking already: <think> stands in it
+    bool cut;        // by the limit of tokens, or for want of room
+    bool opened;     // its prompt had begun the model's thinking already: <think> stands in it
+    bool prompt_cut; // its prompt was too long and lost its beginning
 };
 
 struct mt_question {
@@ -32,6 +33,7 @@ struct mt_answer_options {
 struct mt_choice_score {
     double log_likelihood; // sum of the log-probabilities of its tokens, natural logarithm
     bool greedy;           // each of its tokens was the most likely one
+    bool prompt_cut;       // as of an answer's end
 };
 
 /* How likely given continuations of one prefix are. */

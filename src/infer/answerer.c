@@ -18,7 +18,6 @@ struct mt_session_answerer {
     struct mt_session *session; // borrowed
     struct mt_session_answerer_options options;
     struct mt_continuation_maker maker;
-    int64_t cut; // prompts
     // What questions of the task begin with, as text and as ids: encoded when it changes.
     struct mt_byte_list shared_text;
     struct mt_id_list shared_ids;
@@ -134,9 +133,7 @@ static int64_t cut_prompt(struct writing *writing, const struct mt_id_list *ids)
     int64_t context = writing->answerer->session->context;
     int64_t room = writing->options->max_tokens < context / 2 ? writing->options->max_tokens : context / 2;
     int64_t cut = (int64_t)ids->count - (context - room);
-    if (cut <= 0) return 0;
-    writing->answerer->cut++;
-    return cut;
+    return cut > 0 ? cut : 0;
 }
 
 /* Whether a prompt ends within thoughts, which its template has begun: as text, in its last few tokens. */
@@ -182,6 +179,7 @@ static enum mt_status start(struct writing *writing, struct answer_job *job)
         status = find_thinking(writing->answerer, &job->ids, &job->end.opened);
     if (status != MT_OK) return fail_in(writing->answerer, question->task, question->id, status);
     int64_t cut = cut_prompt(writing, &job->ids);
+    job->end.prompt_cut = cut > 0;
     if (cut > 0 && writing->answerer->options.watched) common = 0;
     if (job->place % writing->samples > 0) common = INT64_MAX;
     job->request = (struct mt_generation){.ids = job->ids.data + cut,
@@ -311,6 +309,7 @@ struct score_group {
 struct lying {
     size_t begin;
     size_t prefix, prefix_count;
+    bool cut; // the prefix lost its beginning
 };
 
 /* One call of score. */
@@ -430,12 +429,11 @@ static enum mt_status cut_for(const struct scoring *scoring, size_t number, size
 static enum mt_status group_continuations(struct scoring *scoring, size_t question, size_t first)
 {
     enum mt_status status = MT_OK;
-    bool was_cut = false;
     for (size_t i = first; i < scoring->used && status == MT_OK; i++) {
         size_t cut = 0;
         status = cut_for(scoring, i, &cut);
         if (status != MT_OK) break;
-        was_cut = was_cut || cut > 0;
+        scoring->lies[i].cut = cut > 0;
         size_t prefix = scoring->lies[i].prefix + cut;
         struct score_group *last = i > first ? &scoring->groups[scoring->group_count - 1] : NULL;
         if (last != NULL && last->prefix == prefix) {
@@ -456,7 +454,6 @@ static enum mt_status group_continuations(struct scoring *scoring, size_t questi
                                  .request = {.continuations = 1, .common = common, .number = number}};
         scoring->left[question]++;
     }
-    if (was_cut) scoring->answerer->cut++;
     return status;
 }
 
@@ -514,7 +511,8 @@ static enum mt_status hand_out(struct scoring *scoring)
         for (size_t k = 0; k < question->count; k++) {
             const struct mt_continuation *continuation = &scoring->continuations[first->first + k];
             question->scores[k] = (struct mt_choice_score){.log_likelihood = continuation->log_probability,
-                                                           .greedy = continuation->greedy};
+                                                           .greedy = continuation->greedy,
+                                                           .prompt_cut = scoring->lies[first->first + k].cut};
         }
         status = scoring->listener->answered(scoring->listener->self, group->question);
     }
@@ -613,9 +611,4 @@ struct mt_answerer mt_session_answerer_face(struct mt_session_answerer *answerer
                                 .batch = (size_t)answerer->session->slots * BATCH_PER_SLOT,
                                 .generate = generate,
                                 .score = score};
-}
-
-int64_t mt_session_answerer_cut(const struct mt_session_answerer *answerer)
-{
-    return answerer->cut;
 }

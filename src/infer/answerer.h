@@ -37,7 +37,4 @@ void mt_session_answerer_destroy(struct mt_session_answerer *answerer); // NULL 
 /* What a runner is given, valid until it is destroyed. */
 struct mt_answerer mt_session_answerer_face(struct mt_session_answerer *answerer);
 
-/* Prompts that were too long and lost their beginning so far. */
-int64_t mt_session_answerer_cut(const struct mt_session_answerer *answerer);
-
 #endif

@@ -168,17 +168,6 @@ void mt_task_evaluation_close(struct mt_task_evaluation *evaluation)
     *evaluation = (struct mt_task_evaluation){0};
 }
 
-static void warn_of_cut_prompts(const struct mt_task_evaluation *e,
-                                const struct mt_session_answerer *answerer, int64_t context)
-{
-    int64_t cut = mt_session_answerer_cut(answerer);
-    mt_comm_sum_i64(e->options.comm, &cut, 1);
-    if (cut == 0 || mt_comm_rank(e->options.comm) != 0) return;
-    mt_log_warning(e->options.log,
-                   "%s too long and cut at the beginning; there is room for %lld tokens (context)",
-                   mt_counted((uint64_t)cut, "prompt was", "prompts were").text, (long long)context);
-}
-
 static enum mt_status run_tasks(struct mt_task_evaluation *e, const struct mt_answerer *answerer,
                                 const struct mt_task_watcher *watcher)
 {
@@ -195,6 +184,7 @@ static enum mt_status run_tasks(struct mt_task_evaluation *e, const struct mt_an
                                         .forms = e->forms,
                                         .limit = options->limit,
                                         .skip_missing = options->skip_missing,
+                                        .unmatched = options->unmatched,
                                         .stop = options->stop,
                                         .progressed = options->progressed,
                                         .self = options->self,
@@ -263,7 +253,6 @@ static enum mt_status run_session(struct mt_task_evaluation *e, struct mt_sessio
             .self = &asking, .began = task_began, .rested = task_rested, .ended = task_ended};
         status = run_tasks(e, &answerer, &asker);
     }
-    if (status == MT_OK) warn_of_cut_prompts(e, answering, session->context);
     mt_task_routing_close(&watching);
     mt_session_answerer_destroy(answering);
     return status;

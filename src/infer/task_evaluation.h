@@ -29,6 +29,7 @@ struct mt_task_evaluation_options {
     bool again;         // what is in the folder is put aside (OUT/before-1), and all is asked anew
     bool room_to_think; // tasks whose chat template thinks get MT_THINKING_TOKENS where they ask for less
     bool skip_missing;  // tasks without data are left out, not refused
+    size_t unmatched;   // answers of a file that match no question: noted
     bool (*stop)(void *self);
     void (*progressed)(void *self, size_t done, size_t count); // samples of the task at hand; NULL: nobody
     void *self;                                                // handed to both

@@ -66,7 +66,7 @@ static enum mt_status add_questions(struct mt_making *making, size_t group, cons
 /* Rows that may hold a question nobody can look for. */
 static enum mt_status refuse_dropped(struct mt_making *making, const struct mt_task_data *data)
 {
-    const struct mt_dropped_rows *dropped = mt_task_data_dropped(data);
+    const struct mt_dropped_rows *dropped = mt_task_data_dropped(data, false);
     struct mt_byte_list why = {.ctx = making->ctx};
     if (dropped->count == dropped->unanswered) return MT_OK;
     enum mt_status status = mt_dropped_rows_describe(dropped, &why);

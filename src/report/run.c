@@ -119,9 +119,13 @@ static const struct {
     {"unclosed", "answer that ends within its thoughts", "answers that end within their thoughts"},
     {"empty", "empty answer", "empty answers"},
     {"unjudged", "answer without a verdict", "answers without a verdict"},
+    {"cut_prompts", "prompt cut at the beginning", "prompts cut at the beginning"},
+    {"not_finite", "log-likelihood that is not finite", "log-likelihoods that are not finite"},
+    {"unscored", "question that counts as wrong for it", "questions that count as wrong for it"},
     {"unanswered", "question without an answer", "questions without an answer"},
     {"dropped_rows", "row left out", "rows left out"},
-    {"unanswered_rows", "of these for want of a right answer", "of these for want of a right answer"}};
+    {"unanswered_rows", "of these for want of a right answer", "of these for want of a right answer"},
+    {"dropped_examples", "row of examples left out", "rows of examples left out"}};
 
 static bool is_trouble(const char *key, size_t length)
 {
@@ -133,7 +137,7 @@ static bool is_trouble(const char *key, size_t length)
 
 static enum mt_status read_trouble(struct mt_run *run, const struct mt_json_node *task, const char **text)
 {
-    char sentence[512] = "";
+    char sentence[1024] = "";
     size_t used = 0;
     enum mt_status status = MT_OK;
     for (size_t i = 0; i < sizeof troubles / sizeof troubles[0] && status == MT_OK; i++) {

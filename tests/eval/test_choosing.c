@@ -49,6 +49,12 @@ static void test_likeliest(void **state)
     task.answer_is = MT_NAMED_MANY;
     assert_int_equal(mt_grade_likeliest(&task, &sample, &question, &outcome), 0);
     assert_true(fabs(outcome.score - 0.5) < 1e-12 && outcome.normalized == 1.0);
+    scores[1].log_likelihood = NAN; // has no share, and what is infinite is not taken
+    assert_int_equal(mt_grade_likeliest(&task, &sample, &question, &outcome), 0);
+    assert_true(fabs(outcome.score - 1.0 / 3) < 1e-12);
+    scores[2].log_likelihood = INFINITY;
+    assert_int_equal(mt_grade_likeliest(&task, &sample, &question, &outcome), 0);
+    assert_true(outcome.score == 0.0 && outcome.normalized == 0.0);
     for (int i = 0; i < 3; i++) scores[i].log_likelihood = NAN;
     assert_int_equal(mt_grade_likeliest(&task, &sample, &question, &outcome), -1);
     assert_true(outcome.score == 0.0 && isnan(outcome.normalized));

@@ -429,6 +429,67 @@ static void test_summary(void **state)
     tear_down(&setup, place);
 }
 
+static enum mt_status hear_nothing(void *self, size_t index)
+{
+    (void)self;
+    (void)index;
+    return MT_OK;
+}
+
+/* Nothing but NaN for the first question; for the second a wrong choice that is infinite, and a cut prompt.
+ */
+static enum mt_status broken_score(void *self, const struct mt_choice_question *questions, size_t count,
+                                   const struct mt_answer_listener *listener)
+{
+    const struct mt_answer_listener nobody = {.answered = hear_nothing};
+    enum mt_status status = script_score(self, questions, count, &nobody);
+    for (size_t q = 0; q < count && status == MT_OK; q++) {
+        const struct mt_choice_question *question = &questions[q];
+        for (size_t i = 0; i < question->count; i++) {
+            bool right = question->scores[i].log_likelihood > -2;
+            if (question->number == 0) question->scores[i].log_likelihood = NAN;
+            if (question->number == 1 && !right) question->scores[i].log_likelihood = INFINITY;
+            if (question->number == 1 && right) question->scores[i].prompt_cut = true;
+        }
+        status = listener->answered(listener->self, q);
+    }
+    return status;
+}
+
+/* What went wrong with scores is in the figures and the file, of samples that were done before, too. */
+static void test_counts(void **state)
+{
+    const struct workplace *place = *state;
+    static const char *const names[] = {"glue_sst2", "gsm8k_chat", NULL};
+    static const char *const nowhere[] = {"nowhere.jsonl", NULL};
+    struct setup setup;
+    struct mt_task_result results[2];
+    char path[512];
+    set_up(&setup, place, names);
+    setup.answerer.score = broken_score;
+    setup.list.tasks[1].data = nowhere;
+    setup.options.unmatched = 7;
+    for (int turn = 0; turn < 3; turn++) {
+        void *text = NULL;
+        size_t bytes = 0;
+        if (turn == 2) setup.list.tasks[0].version++; // judged again
+        run_ok(&setup, results);
+        assert_int_equal(results[0].kept, turn == 0 ? 0 : 2);
+        assert_int_equal(results[0].not_finite, 3);
+        assert_int_equal(results[0].unscored, 1);
+        assert_int_equal(results[0].cut_prompts, 1);
+        assert_true(results[0].metrics[0].value == 0.5);
+        (void)workplace_path(place, "results.json", path, sizeof path);
+        assert_int_equal(mt_file_read_all(&setup.ctx, path, 1 << 20, &text, &bytes), MT_OK);
+        const struct mt_text json = {.text = text, .bytes = bytes};
+        static const char counts[] = "\"cut_prompts,none\": 1, \"not_finite,none\": 3, \"unscored,none\": 1";
+        assert_true(mt_text_find(json, 0, counts) < bytes);
+        assert_true(mt_text_find(json, 0, "\"tasks_without_data\": 1, \"unmatched_answers\": 7") < bytes);
+        mt_release(&setup.ctx, text, bytes);
+    }
+    tear_down(&setup, place);
+}
+
 static void test_shuffled_choices(void **state)
 {
     const struct workplace *place = *state;
@@ -743,6 +804,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_lost_folder, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_links_are_not_followed, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_summary, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(test_counts, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_shuffled_choices, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_programs, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(test_several_programs, workplace_open, workplace_close),

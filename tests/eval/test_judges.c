@@ -285,7 +285,7 @@ static void test_run(void **state)
     const struct mt_judged_task *task = mt_judged_task_named(&run, "t");
     assert_non_null(task);
     assert_int_equal(task->count, 3);
-    assert_string_equal(task->model, "m");
+    assert_string_equal(task->judged_by, "m");
     assert_string_equal(task->samples[0].id, "b");
     const struct mt_judged_sample *a = mt_judged_sample_named(task, "a");
     const struct mt_judged_sample *c = mt_judged_sample_named(task, "c");

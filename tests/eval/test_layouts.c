@@ -200,7 +200,7 @@ static void test_some_left(void **state)
     assert_int_equal(setup.status, MT_OK);
     assert_int_equal(mt_task_data_count(setup.data), 2);
     assert_int_equal(mt_task_data_row(setup.data, 1), 3);
-    const struct mt_dropped_rows *dropped = mt_task_data_dropped(setup.data);
+    const struct mt_dropped_rows *dropped = mt_task_data_dropped(setup.data, false);
     assert_int_equal(dropped->count, 4);
     assert_int_equal(dropped->unanswered, 1);
     assert_int_equal(dropped->kind_count, 4);

@@ -94,7 +94,7 @@ static void check_task(struct mt_context *ctx, const char *name, const char *fol
     assert_int_equal(status, MT_OK);
     assert_int_equal(mt_grader_open(ctx, &list.tasks[0], NULL, &grader), MT_OK);
     assert_int_equal(mt_task_data_count(data), samples);
-    assert_int_equal(mt_task_data_dropped(data)->unanswered, left_out);
+    assert_int_equal(mt_task_data_dropped(data, false)->unanswered, left_out);
     for (size_t i = 0; i < samples; i++) {
         assert_int_equal(mt_task_data_sample(data, i, &sample), MT_OK);
         check_gold(&grader, &sample, &tally);

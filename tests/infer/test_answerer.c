@@ -314,12 +314,13 @@ static void test_long(void **state)
                                           .scores = score};
     assert_int_equal(bench.face.score(bench.face.self, &question, 1, &listener), MT_OK);
     assert_true(isfinite(score[0].log_likelihood) && isfinite(score[1].log_likelihood));
-    assert_int_equal(mt_session_answerer_cut(bench.answerer), 1);
+    assert_true(score[1].prompt_cut);
     struct mt_byte_list answer = {.ctx = &bench.ctx};
-    const struct mt_question ask = {.task = "t", .id = "long", .prompt = text_of(text)};
+    struct mt_answer_end end = {0};
+    const struct mt_question ask = {.task = "t", .id = "long", .prompt = text_of(text), .ends = &end};
     const struct mt_answer_options options = {.max_tokens = 9, .stop = none, .samples = 1};
     assert_int_equal(bench.face.generate(bench.face.self, &ask, 1, &options, &listener, &answer), MT_OK);
-    assert_int_equal(mt_session_answerer_cut(bench.answerer), 2);
+    assert_true(end.prompt_cut);
     question.prefix = text_of("x");
     continuations[0] = text_of(text);
     assert_int_equal(bench.face.score(bench.face.self, &question, 1, &listener), MT_ERR_USAGE);

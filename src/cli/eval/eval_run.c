@@ -15,6 +15,7 @@
 #include "infer/task_evaluation.h"
 
 #define ARENA_BYTES 4096
+#define ENDS_BYTES  160
 
 /* Everything one run holds. */
 struct evaluation {
@@ -35,13 +36,17 @@ struct evaluation {
 
 // ------------------------------------------------------------------ the table
 
-/* "20 cut, 3 empty": answers that end early. */
+/* "20 cut, 3 empty": answers that end early, or were asked for or scored in a way that says less. */
 static const char *describe_ends(const struct mt_task_result *result, char *text, size_t bytes)
 {
     const struct {
         size_t count;
         const char *what;
-    } kinds[] = {{result->cut, "cut"}, {result->unclosed, "still thinking"}, {result->empty, "empty"}};
+    } kinds[] = {{result->cut, "cut"},
+                 {result->unclosed, "still thinking"},
+                 {result->empty, "empty"},
+                 {result->cut_prompts, "with a cut prompt"},
+                 {result->not_finite, "not finite"}};
     size_t used = 0;
     text[0] = '\0';
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -54,7 +59,7 @@ static const char *describe_ends(const struct mt_task_result *result, char *text
 
 static void add_rows(struct cli_table *table, const struct mt_task_result *result, bool watched)
 {
-    char ends[96];
+    char ends[ENDS_BYTES];
     for (size_t k = 0; k < mt_task_figures(result->task); k++) {
         char label[128];
         char violation[32] = "";
@@ -83,8 +88,8 @@ static enum mt_status print_results(const struct evaluation *e)
     bool watched = false;
     for (size_t i = 0; i < e->list->count; i++) watched = watched || !isnan(e->tasks.results[i].max_vio);
     for (size_t i = 0; i < e->list->count; i++) {
-        const struct mt_task_result *result = &e->tasks.results[i];
-        ended = ended || result->cut > 0 || result->empty > 0 || result->unclosed > 0;
+        char ends[ENDS_BYTES];
+        ended = ended || describe_ends(&e->tasks.results[i], ends, sizeof ends)[0] != '\0';
     }
     if (watched) columns[count++] = (struct cli_column){"MaxVio", true};
     if (ended) columns[count++] = (struct cli_column){"answers", false};
@@ -226,6 +231,7 @@ static enum mt_status warn_of_unmatched(struct evaluation *e)
         mt_log_warning(&e->log, "%s: %s no question of these tasks: %.*s%s", e->arguments->answers,
                        mt_counted(count, "answer matches", "answers match").text, (int)names.count,
                        (const char *)names.data, count > MT_RECORDED_NAMED ? "; ..." : "");
+    e->tasks.options.unmatched = count;
     mt_byte_list_free(&names);
     return status;
 }

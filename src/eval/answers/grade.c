@@ -113,14 +113,18 @@ void mt_grade_choice(const struct mt_task_sample *sample, int chosen, struct mt_
                                    .passed = right ? 1 : 0};
 }
 
-/* The share of the choices' probability that the right ones have; NaN: there are no log-likelihoods. */
+/* The share of the choices' probability that the right ones have; one log-likelihood is finite. */
 static double mass_of_right(const struct mt_task_sample *sample, const struct mt_choice_question *question)
 {
     double most = -INFINITY;
     double right = 0;
     double all = 0;
-    for (size_t k = 0; k < question->count; k++) most = fmax(most, question->scores[k].log_likelihood);
     for (size_t k = 0; k < question->count; k++) {
+        double score = question->scores[k].log_likelihood;
+        if (isfinite(score)) most = fmax(most, score);
+    }
+    for (size_t k = 0; k < question->count; k++) {
+        if (!isfinite(question->scores[k].log_likelihood)) continue;
         double mass = exp(question->scores[k].log_likelihood - most);
         all += mass;
         if ((sample->right >> k & 1u) != 0) right += mass;
@@ -139,7 +143,7 @@ static double length_of(struct mt_text choice)
     return characters > 0 ? characters : 1;
 }
 
-/* The likeliest choice, or the one that is likeliest for its length; -1: there are no log-likelihoods. */
+/* The likeliest choice, or the one that is likeliest for its length; -1: no log-likelihood is finite. */
 static int best_of(const struct mt_choice_question *question, bool normalized)
 {
     int best = -1;
@@ -147,7 +151,7 @@ static int best_of(const struct mt_choice_question *question, bool normalized)
     for (size_t k = 0; k < question->count; k++) {
         double score = question->scores[k].log_likelihood;
         if (normalized) score /= length_of(question->continuations[k]);
-        if (isnan(score) || (best >= 0 && score <= most)) continue;
+        if (!isfinite(score) || (best >= 0 && score <= most)) continue;
         best = (int)k;
         most = score;
     }

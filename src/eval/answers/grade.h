@@ -57,17 +57,14 @@ enum mt_status mt_grade_filter(const struct mt_grader *grader, size_t filter,
                                struct mt_byte_list *extracted, struct mt_outcome *outcome);
 
 /*
- * Judges choices by their log-likelihoods; returns the likeliest, -1: there are none. Where several choices
- * may be right the score is the share of all probability that the right ones have.
+ * Judges choices by their log-likelihoods; returns the likeliest, -1: none is finite, and that is wrong.
+ * Where several choices may be right the score is the share of all probability that the right ones have. A
+ * choice whose log-likelihood is not finite is never taken and has no share.
  */
 int mt_grade_likeliest(const struct mt_task *task, const struct mt_task_sample *sample,
                        const struct mt_choice_question *question, struct mt_outcome *outcome);
 
 /* The same for a choice that was made. */
 void mt_grade_choice(const struct mt_task_sample *sample, int chosen, struct mt_outcome *outcome);
-
-/* The same for choices with log-likelihoods; returns the likeliest, -1: there are none. */
-int mt_grade_scored(const struct mt_task_sample *sample, const struct mt_choice_question *question,
-                    struct mt_outcome *outcome);
 
 #endif

@@ -57,9 +57,11 @@ struct mt_outcome {
     uint32_t found;                    // a bit for each filter that found something in the first answer
     int64_t tries;                     // answers given, and how many of them are right
     int64_t passed;
-    int64_t cut;      // of the answers given: those that ended at the limit of tokens,
-    int64_t empty;    // that say nothing,
-    int64_t unclosed; // that end before their thinking does
+    int64_t cut;         // of the answers given: those that ended at the limit of tokens,
+    int64_t empty;       // that say nothing,
+    int64_t unclosed;    // that end before their thinking does
+    int64_t cut_prompts; // 1: the prompt was too long and lost its beginning
+    int64_t not_finite;  // log-likelihoods of the choices
     int64_t unjudged; // of the answers given: those whose judging took more work than allowed; they count as
                       // wrong
     struct mt_instruction_marks marks; // count 0: nothing was asked for in that way

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/amount.h"
 #include "base/files/folder_lock.h"
 #include "base/progress.h"
 #include "eval/endpoint/chat_api.h"
@@ -12,6 +13,8 @@
 #define REPLY_BYTES   8192
 #define MARK_DIGITS   12
 #define MOST_ASKED    3 // times about one answer, while replies hold no verdict
+#define VERSION       1 // rises when what is asked beside the prompt changes, or how a reply is read
+#define BY_BYTES      (MT_HTTP_PLACE_BYTES + 512)
 
 // Behind the prompt where a reply held no verdict.
 static const char reminder[] =
@@ -80,7 +83,8 @@ struct llm_judging {
     struct mt_llm_judge_report *report;
     struct mt_judged_task *task;
     struct mt_digest_text prompt_hash;
-    size_t *open; // [open_count]: samples without a verdict that could be read
+    char by[BY_BYTES]; // who judges
+    size_t *open;      // [open_count]: samples without a verdict that could be read
     size_t open_count;
     int asked;          // times before
     const char *folder; // of the run, held
@@ -138,6 +142,7 @@ static enum mt_status write_verdict(struct llm_judging *judging, const struct mt
     mt_judged_put_verdict(&line, sample, verdict);
     mt_text_put_string(&line, ", \"model\": ", mt_text_of(judging->options->model));
     mt_text_put_string(&line, ", \"prompt_hash\": ", mt_text_of(judging->prompt_hash.digits));
+    mt_text_put_string(&line, ", \"judged_by\": ", mt_text_of(judging->by));
     mt_text_put_string(&line, ", \"reply\": ", said);
     mt_text_put(&line, "}\n");
     judging->line = line.text;
@@ -168,17 +173,6 @@ static enum mt_status take_reply(void *self, size_t index, const struct mt_byte_
 static enum mt_status check_task(const struct llm_judging *judging)
 {
     const struct mt_judged_task *task = judging->task;
-    if (task->model != NULL && strcmp(task->model, judging->options->model) != 0)
-        return mt_fail(
-            judging->ctx, MT_ERR_USAGE,
-            "judge_%s.jsonl holds verdicts of %.200s; one model judges a run: take the file away to "
-            "judge with %.200s",
-            task->name, task->model, judging->options->model);
-    if (task->prompt_hash != NULL && strcmp(task->prompt_hash, judging->prompt_hash.digits) != 0)
-        return mt_fail(judging->ctx, MT_ERR_USAGE,
-                       "judge_%s.jsonl holds verdicts that were asked for with another prompt: take the file "
-                       "away to judge anew",
-                       task->name);
     for (size_t i = 0; i < task->count; i++) {
         if (task->samples[i].question == NULL)
             return mt_fail(judging->ctx, MT_ERR_FORMAT,
@@ -187,6 +181,22 @@ static enum mt_status check_task(const struct llm_judging *judging)
                            task->name, task->samples[i].id);
     }
     return MT_OK;
+}
+
+/* What another judge said does not count. Said once, of the first such task's. */
+static void forget_others(const struct llm_judging *judging, struct mt_judged_run *run)
+{
+    const char *before = "";
+    size_t count = 0;
+    for (size_t i = 0; i < run->count; i++) {
+        struct mt_judged_task *task = &run->tasks[i];
+        if (task->judged_by == NULL || strcmp(task->judged_by, judging->by) == 0) continue;
+        if (count == 0) before = task->judged_by;
+        count += mt_judged_forget(task);
+    }
+    if (count > 0)
+        mt_log_warning(judging->options->log, "%s judged again, by %s (before: %s)",
+                       mt_counted(count, "answer is", "answers are").text, judging->by, before);
 }
 
 static enum mt_status judge_open(struct llm_judging *judging, struct mt_judged_run *run)
@@ -242,8 +252,12 @@ enum mt_status mt_llm_judge(struct mt_context *ctx, const struct mt_llm_judge_op
                                   .line = {.ctx = ctx},
                                   .progress = &progress};
     size_t total = 0;
+    char place[MT_HTTP_PLACE_BYTES] = "";
     *report = (struct mt_llm_judge_report){0};
-    enum mt_status status = mt_http_check(ctx, &options->http, NULL);
+    enum mt_status status = mt_http_check(ctx, &options->http, place);
+    (void)snprintf(judging.by, sizeof judging.by, "%.256s at %s, prompt %.12s, version %d%s", options->model,
+                   place, judging.prompt_hash.digits, VERSION,
+                   options->no_temperature ? ", no temperature" : "");
     for (size_t i = 0; i < run->count && status == MT_OK; i++) {
         judging.task = &run->tasks[i];
         total += judging.task->count;
@@ -251,6 +265,7 @@ enum mt_status mt_llm_judge(struct mt_context *ctx, const struct mt_llm_judge_op
     }
     if (status == MT_OK) status = mt_folder_hold(ctx, run->folder, &judging.held);
     if (status != MT_OK) return status;
+    forget_others(&judging, run);
     const struct mt_progress_options shown = {
         .stream = options->terminal, .label = "judging", .unit = "answers", .total = (int64_t)total};
     mt_progress_start(&progress, &shown);

@@ -1,7 +1,7 @@
 /*
  * A language model behind an endpoint as judge of a run: question, reference answer and answer go out, a
- * verdict comes back and is appended to FOLDER/judge_TASK.jsonl. What has a verdict is not asked again; what
- * holds none that can be read is, twice, with a reminder, and again with the next call.
+ * verdict comes back and is appended to FOLDER/judge_TASK.jsonl, signed. What has a verdict of this judge is
+ * not asked again; what holds none that can be read is, twice, with a reminder, and again with the next call.
  *
  * The prompt is a text (share/judge/prompt.txt) with {question}, {reference}, {answer} and {mark} in it;
  * nothing else in it is special, and nothing in the texts put in is. {mark} is a checksum of the texts: a
@@ -12,6 +12,7 @@
 
 #include <stdio.h>
 
+#include "base/log.h"
 #include "eval/endpoint/http.h"
 #include "eval/judges/judged_run.h"
 
@@ -32,7 +33,8 @@ struct mt_llm_judge_options {
     int64_t max_tokens;   // of a reply; 0: the endpoint's own limit
     bool no_temperature;  // requests do not ask for temperature 0, which some models refuse
     struct mt_http_options http;
-    FILE *terminal; // progress; NULL: none
+    FILE *terminal;           // progress; NULL: none
+    const struct mt_log *log; // NULL: silent
 };
 
 #define MT_LLM_JUDGE_WHY 512
@@ -45,8 +47,9 @@ struct mt_llm_judge_report {
 };
 
 /*
- * Asks about every sample of the run that has no verdict, and enters the verdicts into the run. One model and
- * one prompt judge a run: a task judged by another is refused. What was judged before a failure is kept.
+ * Asks about every sample of the run that has no verdict, and enters the verdicts into the run. Verdicts of
+ * another judge (model, endpoint, prompt, temperature, version) do not count: these answers are judged again,
+ * which the log is told. What was judged before a failure is kept.
  */
 enum mt_status mt_llm_judge(struct mt_context *ctx, const struct mt_llm_judge_options *options,
                             struct mt_judged_run *run, struct mt_llm_judge_report *report);

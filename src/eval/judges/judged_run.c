@@ -145,26 +145,43 @@ struct mt_judged_task *mt_judged_task_named(const struct mt_judged_run *run, con
 
 // ------------------------------------------------------------------ verdicts
 
+size_t mt_judged_forget(struct mt_judged_task *task)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < task->count; i++) {
+        if (task->samples[i].verdicts[MT_JUDGE_LLM] != MT_VERDICT_NONE) count++;
+        task->samples[i].verdicts[MT_JUDGE_LLM] = MT_VERDICT_NONE;
+    }
+    return count;
+}
+
+/* Verdicts of two judges are never mixed: behind a line of another, what was read before does not count. */
+static enum mt_status take_judge(struct run_reader *reading, const char *judge)
+{
+    struct mt_judged_task *task = reading->task;
+    if (reading->judge != MT_JUDGE_LLM || (task->judged_by != NULL && strcmp(task->judged_by, judge) == 0))
+        return MT_OK;
+    (void)mt_judged_forget(task);
+    return copy(reading, judge, &task->judged_by);
+}
+
 static enum mt_status read_verdict(void *self, const struct mt_json_node *line)
 {
     struct run_reader *reading = self;
     const char *id = NULL;
     const char *hash = NULL;
     const char *word = NULL;
-    const char *model = NULL;
-    const char *prompt_hash = NULL;
+    const char *judge = "";
     enum mt_status status = mt_json_get_string(line, "id", &id);
     if (status == MT_OK) status = mt_json_get_string(line, "answer_hash", &hash);
     if (status == MT_OK) status = mt_json_get_string(line, "verdict", &word);
-    if (status == MT_OK) status = mt_json_optional_string(line, "model", &model);
-    if (status == MT_OK) status = mt_json_optional_string(line, "prompt_hash", &prompt_hash);
+    if (status == MT_OK) status = mt_json_optional_string(line, "model", &judge); // all that older lines say
+    if (status == MT_OK) status = mt_json_optional_string(line, "judged_by", &judge);
     if (status != MT_OK) return status;
     enum mt_verdict verdict = mt_verdict_named(word);
     if (verdict == MT_VERDICTS)
         return mt_json_fail(line, "has a verdict that is not correct, incorrect, unsure or unreadable");
-    if (model != NULL) status = copy(reading, model, &reading->task->model);
-    if (status == MT_OK && prompt_hash != NULL)
-        status = copy(reading, prompt_hash, &reading->task->prompt_hash);
+    status = take_judge(reading, judge);
     struct mt_judged_sample *sample = mt_judged_sample_named(reading->task, id);
     if (sample != NULL && strcmp(sample->answer_hash.digits, hash) == 0)
         sample->verdicts[reading->judge] = verdict;

@@ -43,8 +43,8 @@ struct mt_judged_task {
     struct mt_judged_sample *samples; // [count], in the order of the file; of a repeated id the last
     struct mt_judged_place *by_id;    // [count], in order of id
     size_t count, capacity;
-    const char *model;       // the language model that judged; NULL: none yet
-    const char *prompt_hash; // of the prompt it was asked with
+    const char
+        *judged_by; // the language model whose verdicts count, the last one in the file; NULL: none yet
 };
 
 struct mt_judged_run {
@@ -65,6 +65,9 @@ void mt_judged_run_free(struct mt_judged_run *run);
 
 struct mt_judged_task *mt_judged_task_named(const struct mt_judged_run *run, const char *name); // NULL: none
 struct mt_judged_sample *mt_judged_sample_named(const struct mt_judged_task *task, const char *id);
+
+/* Takes the language model's verdicts back; returns how many there were. */
+size_t mt_judged_forget(struct mt_judged_task *task);
 
 /* "correct", "incorrect", "unsure", "unreadable"; MT_VERDICTS for a word that is none of them. */
 const char *mt_verdict_name(enum mt_verdict verdict);

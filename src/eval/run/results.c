@@ -300,6 +300,8 @@ static enum mt_status read_line(void *self, const struct mt_json_node *line)
     } counts[] = {{"cut", &outcome.cut},
                   {"empty", &outcome.empty},
                   {"unclosed", &outcome.unclosed},
+                  {"cut_prompts", &outcome.cut_prompts},
+                  {"not_finite", &outcome.not_finite},
                   {"unjudged", &outcome.unjudged}};
     for (size_t i = 0; status == MT_OK && i < sizeof counts / sizeof counts[0]; i++)
         status = mt_json_optional_integer(line, counts[i].key, 0, 1000000, counts[i].count);
@@ -438,6 +440,8 @@ enum mt_status mt_results_add(struct mt_results *results, const struct mt_result
     put_count(line, ", \"cut\": ", outcome->cut);
     put_count(line, ", \"empty\": ", outcome->empty);
     put_count(line, ", \"unclosed\": ", outcome->unclosed);
+    put_count(line, ", \"cut_prompts\": ", outcome->cut_prompts);
+    put_count(line, ", \"not_finite\": ", outcome->not_finite);
     put_count(line, ", \"unjudged\": ", outcome->unjudged);
     const struct mt_instruction_marks *marks = &outcome->marks;
     if (marks->count > 0) {

@@ -281,6 +281,9 @@ static void count_answers(const struct task_run *run, const struct mt_outcome *o
     result->empty += (size_t)outcome->empty;
     result->unclosed += (size_t)outcome->unclosed;
     result->unjudged += (size_t)outcome->unjudged;
+    result->cut_prompts += (size_t)outcome->cut_prompts;
+    result->not_finite += (size_t)outcome->not_finite;
+    result->unscored += outcome->not_finite > 0 && isnan(outcome->predicted) ? 1 : 0;
     for (size_t f = 0; f < MT_MOST_FILTERS; f++) result->in_form[f] += outcome->found >> f & 1u;
 }
 
@@ -332,8 +335,9 @@ static enum mt_status run_task(struct mt_context *ctx, const struct mt_eval_opti
     if (status == MT_OK) status = join_samples(&run);
     if (status == MT_OK) {
         result->total = mt_task_data_count(run.data);
-        result->dropped = (size_t)mt_task_data_dropped(run.data)->count;
-        result->unanswered_rows = (size_t)mt_task_data_dropped(run.data)->unanswered;
+        result->dropped = (size_t)mt_task_data_dropped(run.data, false)->count;
+        result->unanswered_rows = (size_t)mt_task_data_dropped(run.data, false)->unanswered;
+        result->dropped_examples = (size_t)mt_task_data_dropped(run.data, true)->count;
         result->done = run.done_count;
         result->kept = run.kept;
         result->failed = run.failed;

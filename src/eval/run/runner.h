@@ -28,8 +28,12 @@ struct mt_task_result {
     size_t failed;                   // got no answer: not done, and not in the figures
     size_t dropped;                  // rows of the file that are no samples: dropped_rows.h
     size_t unanswered_rows;          // of these, for want of a right answer
+    size_t dropped_examples;         // rows left out of those that examples are drawn from
     size_t answers;                  // that were written
     size_t cut, empty, unclosed;     // of these: ended at the limit, say nothing, end within thoughts
+    size_t cut_prompts;              // samples whose prompt was too long and lost its beginning
+    size_t not_finite;               // log-likelihoods, whose choices are never taken
+    size_t unscored;                 // samples that have no others: they count as wrong
     size_t unjudged;                 // answers whose judging took more work than allowed; they count as wrong
     struct mt_metric_result metrics[MT_TASK_MOST_FIGURES]; // [mt_task_figures]
     size_t in_form[MT_MOST_FILTERS]; // samples in whose first answer the filter found something
@@ -61,6 +65,7 @@ struct mt_eval_options {
     const struct mt_text_form *forms;      // [task_count]: of the texts of each; NULL: not known
     int64_t limit;                         // samples of a task at most; 0: all
     bool skip_missing;                     // tasks without data are left out, not refused
+    size_t unmatched;                      // answers that match no question, for the summary
     bool (*stop)(void *self);              // asked often; true: stop. NULL: never
     // Told as often: how many of the task's samples are done. NULL: nobody is
     void (*progressed)(void *self, size_t done, size_t count);

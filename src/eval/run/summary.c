@@ -109,6 +109,15 @@ void mt_eval_warn_of_answers(const struct mt_log *log, const struct mt_task_resu
     if (problem[0] != '\0')
         mt_log_warning(log, "task %s: its judge, '%s', %s", name, result->task->command[0], problem);
     warn_of_ends(log, result);
+    if (result->cut_prompts > 0)
+        mt_log_warning(log, "task %s: %s too long and cut at the beginning: --context gives more room", name,
+                       mt_counted(result->cut_prompts, "prompt was", "prompts were").text);
+    if (result->not_finite > 0)
+        mt_log_warning(log, "task %s: %s not finite, and such a choice is never taken; %s as wrong", name,
+                       mt_counted(result->not_finite, "log-likelihood is", "log-likelihoods are").text,
+                       mt_counted(result->unscored, "question has no other and counts",
+                                  "questions have no other and count")
+                           .text);
     if (result->unjudged == 0) return;
     if (result->task->compare == MT_COMPARE_IFEVAL) {
         mt_log_warning(
@@ -161,8 +170,12 @@ static void put_task(struct mt_text_writer *writer, const struct mt_task_result 
     put_count(writer, "cut", result->cut);
     put_count(writer, "empty", result->empty);
     put_count(writer, "unclosed", result->unclosed);
+    put_count(writer, "cut_prompts", result->cut_prompts);
+    put_count(writer, "not_finite", result->not_finite);
+    put_count(writer, "unscored", result->unscored);
     put_count(writer, "dropped_rows", result->dropped);
     put_count(writer, "unanswered_rows", result->unanswered_rows);
+    put_count(writer, "dropped_examples", result->dropped_examples);
     if (!isnan(result->max_vio)) mt_text_put_number(writer, ", \"max_vio,none\": ", result->max_vio);
     mt_text_put(writer, "}");
 }
@@ -293,6 +306,7 @@ enum mt_status mt_eval_write_summary(struct mt_context *ctx, const struct mt_eva
 {
     struct mt_text_writer writer = {.text = {.ctx = ctx}};
     size_t count = options->task_count;
+    size_t missing = 0;
     char path[PATH_BYTES];
     mt_text_put(&writer, "{\n");
     put_section(&writer, "results", put_task, results, count);
@@ -307,6 +321,9 @@ enum mt_status mt_eval_write_summary(struct mt_context *ctx, const struct mt_eva
     mt_text_put_string(&writer, ", \"metier_version\": ", mt_text_of(mt_version()));
     mt_text_put_string(&writer, ", \"judging_rules\": ", mt_text_of(mt_judging_rules()));
     mt_text_put_number(&writer, ", \"limit\": ", options->limit > 0 ? (double)options->limit : (double)NAN);
+    for (size_t i = 0; i < count; i++) missing += results[i].skipped ? 1 : 0;
+    if (missing > 0) mt_text_putf(&writer, ", \"tasks_without_data\": %zu", missing);
+    if (options->unmatched > 0) mt_text_putf(&writer, ", \"unmatched_answers\": %zu", options->unmatched);
     mt_text_put_number(&writer, "},\n  \"total_evaluation_time_seconds\": ", seconds);
     mt_text_put(&writer, "\n}\n");
     int written = snprintf(path, sizeof path, "%s/results.json", options->out);

@@ -95,17 +95,26 @@ void mt_task_batch_free(struct task_batch *batch)
 /* Counts how the sample's answers ended. What is behind a model's thoughts is what it says. */
 static void count_ends(const struct task_batch *batch, size_t i, struct mt_outcome *outcome)
 {
-    outcome->cut = outcome->empty = outcome->unclosed = 0;
+    outcome->cut = outcome->empty = outcome->unclosed = outcome->cut_prompts = 0;
     for (size_t k = i * batch->tries; k < (i + 1) * batch->tries; k++) {
         const struct mt_answer_end *end = &batch->ends[k];
         struct mt_text text = mt_text_in(&batch->answers[k]);
         size_t thought = mt_text_find(text, 0, "</think>");
         bool thinking = mt_text_is_thinking(text) || (end->opened && thought == text.bytes);
         if (end->cut) outcome->cut++;
+        if (end->prompt_cut) outcome->cut_prompts = 1;
         if (thinking) outcome->unclosed++;
         for (; thought < text.bytes; thought = mt_text_find(text, 0, "</think>"))
             text = mt_text_from(text, thought + sizeof "</think>" - 1);
         if (!thinking && mt_text_trimmed(text).bytes == 0) outcome->empty++;
+    }
+}
+
+static void count_scores(const struct mt_choice_question *question, struct mt_outcome *outcome)
+{
+    for (size_t k = 0; k < question->count; k++) {
+        if (!isfinite(question->scores[k].log_likelihood)) outcome->not_finite++;
+        if (question->scores[k].prompt_cut) outcome->cut_prompts = 1;
     }
 }
 
@@ -129,6 +138,7 @@ static enum mt_status record(struct task_run *run, size_t i, size_t answers,
     for (size_t k = 0; k < MT_MOST_FILTERS - 1; k++) other[k] = mt_text_in(&batch->other[k]);
     struct mt_outcome counted = *outcome;
     if (!run->chooses) count_ends(batch, i, &counted);
+    if (run->chooses) count_scores(&batch->choosing[i], &counted);
     struct mt_result_record line = {.number = batch->numbers[i],
                                     .id = sample->id,
                                     .prompt = mt_text_in(&sample->prompt),
@@ -430,12 +440,14 @@ static enum mt_status take_old_answers(struct task_run *run, size_t i, bool *who
         size_t at = i * batch->tries + k;
         if (run->chooses) {
             batch->choosing[i].scores[k] = mt_old_score(&old, k);
+            batch->choosing[i].scores[k].prompt_cut = before->cut_prompts > 0;
             continue;
         }
         const struct mt_text text = mt_old_answer(&old, k);
         batch->answers[at].count = 0;
-        batch->ends[at] =
-            (struct mt_answer_end){.cut = (int64_t)k < before->cut, .opened = (int64_t)k < before->unclosed};
+        batch->ends[at] = (struct mt_answer_end){
+            .cut = (int64_t)k < before->cut,
+            .opened = (int64_t)k<before->unclosed, .prompt_cut = before->cut_prompts> 0};
         status = mt_byte_list_append(&batch->answers[at], text.text, text.bytes);
     }
     return status;

@@ -31,7 +31,7 @@ struct mt_task_data {
     const struct mt_task *task;
     struct mt_dataset *dataset;
     struct row_list list; // of the dataset
-    struct mt_dropped_rows dropped;
+    struct mt_dropped_rows dropped, dropped_examples;
     struct mt_byte_list examples; // the few-shot part of every prompt
     bool all;                     // rows that make no sense are samples, too
     // Where every sample has examples of its own: the file they come from, and the rows of each.
@@ -663,13 +663,13 @@ static enum mt_status pick_examples(struct mt_task_data *data, const char *folde
     struct mt_dataset *dataset = NULL;
     struct mt_task_sample sample;
     struct row_list list = {0};
-    struct mt_dropped_rows dropped = {0};
     if (task->few_shot_text != NULL) return read_examples(data, folder);
     if (task->few_shot == 0) return MT_OK;
     mt_sample_init(data->ctx, &sample);
     enum mt_status status = open_file(data->ctx, task, folder, task->few_shot_data, &dataset);
     if (status == MT_OK)
-        status = list_rows(data->ctx, task, dataset, task->few_shot_rows, false, &list, &dropped);
+        status =
+            list_rows(data->ctx, task, dataset, task->few_shot_rows, false, &list, &data->dropped_examples);
     if (status == MT_OK && (uint64_t)task->few_shot > list.count) {
         status = mt_fail(data->ctx, MT_ERR_USAGE, "task %s: %s wanted, %s has %s", task->name,
                          mt_counted((uint64_t)task->few_shot, "example is", "examples are").text,
@@ -765,23 +765,28 @@ struct mt_digest_text mt_task_data_sum(const struct mt_task_data *data)
     return mt_dataset_sum(data->dataset);
 }
 
-const struct mt_dropped_rows *mt_task_data_dropped(const struct mt_task_data *data)
+const struct mt_dropped_rows *mt_task_data_dropped(const struct mt_task_data *data, bool examples)
 {
-    return &data->dropped;
+    return examples ? &data->dropped_examples : &data->dropped;
 }
 
 enum mt_status mt_task_data_warn(const struct mt_task_data *data, const struct mt_log *log)
 {
-    const struct mt_dropped_rows *dropped = &data->dropped;
-    bool meant = data->task->unanswered == MT_UNANSWERED_LEAVE_OUT && dropped->count == dropped->unanswered;
-    struct mt_byte_list why = {.ctx = data->ctx};
-    if (dropped->count == 0 || meant) return MT_OK;
-    enum mt_status status = mt_dropped_rows_describe(dropped, &why);
-    if (status == MT_OK)
-        mt_log_warning(log, "task %s: %s of %s left out: %.*s", data->task->name,
-                       mt_counted(dropped->count, "row", "rows").text, mt_dataset_path(data->dataset),
-                       (int)why.count, (const char *)why.data);
-    mt_byte_list_free(&why);
+    enum mt_status status = MT_OK;
+    for (int i = 0; i < 2 && status == MT_OK; i++) {
+        const struct mt_dropped_rows *dropped = mt_task_data_dropped(data, i == 1);
+        bool meant =
+            data->task->unanswered == MT_UNANSWERED_LEAVE_OUT && dropped->count == dropped->unanswered;
+        struct mt_byte_list why = {.ctx = data->ctx};
+        if (dropped->count == 0 || meant) continue;
+        status = mt_dropped_rows_describe(dropped, &why);
+        if (status == MT_OK)
+            mt_log_warning(log, "task %s: %s of %s left out: %.*s", data->task->name,
+                           mt_counted(dropped->count, "row", "rows").text,
+                           i == 1 ? "few_shot_data" : mt_dataset_path(data->dataset), (int)why.count,
+                           (const char *)why.data);
+        mt_byte_list_free(&why);
+    }
     return status;
 }
 

@@ -55,8 +55,9 @@ size_t mt_task_data_count(const struct mt_task_data *data);
 uint64_t mt_task_data_row(const struct mt_task_data *data, size_t index);
 struct mt_digest_text mt_task_data_sum(const struct mt_task_data *data);
 
-/* Rows that cannot be asked or judged: they are no samples. */
-const struct mt_dropped_rows *mt_task_data_dropped(const struct mt_task_data *data);
+/* Rows that cannot be asked or judged: they are no samples. Or those that cannot be looked at for examples.
+ */
+const struct mt_dropped_rows *mt_task_data_dropped(const struct mt_task_data *data, bool examples);
 
 /* Warns of them, unless the task leaves rows without an answer out on purpose and there are no others. */
 enum mt_status mt_task_data_warn(const struct mt_task_data *data, const struct mt_log *log);

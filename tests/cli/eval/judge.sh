@@ -64,18 +64,44 @@ grep -q '"exact_match,flexible"' "$folder/run/results.json" || fail "good: the s
 judge together 0 # nobody is answered before two have asked
 judge good 0
 
+# again KEPT MOOD MODEL [options]: judges the run again; so many of its three verdicts are kept
+again() {
+    kept=$1
+    mood=$2
+    model=$3
+    shift 3
+    : >"$folder/requests"
+    "$metier" judge "$folder/run" --endpoint "http://127.0.0.1:$port/$mood/v1" --model "$model" --quiet "$@" >"$folder/out" \
+        2>"$folder/err" || { cat "$folder/err"; fail "$mood, $model $*: exit status"; }
+    grep -q "^$((3 - kept)) answers* judged by $model, $kept had" "$folder/out" || { cat "$folder/out"; fail "$mood, $model $*: $kept kept"; }
+    [ "$(requests)" -eq $((3 - kept)) ] || fail "$mood, $model $*: $(requests) requests"
+}
 # Nothing is asked twice; a torn line is cut off and its sample asked again.
-"$metier" judge "$folder/run" --endpoint "http://127.0.0.1:$port/stranger/v1" --model judge-1 --quiet >"$folder/out" ||
-    fail "again"
-grep -q '^0 answers judged by judge-1, 3 had' "$folder/out" || fail "nothing is asked again"
+again 3 good judge-1
 head -c -20 "$folder/run/judge_gsm8k_chat.jsonl" >"$folder/torn"
 cp "$folder/torn" "$folder/run/judge_gsm8k_chat.jsonl"
-"$metier" judge "$folder/run" --endpoint "http://127.0.0.1:$port/good" --model judge-1 --quiet >"$folder/out" ||
-    fail "torn"
-grep -q '^1 answer judged by judge-1, 2 had' "$folder/out" || fail "the torn one is asked again"
-"$metier" judge "$folder/run" --endpoint "http://127.0.0.1:$port/good" --model other --quiet 2>"$folder/err" &&
-    fail "another model"
-grep -q 'holds verdicts of judge-1' "$folder/err" || fail "which model it was"
+again 2 good judge-1
+[ -s "$folder/err" ] && fail "the same judge says something"
+# Another judge judges all again, and says so in one sentence; where it was stopped it goes on, and so far it alone counts.
+{ cat "$here/../../../share/judge/prompt.txt" && echo 'Be brief.'; } >"$folder/prompt"
+for other in 'good other' 'chatty other' "chatty other --prompt $folder/prompt" \
+    "chatty other --prompt $folder/prompt --no-temperature"; do
+    # shellcheck disable=SC2086
+    again 0 $other
+    grep -q '3 answers are judged again, by other at .*(before: .*prompt .*version 1' "$folder/err" || { cat "$folder/err"; fail "$other: who judges"; }
+    [ "$(wc -l <"$folder/err")" -eq 1 ] || fail "$other: one sentence"
+    # shellcheck disable=SC2086
+    again 3 $other
+done
+head -n -2 "$folder/run/judge_gsm8k_chat.jsonl" >"$folder/torn"
+cp "$folder/torn" "$folder/run/judge_gsm8k_chat.jsonl"
+"$metier" review "$folder/run" --agreement | grep -q 'rule-llm  *1 ' || fail "verdicts of two judges are mixed"
+again 1 chatty other --prompt "$folder/prompt" --no-temperature
+[ -s "$folder/err" ] && fail "a judge that goes on says something"
+# A verdict that an older version did not sign is nobody's.
+sed -i 's/, "judged_by": "[^"]*"//' "$folder/run/judge_gsm8k_chat.jsonl"
+again 0 good other
+grep -q '(before: other)' "$folder/err" || { cat "$folder/err"; fail "an older version's verdicts"; }
 
 judge busy 0 --parallel 3
 [ "$(requests)" -eq 9 ] || fail "busy: nine requests, not $(requests)"
@@ -128,8 +154,8 @@ judge mumbling 0
 judge silent 0
 [ "$(verdicts unreadable)" -eq 3 ] && [ "$(requests)" -eq 9 ] || fail "silent: three times three requests"
 grep -q 'llm  *0  *0  *0  *3 ' "$folder/out" || { cat "$folder/out"; fail "silent: the table counts them"; }
-"$metier" judge "$folder/run" --endpoint "http://127.0.0.1:$port/good/v1" --model judge-1 --quiet >"$folder/out" ||
-    fail "silent, then good"
+"$metier" judge "$folder/run" --endpoint "http://127.0.0.1:$port/silent/v1" --model judge-1 --quiet >"$folder/out" ||
+    fail "silent twice"
 grep -q '^3 answers judged by judge-1, 0 had' "$folder/out" || { cat "$folder/out"; fail "unreadable ones are asked again"; }
 judge warm 1
 grep -q 'temperature is not supported' "$folder/err" || { cat "$folder/err"; fail "warm: why"; }

@@ -100,6 +100,25 @@ evaluate 0 "$folder/meant.yaml" --data "$folder/data" --model "$model" --out "$f
 silent "of rows that are left out on purpose"
 noted meant/results.json '"dropped_rows,none": 1, "unanswered_rows,none": 1'
 
+# Rows of examples that cannot be looked at, prompts that are cut, tasks without data, answers to nothing: said, and noted.
+sed '$afew_shot: 1\nfew_shot_data: shots.jsonl\nfew_shot_rows: kind is good' "$folder/meant.yaml" >"$folder/shots.yaml"
+printf '{"question": {"stem": "P"}, "options": ["x", "y"], "answerKey": "A", "%s": "good"}\n' kind sort sort >"$folder/data/shots.jsonl"
+evaluate 0 "$folder/shots.yaml" gsm8k_chat --skip-missing --data "$folder/data" --model "$model" --context 3 --out "$folder/shots"
+said "task shots: 2 rows of few_shot_data left out: line 2: there is no field 'kind', by which rows are chosen"
+said 'task shots: 2 prompts were too long and cut at the beginning: --context gives more room'
+shown '2 with a cut prompt'
+noted shots/results.json '"cut_prompts,none": 2, "dropped_rows,none": 1, "unanswered_rows,none": 1, "dropped_examples,none": 2'
+noted shots/results.json '"tasks_without_data": 1'
+"$metier" report "$folder/shots" --out "$folder/page" >/dev/null || fail "a page"
+noted page '2 prompts cut at the beginning, 1 row left out'
+noted page '2 rows of examples left out'
+evaluate 0 "$folder/shots.yaml" gsm8k_chat --skip-missing --data "$folder/data" --model "$model" --context 3 --out "$folder/shots"
+said '2 prompts were too long'
+{ cat "$folder/early" && echo '{"task": "gsm8k", "id": "0", "answer": "1"}'; } >"$folder/astray"
+evaluate 0 gsm8k_chat --data "$samples" --answers "$folder/astray" --out "$folder/astray-out"
+said '1 answer matches no question of these tasks'
+noted astray-out/results.json '"unmatched_answers": 1'
+
 # No data at all.
 evaluate 2 gsm8k_chat math500 --skip-missing --data "$folder" --model "$model" --out "$folder/nodata"
 said "$folder: there is no data of gsm8k_chat, nor of any other of the tasks; nothing was asked"
