@@ -7,8 +7,8 @@ same benchmarks (share/tasks). Three comparisons:
 
 1. Prompts of every benchmark and subtask, letter for letter, of the first --prompts rows.
 2. Verdicts: labelled answers (tests/eval/labelled) and programs are given to both sides as if a model had written them;
-   every filter's verdict, figure and standard error must be equal. MATH is judged by SymPy there and by our own
-   mathematics here: agreement is counted, and the disagreements that are said to be known are printed.
+   every filter's verdict, figure and standard error must be equal. MATH is judged by SymPy there, AIME by equal texts,
+   both by our own mathematics here: agreement is counted, and who is right by the answers' labels.
 3. With models: log-likelihoods of choices within 1e-4, generated texts equal, scores by every filter equal sample for
    sample, figures and standard errors equal to 1e-12. Generated texts that differ are looked at: where the two likeliest
    tokens are closer than 1e-5 either is right, which is counted as a tie.
@@ -59,6 +59,9 @@ SCORE_LIMIT, FIGURE_LIMIT, NEAR = 1e-4, 1e-12, 1e-5
 ASKED = ("gsm8k", "mmlu_abstract_algebra", "mmlu_high_school_us_history", "mmlu_pro_math", "bbh_boolean_expressions",
          "bbh_date_understanding", "gpqa", "math500", "humaneval", "mbpp", "solutions")
 KINDS = ("", " adapter", " trained")
+# What trained models have learnt to write.
+LEARNT = {"bbh_boolean_expressions": "So the answer is {target}.\n\n", "humaneval": "{canonical_solution}",
+          "mbpp": "{code}\n[DONE]", "math500": " Final Answer: The final answer is ${answer}$. I hope it is correct."}
 
 COMMON = {"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "max_position_embeddings": 4096,
           "hidden_act": "silu", "tie_word_embeddings": False, "rope_theta": 10000.0, "dtype": "float32"}
@@ -132,7 +135,7 @@ def write_solutions(benchmarks, folder):
 
 
 class CodeEval:
-    """What evaluate.load("code_eval") would fetch: programs with their tests, a process each."""
+    """What evaluate.load("code_eval") would fetch: programs with their tests, a process each, which must come to the end."""
 
     def compute(self, references, predictions, k):
         shares = []
@@ -145,11 +148,11 @@ class CodeEval:
     def passes(program):
         with tempfile.TemporaryDirectory() as folder:
             try:
-                result = subprocess.run([sys.executable, "-I", "-c", program], cwd=folder, capture_output=True,
-                                        stdin=subprocess.DEVNULL, timeout=10, check=False)
+                result = subprocess.run([sys.executable, "-I", "-c", program + "\nprint('all passed')"], cwd=folder,
+                                        capture_output=True, stdin=subprocess.DEVNULL, timeout=10, check=False)
             except subprocess.TimeoutExpired:
                 return False
-        return result.returncode == 0
+        return result.stdout.endswith(b"all passed\n")
 
 
 # ---------------------------------------------------------------- models
@@ -186,12 +189,11 @@ def train(program, model, folder, data, tasks, samples):
     rows = []
     for task in tasks:
         test = task.splits[task.test][:samples]
-        if task.ours not in ("bbh_boolean_expressions", "humaneval"):
+        if task.ours not in LEARNT:
             continue
         asked = run(program, "eval", task.ours, "--data", data, "--limit", str(samples), "--questions", "-")
         for question, row in list(zip(asked.splitlines(), test))[::2]:
-            completion = row.get("canonical_solution") or f"So the answer is {row['target']}.\n\n"
-            rows.append({"prompt": json.loads(question)["prompt"], "completion": completion})
+            rows.append({"prompt": json.loads(question)["prompt"], "completion": LEARNT[task.ours].format_map(row)})
     path, out = os.path.join(folder, "train.jsonl"), os.path.join(folder, "run")
     shutil.rmtree(out, ignore_errors=True)
     write_json_lines(path, rows)
@@ -324,7 +326,7 @@ def score_by(sample, number):
 
 def compare_scores(report, case, task, ours, theirs, comparable):
     """Scores by every filter, sample for sample."""
-    for number, chosen in enumerate(task.filters):
+    for number, chosen in zip(task.readings, task.filters):
         for mine, other, fits in zip(ours, theirs[chosen], comparable):
             if not fits:
                 continue
@@ -340,8 +342,9 @@ def compare_scores(report, case, task, ours, theirs, comparable):
 
 def compare_figures(report, case, task, results, figures):
     mine = results["results"][task.ours]
-    for chosen in task.filters:
-        name = "none" if len(task.filters) == 1 and f"{task.label},none" in mine else chosen
+    names = [key.split(",")[1] for key in mine if key.startswith(f"{task.label},")]
+    for number, chosen in zip(task.readings, task.filters):
+        name = names[number]
         value, error = mine[f"{task.label},{name}"], mine[f"{task.label}_stderr,{name}"]
         want, spread = figures[f"{task.metric},{chosen}"], figures[f"{task.metric}_stderr,{chosen}"]
         spread = spread if isinstance(spread, float) else error  # "N/A"
@@ -405,6 +408,19 @@ def check_prompts(report, arguments, data, task, manager, name):
         report.fail(task.ours, f"the prompt {parting(one, other)}")
 
 
+def count_agreement(verbose, task, ours, theirs):
+    """By each of our filters: as many verdicts as there; where they differ, who is right by the answer's label."""
+    for number in range(1 + len(ours[0].get("filters") or [])):
+        verdicts = [(score_by(mine, number), right_by(task, other)) for mine, other in zip(ours, theirs)]
+        for (here, there), mine, label in zip(verdicts, ours, task.labels):
+            if here != there and verbose:
+                print(f"    {mine['target']!r} and {str(mine['resps'])[-200:]}: {here}, there {there}, label {label}")
+        alone = [(here, label) for (here, there), label in zip(verdicts, task.labels) if here != there]
+        print(f"{task.ours + ', reading ' + str(number + 1) + ', ' + str(len(ours)) + ' answers':58} "
+              f"{len(ours) - len(alone)} verdicts as by {task.judge}; as labelled here {sum(a == b for a, b in alone)}, "
+              f"there {sum(a != b for a, b in alone)}", flush=True)
+
+
 def check_verdicts(report, arguments, folder, task, answers):
     """Both judge the same answers."""
     place = tempfile.mkdtemp(dir=folder)
@@ -417,13 +433,8 @@ def check_verdicts(report, arguments, folder, task, answers):
     run(arguments.program, "eval", task.ours, "--data", task.folder, "--shots", str(task.shots), "--answers", path,
         "--out", out, "--quiet")
     ours, results = read_results(out, task)
-    if task.ours == "math500":
-        pairs = [(score_by(mine, 0), right_by(task, other)) for mine, other in zip(ours, theirs["none"])]
-        for mine, other in zip(ours, theirs["none"]):
-            if score_by(mine, 0) != right_by(task, other) and arguments.verbose:
-                print(f"    {mine['target']!r} and {mine['filtered_resps'][0]!r}: {score_by(mine, 0)}, there {right_by(task, other)}")
-        print(f"{task.ours + ', ' + str(len(pairs)) + ' answers':58} {sum(a == b for a, b in pairs)} verdicts as SymPy's, "
-              f"{sum(a > b for a, b in pairs)} right here alone, {sum(a < b for a, b in pairs)} right there alone", flush=True)
+    if task.judge:
+        count_agreement(arguments.verbose, task, ours, theirs["none"])
         return
     compare_scores(report, task.ours, task, ours, theirs, [True] * len(ours))
     compare_figures(report, task.ours, task, results, figures)

@@ -62,12 +62,18 @@ def table_rows(path, names=None):
     return [dict(zip(names, line)) for line in lines]
 
 
-class Task:
-    """One task: ours, the harness's file, its rows by split; metric and filters, ours and theirs by the same name."""
+def redux_row(row, error):
+    return {**row, "error_type": error, "source": None, "correct_answer": None, "potential_reason": None}
 
-    def __init__(self, ours, theirs, splits, metric, filters=("none",), shots=0, made="", extra=None):
+
+class Task:
+    """One task: ours, the harness's file, its rows by split; its metric and filters, and which of ours these are, in order
+    (the first ones, unless `readings` says otherwise). `judge`: what judges there where rules differ on purpose."""
+
+    def __init__(self, ours, theirs, splits, metric, filters=("none",), shots=0, made="", extra=None, judge="", readings=None):
         self.ours, self.theirs, self.splits, self.metric = ours, theirs, splits, metric
         self.filters, self.shots, self.made, self.extra = filters, shots, made, extra or {}
+        self.judge, self.readings = judge, readings or range(len(filters))
 
     @property
     def test(self):
@@ -77,6 +83,8 @@ class Task:
     @property
     def label(self):
         """The metric's name here."""
+        if self.ours.startswith("mmlu_redux"):
+            return "acc"
         return {"pass_at_1": "pass@1"}.get(self.metric, self.metric)
 
     @property
@@ -116,7 +124,8 @@ class Benchmarks:
             return yaml.load(file, Loader)
 
     def tasks(self):
-        for make in (self.gsm8k, self.mmlu, self.mmlu_pro, self.bbh, self.glue, self.gpqa, self.math500, self.code):
+        for make in (self.gsm8k, self.mmlu, self.mmlu_pro, self.bbh, self.glue, self.gpqa, self.math500,
+                     self.aime, self.mmlu_redux, self.code):
             yield from make()
 
     def gsm8k(self):
@@ -207,7 +216,28 @@ class Benchmarks:
 
     def math500(self):
         yield Task("math500", "minerva_math/minerva_math500.yaml",
-                   {"test": json_lines(self.at("math500/test.jsonl"))}, "exact_match", shots=4)
+                   {"test": json_lines(self.at("math500/test.jsonl"))}, "exact_match", shots=4, judge="SymPy")
+
+    def aime(self):
+        """2024's problems, and 2023's in the layout of 2025's data set."""
+        rows = json_lines(self.at("numina/aimo-validation-aime.jsonl"))
+        for year, split, there, make in (
+                ("24", "train", "2024", lambda i, row: {"ID": f"{i}", "Problem": row["question"], "Solution": "", "Answer": int(row["answer"])}),
+                ("25", "test", "2023", lambda i, row: {"problem": row["question"], "answer": row["answer"], "id": f"{i}"})):
+            made = [make(i, row) for i, row in enumerate(row for row in rows if f"/{there}_AIME" in row["url"])]
+            write_json_lines(self.at(f"aime/aime{year}.jsonl"), made)
+            yield Task(f"lm_eval_aime{year}", f"aime/aime{year}.yaml", {split: made}, "exact_match", judge="equal texts",
+                       made=f"problems of {there}")
+
+    def mmlu_redux(self):
+        """MMLU's rows as MMLU-Redux 2.0 has them, every fifth said to be wrong; the harness reads a copy without these."""
+        for task in self.mmlu():
+            subject = task.ours.removeprefix("mmlu_")
+            rows = [redux_row(row, "ok" if i % 5 else "wrong_groundtruth") for i, row in enumerate(task.splits["test"])]
+            write_json_lines(self.at(f"mmlu_redux/{subject}.jsonl"), rows)
+            yield Task(f"mmlu_redux_{subject}", f"mmlu-redux/generative/mmlu_{subject}.yaml",
+                       {"test": [row for row in rows if row["error_type"] == "ok"]}, "exact_match", ("default",),
+                       made="MMLU's rows", readings=[1])
 
     def code(self):
         humaneval = json_lines(self.at("humaneval/HumanEval.jsonl"))
@@ -232,13 +262,21 @@ def boxed(text):
     return None
 
 
+# Programs, right and wrong: with more behind a stop text, output, no function, an early end, a fence, an error, a question.
+BODIES = ("SOLUTION", "SOLUTION\ndef check(candidate):\n    assert False\n", "SOLUTION\nprint(undefined)\n", "    return None\n",
+          "    raise SystemExit(0)\n", "return 1\n", "    import os\n    os._exit(0)\n", "    return input()\n", "    pass\nSOLUTION")
+PROGRAMS = ("SOLUTION", "SOLUTION\n[DONE]\nmore", "print('x' * 100000)\nSOLUTION\nprint(1)", "def nothing():\n    pass",
+            "SOLUTION\nraise SystemExit(0)", "```python\nSOLUTION\n```", "SOLUTION\nassert False", "SOLUTION\ninput()", "")
+
+
 def answered(harness, labelled, benchmarks, folder):
     """Tasks with answers: the labelled ones, each to a question made for it, and programs that are right and wrong."""
     def rows_of(name):
         return json_lines(os.path.join(labelled, name + ".jsonl"))
 
-    def made(name, file, rows, *arguments, **words):
+    def made(name, file, rows, *arguments, labels=(), **words):
         task = Task(*arguments, **words)
+        task.labels = labels
         task.folder = os.path.join(folder, "answers", name)
         if file.endswith(".json"):
             write_text(os.path.join(task.folder, file), json.dumps({"examples": rows}))
@@ -257,22 +295,37 @@ def answered(harness, labelled, benchmarks, folder):
                {"test": rows, "validation": rows[:5]}, "exact_match", ("custom-extract",)), [row["answer"] for row in letters]
     bbh = [row for row in rows_of("bbh") if row["gold"]]
     for name in sorted({row["task"] for row in bbh}):
-        answers = [row for row in bbh if row["task"] == name]
+        # Few answers are in the form that is read: each again, and the right one, in that form.
+        answers = [{**row, "answer": text} for row in bbh if row["task"] == name for text in
+                   (row["answer"], f"So the answer is {row['answer']}.", f"Yes. So the answer is {row['gold']}.")]
         rows = [{"input": f"Question {i}?", "target": row["gold"]} for i, row in enumerate(answers)]
         task = made("bbh", f"bbh/tasks/{name}.json", rows, f"bbh_{name}", f"bbh/cot_fewshot/{name}.yaml", {"test": rows},
                     "exact_match", ("get-answer",))
         write_text(os.path.join(task.folder, f"bbh/cot-prompts/{name}.txt"), "made\n-----\nTask.\n")
         yield task, [row["answer"] for row in answers]
-    pairs = [(row["gold"], boxed(row["answer"])) for row in rows_of("math")]
-    pairs = [(gold, found) for gold, found in pairs if found and "\n" not in found and "\\boxed" not in gold][::8]
+    pairs = [(row["gold"], boxed(row["answer"]), row["right"]) for row in rows_of("math")]
+    pairs = [pair for pair in pairs if pair[1] and "\n" not in pair[1] and "\\boxed" not in pair[0]][::2]
     rows = [{"problem": f"Problem {i}.", "solution": f"It is $\\boxed{{{gold}}}$.", "answer": gold, "unique_id": f"made/{i}"}
-            for i, (gold, _) in enumerate(pairs)]
+            for i, (gold, _, _) in enumerate(pairs)]
     yield made("math", "math500/test.jsonl", rows, "math500", "minerva_math/minerva_math500.yaml", {"test": rows},
-               "exact_match"), [f"So.\nFinal Answer: The final answer is ${found}$. I hope it is correct." for _, found in pairs]
-    humaneval = json_lines(benchmarks.at("humaneval/HumanEval.jsonl"))[:40]
+               "exact_match", judge="SymPy", labels=[right for _, _, right in pairs]), \
+        [f"So.\nFinal Answer: The final answer is ${found}$. I hope it is correct." for _, found, _ in pairs]
+    whole = [row for row in rows_of("math") if row["gold"].isdigit() and int(row["gold"]) < 1000]
+    rows = [{"ID": f"{i}", "Problem": f"Problem {i}.", "Solution": "", "Answer": int(row["gold"])} for i, row in enumerate(whole)]
+    yield made("aime24", "aime/aime24.jsonl", rows, "lm_eval_aime24", "aime/aime24.yaml", {"train": rows}, "exact_match",
+               judge="equal texts", labels=[row["right"] for row in whole]), [row["answer"] for row in whole]
+    rows = [{"problem": row["Problem"], "answer": f"{row['Answer']}", "id": row["ID"]} for row in rows]
+    yield made("aime25", "aime/aime25.jsonl", rows, "lm_eval_aime25", "aime/aime25.yaml", {"test": rows}, "exact_match",
+               judge="equal texts", labels=[row["right"] for row in whole]), [row["answer"] for row in whole]
+    four = [row for row in letters if row["options"] == 4]
+    rows = [redux_row({"question": f"Question {i}?", "choices": [f"option {k}" for k in range(4)],
+                       "answer": "ABCD".index(row["gold"])}, "ok") for i, row in enumerate(four)]
+    yield made("mmlu_redux", "mmlu_redux/anatomy.jsonl", rows, "mmlu_redux_anatomy", "mmlu-redux/generative/mmlu_anatomy.yaml",
+               {"test": rows}, "exact_match", ("default",), readings=[1]), [row["answer"] for row in four]
+    humaneval = json_lines(benchmarks.at("humaneval/HumanEval.jsonl"))
     yield made("humaneval", "humaneval/HumanEval.jsonl", humaneval, "humaneval", "humaneval/humaneval.yaml",
                {"test": humaneval}, "pass@1", ("create_test",)), \
-        [row["canonical_solution"] if i % 2 == 0 else "    return None\n" for i, row in enumerate(humaneval)]
-    mbpp = [row for row in json_lines(benchmarks.at("mbpp/mbpp.jsonl")) if 11 <= row["task_id"] <= 60]
+        [BODIES[i % len(BODIES)].replace("SOLUTION", row["canonical_solution"]) for i, row in enumerate(humaneval)]
+    mbpp = [row for row in json_lines(benchmarks.at("mbpp/mbpp.jsonl")) if 11 <= row["task_id"] <= 510]
     yield made("mbpp", "mbpp/mbpp.jsonl", mbpp, "mbpp", "mbpp/mbpp.yaml", {"test": mbpp}, "pass_at_1"), \
-        [row["code"] + "\n[DONE]\nmore" if i % 2 == 0 else "def nothing():\n    pass" for i, row in enumerate(mbpp)]
+        [PROGRAMS[i % len(PROGRAMS)].replace("SOLUTION", row["code"]) for i, row in enumerate(mbpp)]

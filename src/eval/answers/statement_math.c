@@ -90,14 +90,30 @@ static enum mt_status boxes(struct mt_text text, struct mt_byte_list *out)
 
 // ------------------------------------------------------------------ parts of a sentence
 
+/* True for a dollar that is money, behind a backslash. */
+static bool is_escaped(struct mt_text text, size_t at)
+{
+    size_t slashes = 0;
+    if (text.text[at] != '$') return false;
+    while (slashes < at && text.text[at - 1 - slashes] == '\\') slashes++;
+    return slashes % 2 == 1;
+}
+
+static size_t find_mark(struct mt_text text, size_t from, const char *mark)
+{
+    size_t at = mt_text_find(text, from, mark);
+    while (at < text.bytes && is_escaped(text, at)) at = mt_text_find(text, at + 1, mark);
+    return at;
+}
+
 /* Between two marks of the same kind, at or behind `from`; false: there is none that holds something. */
 static bool marked(struct mt_text text, size_t from, const char *open, const char *close,
                    struct mt_text *inner)
 {
-    size_t start = mt_text_find(text, from, open);
+    size_t start = find_mark(text, from, open);
     if (start == text.bytes) return false;
     start += strlen(open);
-    size_t end = mt_text_find(text, start, close);
+    size_t end = find_mark(text, start, close);
     if (end == text.bytes || end == start) return false;
     *inner = (struct mt_text){.text = text.text + start, .bytes = end - start};
     return true;
@@ -263,7 +279,7 @@ static int split(struct mt_text text, struct mt_text sentences[MOST_SENTENCES])
     for (size_t at = 0; at <= text.bytes; at++) {
         char byte = at < text.bytes ? text.text[at] : '\n';
         char next = at + 1 < text.bytes ? text.text[at + 1] : '\n';
-        if (byte == '$') inside = !inside;
+        if (byte == '$' && !is_escaped(text, at)) inside = !inside;
         bool letter = at >= 2 && isalpha((unsigned char)text.text[at - 1]) &&
                       (text.text[at - 2] == '.' || text.text[at - 2] == ' ');
         bool stop = byte == '.' && !letter && !inside && (isspace((unsigned char)next) || next == '*');
@@ -285,6 +301,21 @@ static int split(struct mt_text text, struct mt_text sentences[MOST_SENTENCES])
     return count;
 }
 
+/* Where a value begins, with brackets, signs and commands before `at`: "$ \textbf{" of "$ \textbf{42} $". */
+static const char *beginning(struct mt_text text, const char *at)
+{
+    for (;;) {
+        while (at > text.text && strchr("([{$*\\", at[-1]) != NULL) at--;
+        const char *name = at;
+        bool group = at < text.text + text.bytes && *at == '{';
+        while (group && name > text.text && isalpha((unsigned char)name[-1])) name--;
+        bool command = name < at && name > text.text && name[-1] == '\\';
+        bool space = at - text.text > 1 && at[-1] == ' ' && strchr("([$", at[-2]) != NULL;
+        if (!command && !space) return at;
+        at = command ? name - 1 : at - 2;
+    }
+}
+
 enum mt_status mt_statement_math(const struct mt_forms *forms, struct mt_text plain, struct mt_byte_list *out)
 {
     struct mt_text sentences[MOST_SENTENCES];
@@ -301,9 +332,7 @@ enum mt_status mt_statement_math(const struct mt_forms *forms, struct mt_text pl
     if (marked_line.text != NULL && (!stated || found.text < marked_line.text))
         return append_joined(out, bare(marked_line));
     if (stated) {
-        // The rest of its line, with the brackets and signs that stand before it.
-        const char *start = found.text;
-        while (start > plain.text && strchr("([{$*\\", start[-1]) != NULL) start--;
+        const char *start = beginning(plain, found.text); // and the rest of its line
         struct mt_text line =
             mt_text_until(between(start, plain.text + plain.bytes), (const char *const[]){"\n", "</", NULL});
         int count = split(line, sentences);

@@ -55,9 +55,19 @@ END
 has 'aime25 .* exact_match *1.0000' "both of AIME 2025"
 judge mmlu_redux_astronomy <<'END'
 {"id": "0", "answer": "B"}
-{"id": "2", "answer": "The answer is A."}
+{"id": "2", "answer": "Clearly A."}
 END
-has 'mmlu_redux_astronomy *2 *acc *0.5000' "the two rows of MMLU-Redux that are right"
+has 'mmlu_redux_astronomy *2 *acc,flexible *0.5000' "the two rows of MMLU-Redux that are right"
+has '^ *2 *acc,default *1.0000' "the first capital, which is Clearly's C, as lm-evaluation-harness reads it"
+"$metier" eval mmlu_redux_astronomy --data "$samples" --questions "$folder/questions" >"$folder/table" 2>"$folder/err"
+grep -q '"prompt": "The following are multiple choice questions (with answers) about astronomy.\\n\\nWhich body' \
+    "$folder/questions" || { cat "$folder/questions"; fail "MMLU-Redux's description"; }
+judge lm_eval_aime24 <<'END'
+{"id": "own-24-1", "answer": "It is 19 times 19, hence $361$."}
+{"id": "own-24-2", "answer": "The remainder is 401."}
+END
+has 'lm_eval_aime24 *2 *exact_match,strict-match *0.5000' "what stands between dollar signs, else the whole"
+has '^ *2 *exact_match,flexible-extract *1.0000' "both in prose"
 
 # Choices, asked of a model: every sample has a log-likelihood for each, of WinoGrande and for its own prompt.
 "$metier" eval arc hellaswag winogrande truthfulqa --data "$samples" --model "$samples/../models/small-deepseek-v2" \
