@@ -46,7 +46,8 @@ struct pruning {
     struct mt_hf_config config;
     struct mt_model_desc desc;
     struct mt_kept kept;
-    double *served; // [layers]: share of the data's slots; NULL: no data
+    double *served;  // [layers]: share of the data's slots; NULL: no data
+    int32_t *unused; // [layers with experts]: experts that stay and served no token of the data
     double least_served;
     int64_t data_tokens;
 };
@@ -134,7 +135,7 @@ static enum mt_status read_experts(struct pruning *pruning, int keep)
 
 /* The best by the score, equally many of each group that limits a token's choice. */
 static enum mt_status choose_layer(struct pruning *pruning, const struct mt_layer_figures *figures, int keep,
-                                   bool *flags)
+                                   bool *flags, int32_t *unused)
 {
     const struct mt_model_desc *desc = &pruning->desc;
     const double *score = figures->score[pruning->settings->score];
@@ -148,7 +149,10 @@ static enum mt_status choose_layer(struct pruning *pruning, const struct mt_laye
                        figures->number, j);
     }
     mt_experts_keep_best(score, desc->experts, groups, keep, flags);
-    for (int j = 0; j < desc->experts; j++) served += flags[j] ? figures->load[j] : 0.0;
+    for (int j = 0; j < desc->experts; j++) {
+        served += flags[j] ? figures->load[j] : 0.0;
+        *unused += flags[j] && !(figures->load[j] > 0.0) ? 1 : 0;
+    }
     if (!(total > 0.0))
         return mt_fail(pruning->ctx, MT_ERR_USAGE, "--data: nothing of it is routed to an expert");
     pruning->served[figures->number] = served / total;
@@ -162,10 +166,13 @@ static enum mt_status choose(struct pruning *pruning, const struct mt_analysis *
     enum mt_status status = MT_OK;
     bool **flags = mt_arena_array(&pruning->arena, (size_t)desc->layers, sizeof *flags, &status);
     pruning->served = mt_arena_array(&pruning->arena, (size_t)desc->layers, sizeof *pruning->served, &status);
+    pruning->unused =
+        mt_arena_array(&pruning->arena, (size_t)figures->layers, sizeof *pruning->unused, &status);
     for (int i = 0; i < figures->layers && status == MT_OK; i++) {
         int64_t layer = figures->layer[i].number;
         flags[layer] = mt_arena_array(&pruning->arena, (size_t)desc->experts, sizeof **flags, &status);
-        if (status == MT_OK) status = choose_layer(pruning, &figures->layer[i], keep, flags[layer]);
+        if (status == MT_OK)
+            status = choose_layer(pruning, &figures->layer[i], keep, flags[layer], &pruning->unused[i]);
     }
     if (status == MT_OK)
         status =
@@ -214,6 +221,7 @@ static enum mt_status score_experts(struct pruning *pruning, int keep)
     pruning->kept.score = mt_expert_score_kind(settings->score)->name;
     pruning->kept.data = settings->data.item;
     pruning->kept.data_count = (size_t)settings->data.count;
+    pruning->kept.unused = pruning->unused;
     mt_analysis_close(run);
     mt_comm_close(comm);
     return status;
@@ -256,7 +264,28 @@ static enum mt_status print_kept(const struct pruning *pruning)
     return cli_table_print(&table, stdout);
 }
 
-static enum mt_status print_result(const struct pruning *pruning, const struct mt_merge_result *result)
+/* Of experts that stay: data that they never saw did not choose them. */
+static enum mt_status print_unused(struct pruning *pruning)
+{
+    char ranges[RANGES_BYTES];
+    enum mt_status status = MT_OK;
+    uint64_t experts = 0;
+    int count = 0;
+    int at = 0;
+    int32_t *layer = mt_arena_array(&pruning->arena, (size_t)pruning->desc.layers, sizeof *layer, &status);
+    for (int32_t i = 0; i < pruning->desc.layers && status == MT_OK; i++) {
+        if (pruning->kept.expert[i] == NULL) continue;
+        if (pruning->unused[at] > 0) layer[count++] = i;
+        experts += (uint64_t)pruning->unused[at++];
+    }
+    if (count == 0) return status;
+    print_ranges(layer, count, ranges);
+    printf("unused       %s served no token of the data, in layer%s %s\n",
+           mt_counted(experts, "expert that stays", "experts that stay").text, count == 1 ? "" : "s", ranges);
+    return MT_OK;
+}
+
+static enum mt_status print_result(struct pruning *pruning, const struct mt_merge_result *result)
 {
     const struct settings *settings = pruning->settings;
     printf("%s: %d of %d experts in each of %s, %.1f %% of the weights' bytes\n", settings->out,
@@ -275,6 +304,7 @@ static enum mt_status print_result(const struct pruning *pruning, const struct m
            result->bytes_before, result->bytes, mt_counted(result->tensors, "tensor", "tensors").text,
            mt_counted(result->files, "file", "files").text,
            mt_counted(result->carried, "other", "others").text);
+    if (status == MT_OK && pruning->unused != NULL) status = print_unused(pruning);
     if (result->further > 0)
         printf("left out     %s of layers that predict further tokens (num_nextn_predict_layers is now 0)\n",
                mt_counted(result->further, "tensor", "tensors").text);

@@ -171,6 +171,21 @@ enum mt_status mt_chosen_experts_others(const struct mt_model_desc *desc, const 
 
 // ------------------------------------------------------------------ writing
 
+/* Of the layers that have any. */
+static void put_unused(const struct mt_chosen_experts *chosen, struct mt_json_text *text)
+{
+    bool listed = false;
+    if (chosen->unused == NULL) return;
+    mt_json_text_format(text, ", \"unused\": {");
+    for (int i = 0; i < chosen->layers; i++) {
+        if (chosen->unused[i] == 0) continue;
+        mt_json_text_format(text, "%s\"%" PRId64 "\": %" PRId32, listed ? ", " : "", chosen->number[i],
+                            chosen->unused[i]);
+        listed = true;
+    }
+    mt_json_text_format(text, "}");
+}
+
 static void put_origin(const struct mt_chosen_experts *chosen, struct mt_json_text *text)
 {
     if (chosen->score != NULL) {
@@ -182,9 +197,11 @@ static void put_origin(const struct mt_chosen_experts *chosen, struct mt_json_te
         mt_json_text_string(text, chosen->data[i]);
     }
     if (chosen->data_count > 0) mt_json_text_format(text, "]");
-    if (isnan(chosen->share)) return;
-    mt_json_text_format(text, ", \"share\": ");
-    mt_json_text_number(text, chosen->share);
+    if (!isnan(chosen->share)) {
+        mt_json_text_format(text, ", \"share\": ");
+        mt_json_text_number(text, chosen->share);
+    }
+    put_unused(chosen, text);
 }
 
 static void put_layer(const struct mt_chosen_experts *chosen, int layer, struct mt_json_text *text)

@@ -4,6 +4,7 @@
  * learn and no other; `metier eval --prune` takes away all others; `metier prune --experts` keeps the chosen.
  *
  *     {"experts": 64, "layers": 26, "score": "reap", "data": ["math.jsonl"], "share": 0.71,
+ *      "unused": {"1": 2},
  *      "keep": {"1": [0, 5, 17], ...}}
  *
  * experts and layers say what it was made for: experts of a layer, layers that have any. keep: by the layer's
@@ -41,8 +42,9 @@ struct mt_chosen_experts {
     const bool *chosen;    // [layers,n]
     const char *score;     // what they were chosen by; NULL: nothing is said
     const char *const *data;
-    size_t data_count; // 0: nothing is said
-    double share;      // of the data's slots that the chosen serve; NaN: nothing is said
+    size_t data_count;     // 0: nothing is said
+    double share;          // of the data's slots that the chosen serve; NaN: nothing is said
+    const int32_t *unused; // [layers]: of the chosen those that served no token of it; NULL: nothing is said
 };
 enum mt_status mt_chosen_experts_write(struct mt_context *ctx, const struct mt_chosen_experts *chosen,
                                        const char *path);

@@ -191,7 +191,8 @@ enum mt_status mt_kept_write(struct mt_context *ctx, const struct mt_model_desc 
                                                                      .score = kept->score,
                                                                      .data = kept->data,
                                                                      .data_count = kept->data_count,
-                                                                     .share = kept->share},
+                                                                     .share = kept->share,
+                                                                     .unused = kept->unused},
                                          path);
     mt_arena_free(&arena);
     return status;

@@ -18,7 +18,8 @@ struct mt_kept {
     const char *score;       // NULL: nothing is said
     const char *const *data; // [data_count]
     size_t data_count;
-    double share; // of the data's slots that they serve; NaN: not known
+    double share;          // of the data's slots that they serve; NaN: not known
+    const int32_t *unused; // [layers with experts]: those that served no token of it; NULL: not known
 };
 
 /* Whether so many may stay in each layer. */

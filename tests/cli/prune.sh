@@ -42,6 +42,22 @@ expect 0 "" prune "$model" --keep 50% --experts "$place/half.json" --out "$place
 ! grep -q 'tokens/s' "$place/text"
 result $? "--speed 0 measures: $(cat "$place/text")"
 same by-reap/model.safetensors third/model.safetensors
+# Experts that stay and served nothing of the data: as many in each layer as analyze sees without a load. Where there are none, no word.
+head -n 1 "$data" >"$place/one.jsonl"
+expect 0 "" analyze --model "$model" --data "$place/one.jsonl" --out "$place/loads" --sample 1
+expect 0 "unused       2 experts that stay served no token of the data, in layers 0-1" prune "$model" --keep 6 \
+    --data "$place/one.jsonl" --out "$place/idle"
+python3 - "$place" <<'END'
+import json, sys
+place = sys.argv[1]
+zeros = {str(layer["layer"]): layer["load"].count(0)
+         for layer in json.load(open(place + "/loads/analysis.json"))["overall"]["layers"]}
+assert json.load(open(place + "/idle/experts.json"))["unused"] == zeros == {"0": 1, "1": 1}, zeros
+END
+result $? "experts without a token: $(cat "$place/text")"
+expect 0 "of the slots" prune "$model" --keep 6 --data "$data" --out "$place/busy"
+! grep -q '^unused' "$place/text" && grep -q '"unused": {},' "$place/busy/experts.json" && ! grep -q unused "$place/again/experts.json"
+result $? "no expert is without a token: $(cat "$place/text")"
 # A folder that was pruned can be again, and by all of its experts is itself.
 expect 0 "2 of 3 experts" prune "$place/again" --keep 67% --data "$data" --out "$place/less" --verify
 expect 0 "6 of 6 experts" prune "$model" --keep 100% --data "$data" --out "$place/all"
