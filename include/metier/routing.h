@@ -72,7 +72,7 @@ struct mt_routing {
     struct mt_tensor rows;          // [N·k,d]: expert outputs, sorted by expert
     struct mt_tensor gram;          // f32 [N,k,k], from combine_forward; only L_o needs it
     struct mt_tensor router_weight; // [n,d], optional: only terms on the router's rows need it
-    struct mt_tensor inner_gram; // f32 [N,k,k], optional: Gram matrices of a token's SwiGLU activations
+    struct mt_tensor inner_gram;    // f32 [N,k,k], optional: Gram matrices of a token's SwiGLU activations
     // f32 [n,n], optional: row j has |W_j r_i|², W_j expert j's gate projection, r_i row i of the router with
     // noise
     struct mt_tensor proxy_squares;

@@ -445,9 +445,9 @@ static enum mt_status take_old_answers(struct task_run *run, size_t i, bool *who
         }
         const struct mt_text text = mt_old_answer(&old, k);
         batch->answers[at].count = 0;
-        batch->ends[at] = (struct mt_answer_end){
-            .cut = (int64_t)k < before->cut,
-            .opened = (int64_t)k<before->unclosed, .prompt_cut = before->cut_prompts> 0};
+        batch->ends[at].cut = (int64_t)k < before->cut;
+        batch->ends[at].opened = (int64_t)k < before->unclosed;
+        batch->ends[at].prompt_cut = before->cut_prompts > 0;
         status = mt_byte_list_append(&batch->answers[at], text.text, text.bytes);
     }
     return status;
