@@ -93,6 +93,7 @@ SOLUTIONS = r"""title: the reference solutions' log-likelihoods
 domain: code
 data: humaneval/HumanEval.jsonl
 id: task_id
+form: none
 prompt: "{prompt}"
 choice_fields: [canonical_solution, stripped, again]
 answer: A

@@ -221,10 +221,10 @@ class Benchmarks:
     def aime(self):
         """2024's problems, and 2023's in the layout of 2025's data set."""
         rows = json_lines(self.at("numina/aimo-validation-aime.jsonl"))
-        for year, split, there, make in (
-                ("24", "train", "2024", lambda i, row: {"ID": f"{i}", "Problem": row["question"], "Solution": "", "Answer": int(row["answer"])}),
-                ("25", "test", "2023", lambda i, row: {"problem": row["question"], "answer": row["answer"], "id": f"{i}"})):
-            made = [make(i, row) for i, row in enumerate(row for row in rows if f"/{there}_AIME" in row["url"])]
+        for year, split, there, columns in (("24", "train", "2024", ("ID", "Problem", "Answer")),
+                                            ("25", "test", "2023", ("id", "problem", "answer"))):
+            made = [dict(zip(columns, (f"{i}", row["question"], row["answer"])))
+                    for i, row in enumerate(row for row in rows if f"/{there}_AIME" in row["url"])]
             write_json_lines(self.at(f"aime/aime{year}.jsonl"), made)
             yield Task(f"lm_eval_aime{year}", f"aime/aime{year}.yaml", {split: made}, "exact_match", judge="equal texts",
                        made=f"problems of {there}")
@@ -263,8 +263,9 @@ def boxed(text):
 
 
 # Programs, right and wrong: with more behind a stop text, output, no function, an early end, a fence, an error, a question.
-BODIES = ("SOLUTION", "SOLUTION\ndef check(candidate):\n    assert False\n", "SOLUTION\nprint(undefined)\n", "    return None\n",
-          "    raise SystemExit(0)\n", "return 1\n", "    import os\n    os._exit(0)\n", "    return input()\n", "    pass\nSOLUTION")
+BODIES = ("SOLUTION", "SOLUTION\ndef check(candidate):\n    assert False\n", "SOLUTION\nprint(undefined)\n",
+          "    return None\n", "    raise SystemExit(0)\n", "return 1\n", "    import os\n    os._exit(0)\n",
+          "    return input()\n", "    pass\nSOLUTION")
 PROGRAMS = ("SOLUTION", "SOLUTION\n[DONE]\nmore", "print('x' * 100000)\nSOLUTION\nprint(1)", "def nothing():\n    pass",
             "SOLUTION\nraise SystemExit(0)", "```python\nSOLUTION\n```", "SOLUTION\nassert False", "SOLUTION\ninput()", "")
 
@@ -311,12 +312,13 @@ def answered(harness, labelled, benchmarks, folder):
                "exact_match", judge="SymPy", labels=[right for _, _, right in pairs]), \
         [f"So.\nFinal Answer: The final answer is ${found}$. I hope it is correct." for _, found, _ in pairs]
     whole = [row for row in rows_of("math") if row["gold"].isdigit() and int(row["gold"]) < 1000]
-    rows = [{"ID": f"{i}", "Problem": f"Problem {i}.", "Solution": "", "Answer": int(row["gold"])} for i, row in enumerate(whole)]
+    labels = [row["right"] for row in whole]
+    rows = [{"ID": f"{i}", "Problem": f"Problem {i}.", "Answer": int(row["gold"])} for i, row in enumerate(whole)]
     yield made("aime24", "aime/aime24.jsonl", rows, "lm_eval_aime24", "aime/aime24.yaml", {"train": rows}, "exact_match",
-               judge="equal texts", labels=[row["right"] for row in whole]), [row["answer"] for row in whole]
-    rows = [{"problem": row["Problem"], "answer": f"{row['Answer']}", "id": row["ID"]} for row in rows]
+               judge="equal texts", labels=labels), [row["answer"] for row in whole]
+    rows = [{"id": row["ID"], "problem": row["Problem"], "answer": f"{row['Answer']}"} for row in rows]
     yield made("aime25", "aime/aime25.jsonl", rows, "lm_eval_aime25", "aime/aime25.yaml", {"test": rows}, "exact_match",
-               judge="equal texts", labels=[row["right"] for row in whole]), [row["answer"] for row in whole]
+               judge="equal texts", labels=labels), [row["answer"] for row in whole]
     four = [row for row in letters if row["options"] == 4]
     rows = [redux_row({"question": f"Question {i}?", "choices": [f"option {k}" for k in range(4)],
                        "answer": "ABCD".index(row["gold"])}, "ok") for i, row in enumerate(four)]

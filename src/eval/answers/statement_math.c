@@ -310,7 +310,7 @@ static const char *beginning(struct mt_text text, const char *at)
         bool group = at < text.text + text.bytes && *at == '{';
         while (group && name > text.text && isalpha((unsigned char)name[-1])) name--;
         bool command = name < at && name > text.text && name[-1] == '\\';
-        bool space = at - text.text > 1 && at[-1] == ' ' && strchr("([$", at[-2]) != NULL;
+        bool space = at - text.text > 1 && at[-1] == ' ' && strchr("([{$", at[-2]) != NULL;
         if (!command && !space) return at;
         at = command ? name - 1 : at - 2;
     }
