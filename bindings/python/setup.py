@@ -17,7 +17,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 from setuptools.errors import SetupError
 
-VERSION = "0.1"  # major and minor, as in metier/library.py
+VERSION = "0.2"  # major and minor, as in metier/library.py
 CLONE = Path(__file__).resolve().parents[2]
 # Libraries that every Linux with glibc has (those of the manylinux rules that matter here), and CUDA's.
 OUTSIDE = re.compile(r"(ld-linux.*|lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|cuda|cudart|cublas|cublasLt|nvrtc))\.so(\.[0-9]+)*")

@@ -106,7 +106,7 @@ result $? "archive and shared library trained different adapters"
 mkdir package && cp first.c package && cat >package/CMakeLists.txt <<'END'
 cmake_minimum_required(VERSION 3.20)
 project(first C)
-find_package(metier 0.1 REQUIRED)
+find_package(metier 0.2 REQUIRED)
 foreach(kind metier static)
     add_executable(with_${kind} first.c)
     target_link_libraries(with_${kind} PRIVATE metier::${kind})

@@ -12,7 +12,7 @@ from ctypes import POINTER, byref, c_bool, c_char, c_char_p, c_double, c_float, 
 from dataclasses import dataclass
 from pathlib import Path
 
-VERSION = "0.1"  # major and minor: what the structs below are of
+VERSION = "0.2"  # major and minor: what the structs below are of
 MESSAGE_BYTES = 1024
 OLD_FIELDS = 256  # fields are added at the end of structs, and zero means what was before: room for those
 
