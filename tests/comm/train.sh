@@ -187,10 +187,10 @@ done
 wait $job
 grep -q "which is saved" "$place/text"
 result $? "asked to end: $(tail -n 3 "$place/text")"
-step=$(ls "$place/asked/checkpoints" | tail -n 1)
+step=$(ls "$place/asked/checkpoints" | grep -v tmp | tail -n 1)
 "$metier" train "$config" out="$place/asked" steps=2000 --quiet >"$place/text" 2>&1 &
 job=$!
-further() { [ "$(ls "$place/asked/checkpoints" | tail -n 1)" != "$step" ]; }
+further() { [ "$(ls "$place/asked/checkpoints" | grep -v tmp | tail -n 1)" != "$step" ]; }
 until_true $job further
 kill -TERM $job
 wait $job
