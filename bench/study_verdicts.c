@@ -1,5 +1,5 @@
 /*
- * Verdicts of study 2 by the rules of docs/study2.md, out of the compare.json files of its parts, as
+ * Verdicts of study 2 by the rules of docs/lab/study2.md, out of the compare.json files of its parts, as
  * Markdown. scripts/docs/study2 calls it. A method's name says its setting: "lora-paper", "first-metier".
  */
 #include <inttypes.h>

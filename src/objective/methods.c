@@ -1,6 +1,6 @@
 /*
  * The methods: one row each. A row is a whole configuration with the published strengths; keys change single
- * fields of a copy (options.c). What the sources say, and where they disagree: docs/objective.md.
+ * fields of a copy (options.c). What the sources say, and where they disagree: docs/lab/sources.md.
  */
 #include <string.h>
 

@@ -417,8 +417,9 @@ static enum mt_status tell_default(struct mt_trainer *trainer)
 {
     if (trainer->settings->method_given || trainer->numbers.step > 0) return MT_OK;
     return mt_run_log_event(trainer->run_log, 0, "method",
-                            MT_TRAIN_DEFAULT_METHOD " by default, as nothing was better (docs/results.md); "
-                                                    "method: paper asks for the paper's objective");
+                            MT_TRAIN_DEFAULT_METHOD
+                            " by default, as nothing was better (docs/lab/results.md); "
+                            "method: paper asks for the paper's objective");
 }
 
 /* What those who load the adapter would not apply. */

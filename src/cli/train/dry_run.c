@@ -256,10 +256,9 @@ static void print_term(struct mt_context *ctx, const struct mt_train_settings *s
 static void print_objective(struct mt_context *ctx, const struct mt_train_settings *settings,
                             const struct mt_run_outline *outline)
 {
-    printf("\nobjective: %s%s\n", settings->objective.method,
-           settings->method_given
-               ? ""
-               : ", as no method is given (docs/results.md); method: paper asks for the paper's objective");
+    const char *unasked =
+        ", as no method is given (docs/lab/results.md); method: paper asks for the paper's objective";
+    printf("\nobjective: %s%s\n", settings->objective.method, settings->method_given ? "" : unasked);
     bool any = false;
     for (int term = 0; !settings->task_only && term < MT_TERM_COUNT; term++) {
         if (!mt_term_is_on(&settings->objective, (enum mt_term)term)) continue;

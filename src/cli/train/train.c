@@ -257,7 +257,8 @@ const struct cli_verb cli_verb_train = {
     .details =
         "CONFIG.yaml names the model, the data and the folder of the run (out); every other key has a\n"
         "default, and key=value overrides the file. --keys lists them; docs/training.md explains them.\n"
-        "method is none by default (docs/results.md says why); method=paper asks for the paper's objective.\n"
+        "method is none by default (docs/lab/results.md says why); method=paper asks for the paper's\n"
+        "objective.\n"
         "The folder gets config.yaml, metrics.jsonl, tensorboard/, checkpoints/, and at the end\n"
         "adapter/ or model/ (with held-out data also the best one). Started again, a run goes on where\n"
         "its last checkpoint is; one that has finished says so. It goes on with the files it began with:\n"

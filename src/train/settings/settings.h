@@ -15,7 +15,7 @@
 #include "model/planner.h"
 #include "train/data/batches.h"
 
-#define MT_TRAIN_DEFAULT_METHOD "none" // docs/results.md says why
+#define MT_TRAIN_DEFAULT_METHOD "none" // docs/lab/results.md says why
 
 enum mt_train_kind { MT_TRAIN_LORA, MT_TRAIN_FULL };
 enum mt_statistics_scope { MT_STATISTICS_GLOBAL, MT_STATISTICS_LOCAL };
