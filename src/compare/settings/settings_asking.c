@@ -158,17 +158,17 @@ static enum mt_status add_by(const struct mt_keys_reader *reader, const struct m
 
 static const struct mt_key_row prune_rows[] = {
     {"keep", MT_KEY_EACH, 0, "EXPERTS OF A LAYER, as 8 or 25%", "required",
-     .meaning = "how many experts of every layer stay", .set = add_keep},
-    {"score", MT_KEY_EACH, 0, "SCORES", "use", .meaning = "what the best experts are best by (metier prune)",
+     .meaning = "number or share of experts to keep in every layer", .set = add_keep},
+    {"score", MT_KEY_EACH, 0, "SCORES", "use", .meaning = "scores that rank the experts (metier prune)",
      .set = add_score, .name_at = score_at},
     {"by", MT_KEY_EACH, 0, "own, mix, other", "own",
-     .meaning = "whose training data says so: the domain's that is asked, equal shares of all that are "
-                "trained on, or the domain's that comes next",
+     .meaning = "training data for the scores: the measured domain's, equal shares of all trained domains, "
+                "or the next domain's",
      .set = add_by, .name_at = by_at},
-    {"rows", MT_KEY_WHOLE, PRUNE(rows), "WHOLE NUMBER >= 1", "2000", .meaning = "of the domain's data",
-     .most = 1e9},
+    {"rows", MT_KEY_WHOLE, PRUNE(rows), "WHOLE NUMBER >= 1", "2000",
+     .meaning = "rows of the domain's data for the scores", .most = 1e9},
     {"mix_rows", MT_KEY_WHOLE, PRUNE(mix_rows), "WHOLE NUMBER >= 1", "400",
-     .meaning = "of each domain's data, for the mix", .most = 1e9},
+     .meaning = "rows of each domain's data, for mix", .most = 1e9},
     {0},
 };
 
@@ -223,20 +223,20 @@ enum mt_status mt_compare_check_asked(const struct mt_keys_reader *reader)
 
 const struct mt_key_row mt_compare_asking_rows[] = {
     {"prune", MT_KEY_EACH, AT(prune), "NUMBERS", "none",
-     .meaning = "cells are asked again with so many experts of every layer taken away, the least used first; "
-                "or a map {keep: [8, 25%], score: [reap], by: [own, mix, other], rows: N, mix_rows: N}: with "
-                "the best experts alone",
+     .meaning = "measure cells again without this many experts of every layer, the least used first; or a "
+                "map {keep: [8, 25%], score: [reap], by: [own, mix, other], rows: N, mix_rows: N}: with only "
+                "the best experts",
      .set = add_prune, .members = &prune_keys},
     {"experts_per_token", MT_KEY_EACH, AT(slots), "NUMBERS", "none",
-     .meaning = "cells are asked again with routers that choose so few experts a token",
+     .meaning = "measure cells again with this many (fewer) experts a token",
      .also = "num_experts_per_tok|top_k|slots", .set = add_count},
     {"silence", MT_KEY_FLAG, AT(silence), "true|false", "false",
-     .meaning = "cells are asked again without what routed experts add; shared experts stay"},
+     .meaning = "measure cells again without the routed experts' output; shared experts stay"},
     {"cache", MT_KEY_EACH, AT(cache), "NUMBERS", "none",
-     .meaning = "misses per token of a fast memory with room for so many experts of a layer, of the held-out "
-                "problems' choices (metier analyze --cache)",
+     .meaning = "misses per token of a cache with room for this many experts of a layer, on the held-out "
+                "problems (metier analyze --cache)",
      .set = add_count},
     {"evaluate_at", MT_KEY_EACH, AT(at), "NUMBERS", "none",
-     .meaning = "cells are asked after these steps of training, too; 0: before the first", .set = add_probe},
+     .meaning = "also measure cells after these steps of training; 0: before the first", .set = add_probe},
     {0},
 };

@@ -16,19 +16,20 @@ static enum mt_status add_weight(const struct mt_keys_reader *reader, const stru
                                  void *target);
 
 static const struct mt_key_row domain_rows[] = {
-    {"name", MT_KEY_NAME, DOMAIN(name), "NAME", "required", .meaning = "fit for a file name"},
+    {"name", MT_KEY_NAME, DOMAIN(name), "NAME", "required",
+     .meaning = "name of the domain, usable as a file name"},
     {"train", MT_KEY_NAME, DOMAIN(train), "FILE", "required", .meaning = "examples to train on"},
     {"recipe", MT_KEY_NAME, DOMAIN(recipe), "NAME", "required",
-     .meaning = "instead of train: a recipe that makes them (metier recipe --list)"},
+     .meaning = "instead of train: a recipe that makes the examples (metier recipe --list)"},
     {"test", MT_KEY_NAME, DOMAIN(test), "FILE", "required",
-     .meaning = "examples to measure with; default a share of train, which is then not trained on"},
+     .meaning = "examples to measure with; default: a held-out share of train"},
     {"of", MT_KEY_OWN, 0, "LIST OF DOMAINS", "none",
-     .meaning = "of a mix: domains it is trained on at once, and measured on apart; names or maps",
+     .meaning = "for a mix: domains to train on at once and measure separately; names or maps",
      .set = read_parts},
     {"weights", MT_KEY_EACH, 0, "NUMBERS > 0", "1 each",
-     .meaning = "of a mix: how often an epoch draws each row of a part", .set = add_weight},
+     .meaning = "for a mix: how often an epoch draws each row of a part", .set = add_weight},
     {"tasks", MT_KEY_LIST, DOMAIN(tasks), "LIST OF TASKS", "all",
-     .meaning = "entries of tasks that what is trained on it is evaluated with"},
+     .meaning = "entries of tasks for the cells of this domain"},
     {0},
 };
 

@@ -42,8 +42,9 @@ enum mt_status mt_compare_read_name(const struct mt_keys_reader *reader, const s
 // ------------------------------------------------------------------ models
 
 static const struct mt_key_row model_rows[] = {
-    {"name", MT_KEY_NAME, MODEL(name), "NAME", "required", .meaning = "fit for a file name"},
-    {"path", MT_KEY_NAME, MODEL(path), "FOLDER", "required", .meaning = "the model's"},
+    {"name", MT_KEY_NAME, MODEL(name), "NAME", "required",
+     .meaning = "name of the model, usable as a file name"},
+    {"path", MT_KEY_NAME, MODEL(path), "FOLDER", "required", .meaning = "folder of the model"},
     {0},
 };
 
@@ -195,7 +196,7 @@ static const struct mt_key_row rows[] = {
     {"model", MT_KEY_OWN, 0, "FOLDER", "required", .meaning = "the model every cell starts from",
      .set = add_model, .members = &model_keys},
     {"models", MT_KEY_EACH, 0, "FOLDERS", "none",
-     .meaning = "several: folders, or maps {name: N, path: FOLDER}; each is compared by itself",
+     .meaning = "several models: folders, or maps {name: N, path: FOLDER}; each is compared by itself",
      .instead = "model", .set = add_model, .members = &model_keys},
     {"out", MT_KEY_NAME, AT(out), "FOLDER", "required",
      .meaning = "where cells, compare.json and report.html go"},
@@ -205,43 +206,42 @@ static const struct mt_key_row rows[] = {
          "metier train",
      .also = "method", .set = add_method, .name_at = mt_method_name},
     {"reference", MT_KEY_TEXT, AT(reference), "NAME", "the first of methods",
-     .meaning = "the method the others are held against"},
-    {"seeds", MT_KEY_EACH, 0, "NUMBERS", "[1]", .meaning = "each method is trained once with each",
+     .meaning = "the method the others are compared with"},
+    {"seeds", MT_KEY_EACH, 0, "NUMBERS", "[1]", .meaning = "train each method once with each seed",
      .also = "seed", .set = add_seed},
     {"domains", MT_KEY_EACH, 0, "NAMES", "required",
-     .meaning = "what is trained on: built-in domains (metier synth), or maps {name: N, train: FILE, test: "
+     .meaning = "domains to train on: built-in ones (metier synth), or maps {name: N, train: FILE, test: "
                 "FILE}, or {name: N, recipe: NAME} (metier recipe); without test a tenth is held out; {name: "
-                "N, of: [math, code]}: several at once, measured apart",
+                "N, of: [math, code]}: several at once, measured separately",
      .set = mt_compare_add_domain, .members = &mt_compare_domain_keys},
     {"others", MT_KEY_EACH, 0, "NAMES", "none",
-     .meaning = "domains that are measured as well: built-in, or maps {name: N, test: FILE}",
+     .meaning = "other domains to measure: built-in ones, or maps {name: N, test: FILE}",
      .set = mt_compare_add_domain, .members = &mt_compare_domain_keys},
     {"training", MT_KEY_OWN, 0, "KEYS", "none", .meaning = "keys of metier train, for every cell",
      .set = set_training, .members = &mt_train_keys},
     {"problems.train", MT_KEY_WHOLE, AT(train_problems), "WHOLE NUMBER >= 1", "6000",
      .meaning = "built-in problems of a domain, or rows of a recipe, to train on", .most = 1e7},
     {"problems.test", MT_KEY_WHOLE, AT(test_problems), "WHOLE NUMBER >= 1", "300",
-     .meaning = "built-in problems of a domain to measure with, or held-out rows at most", .most = 1e6},
+     .meaning = "built-in problems of a domain to measure with, or maximum of held-out rows", .most = 1e6},
     {"problems.seed", MT_KEY_WHOLE, AT(problem_seed), "WHOLE NUMBER >= 0", "1",
-     .meaning = "of the built-in problems, and of what a recipe draws"},
+     .meaning = "seed of the built-in problems and of a recipe's draws"},
     {"problems.draw", MT_KEY_CHOICE, AT(draw), "once|seed", "once",
-     .meaning =
-         "rows that are trained on: the same for all seeds, or drawn anew for each, by problems.seed + "
-         "seed; held-out ones stay the same"},
+     .meaning = "training rows: the same for all seeds, or drawn for each by problems.seed + seed; held-out "
+                "rows stay the same"},
     {"problems.difficulty", MT_KEY_WHOLE, AT(difficulty), "1 to 5", "3",
-     .meaning = "of the built-in problems"},
+     .meaning = "difficulty of the built-in problems"},
     {"allow_read_rows", MT_KEY_FLAG, AT(allow_read_rows), "true|false", "false",
-     .meaning = "train on rows that a model has read (its rows_read.hashes), too; else they are refused, and "
-                "others are drawn"},
+     .meaning = "also train on rows that a model has read (its rows_read.hashes); false: refuse files with "
+                "such rows, and draw others"},
     {"analysis.sample", MT_KEY_WHOLE, AT(sample), "WHOLE NUMBER >= 16", "1024",
      .meaning = "vectors kept per layer, for overlap, silhouette, PCA", .most = 1 << 20},
     {"analysis.neighbours", MT_KEY_WHOLE, AT(neighbours), "WHOLE NUMBER >= 1", "10",
-     .meaning = "of the overlap", .most = 4096},
+     .meaning = "number of neighbours for the overlap", .most = 4096},
     {"analysis.agreement", MT_KEY_FLAG, AT(agreement), "true|false", "false",
-     .meaning = "beside quantised cells: tokens that choose the experts they do with weights as stored, "
-                "which takes their memory"},
+     .meaning = "for quantised cells: share of tokens that choose the same experts as with unquantised "
+                "weights; needs the memory of these"},
     {"grid.method", MT_KEY_OWN, 0, "NAME", "none",
-     .meaning = "a method whose coefficients are varied, for the sensitivity grid", .set = set_grid_method,
+     .meaning = "a method whose coefficients the sensitivity grid varies", .set = set_grid_method,
      .name_at = mt_method_name},
     {"grid.alpha", MT_KEY_EACH, AT(grid.alpha), "NUMBERS", "as the method has it",
      .meaning = "strengths of L_aux", .set = add_grid_value},
@@ -250,13 +250,13 @@ static const struct mt_key_row rows[] = {
     {"grid.gamma", MT_KEY_EACH, AT(grid.gamma), "NUMBERS", "as the method has it",
      .meaning = "strengths of L_v", .set = add_grid_value},
     {"device", MT_KEY_NAME, AT(device), "NAME", "auto",
-     .meaning = "what computes, see metier devices; auto: cuda-bf16 with a GPU, else cpu"},
+     .meaning = "where to compute (metier devices lists devices); auto: cuda-bf16 with a GPU, else cpu"},
     {"threads", MT_KEY_WHOLE, AT(threads), "WHOLE NUMBER >= 0", "0",
-     .meaning = "0: as many as the machine has", .most = 4096},
+     .meaning = "number of threads; 0: all the machine has", .most = 4096},
     {"ranks", MT_KEY_CHOICE, AT(ranks), "share|each", "share",
-     .meaning = "what ranks of mpirun do: share the cells between them, or train each of them together"},
+     .meaning = "ranks of mpirun share the cells, or train each cell together"},
     {"keep", MT_KEY_CHOICE, AT(keep), "runs|figures", "runs",
-     .meaning = "what stays of a cell that is done: its run with the adapter, too, or its figures alone"},
+     .meaning = "what to keep of a finished cell: its run with the adapter, or only its figures"},
     {0},
 };
 

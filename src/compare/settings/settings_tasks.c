@@ -42,15 +42,16 @@ static enum mt_status add_budget(const struct mt_keys_reader *reader, const stru
 // ------------------------------------------------------------------ entries
 
 static const struct mt_key_row entry_rows[] = {
-    {"task", MT_KEY_NAME, ENTRY(task), "NAME", "required", .meaning = "of metier eval --list"},
-    {"name", MT_KEY_NAME, ENTRY(name), "NAME", "required", .meaning = "of the column; default the task's"},
+    {"task", MT_KEY_NAME, ENTRY(task), "NAME", "required", .meaning = "a task of metier eval --list"},
+    {"name", MT_KEY_NAME, ENTRY(name), "NAME", "required",
+     .meaning = "name of the column; default: the task's"},
     {"limit", MT_KEY_OWN, ENTRY(limit), "WHOLE NUMBER >= 0", "evaluation.limit",
-     .meaning = "questions at most", .set = set_whole},
+     .meaning = "maximum number of questions", .set = set_whole},
     {"shots", MT_KEY_OWN, ENTRY(shots), "WHOLE NUMBER >= 0", "evaluation.shots",
      .meaning = "examples before each question", .set = set_whole},
     {"template", MT_KEY_TEXT, ENTRY(template), "NAME", "evaluation.template", .meaning = "chat template"},
     {"max_tokens", MT_KEY_EACH, ENTRY(budgets), "NUMBERS", "evaluation.max_tokens",
-     .meaning = "tokens of an answer; of several a column each", .set = add_budget},
+     .meaning = "maximum tokens of an answer; several make a column each", .set = add_budget},
     {0},
 };
 
@@ -111,24 +112,22 @@ static enum mt_status add_entry(const struct mt_keys_reader *reader, const struc
 // What entries do not say themselves stands first: values are stored in the order of the table.
 const struct mt_key_row mt_compare_task_rows[] = {
     {"evaluation.data", MT_KEY_TEXT, AT(data), "FOLDER", "$METIER_DATA",
-     .meaning = "the benchmarks' files, as metier eval --data"},
+     .meaning = "folder of the benchmarks' files, as in metier eval --data"},
     {"evaluation.limit", MT_KEY_OWN, AT(asking.limit), "WHOLE NUMBER >= 0", "0: all",
-     .meaning = "questions of an entry of tasks at most, spread over its parts", .set = set_whole},
+     .meaning = "maximum number of questions per entry of tasks, spread over its parts", .set = set_whole},
     {"evaluation.shots", MT_KEY_OWN, AT(asking.shots), "WHOLE NUMBER >= 0", "as the task says",
      .meaning = "examples before each question", .set = set_whole},
     {"evaluation.template", MT_KEY_TEXT, AT(asking.template), "NAME", "as in training",
      .meaning = "chat template of the questions; none: plain texts"},
     {"evaluation.max_tokens", MT_KEY_EACH, AT(asking.budgets), "NUMBERS", "as the task says",
-     .meaning = "tokens of a written answer at most; of several every task has a column each",
-     .set = add_budget},
+     .meaning = "maximum tokens of a written answer; several make a column each", .set = add_budget},
     {"evaluation.context", MT_KEY_WHOLE, AT(context), "WHOLE NUMBER >= 0", "0",
-     .meaning = "tokens of prompt and answer; 0: 4096, or the model's own limit", .most = 1e7},
+     .meaning = "maximum tokens of prompt and answer; 0: 4096, or the model's own limit", .most = 1e7},
     {"evaluation.skip_missing", MT_KEY_FLAG, AT(skip_missing), "true|false", "false",
-     .meaning = "parts of a group without data are left out, not refused"},
+     .meaning = "leave out parts of a group that have no data, instead of refusing them"},
     {"tasks", MT_KEY_EACH, 0, "NAMES", "none",
-     .meaning =
-         "benchmarks every cell and every base is evaluated with: tasks and groups of metier eval "
-         "--list, or maps {task: NAME, name: N, limit: N, shots: N, template: T, max_tokens: [N, ...]}",
+     .meaning = "benchmarks for every cell and every base: tasks and groups of metier eval --list, or maps "
+                "{task: NAME, name: N, limit: N, shots: N, template: T, max_tokens: [N, ...]}",
      .also = "benchmarks", .set = add_entry, .members = &entry_keys},
     {0},
 };
