@@ -10,7 +10,7 @@
 #include "cli/shared/share.h"
 #include "metier/device.h"
 #include "metier/version.h"
-#include "ops/card.h"
+#include "ops/choose.h"
 
 #define ARENA_BLOCK_BYTES 4096
 
