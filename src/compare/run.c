@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "arch/config.h"
+#include "arch/arch.h"
 #include "base/files/folder.h"
 #include "base/files/folder_lock.h"
 #include "compare/bar.h"

@@ -8,7 +8,7 @@
 #ifndef MT_TRAIN_CORPUS_H
 #define MT_TRAIN_CORPUS_H
 
-#include "arch/config.h"
+#include "arch/arch.h"
 #include "text/text_form.h"
 #include "train/settings/settings.h"
 
