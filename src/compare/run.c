@@ -8,7 +8,6 @@
 #include "base/files/folder_lock.h"
 #include "compare/bar.h"
 #include "compare/prepare.h"
-#include "compare/read_rows.h"
 
 /* A failure is the cell's own; only memory that ran out ends everything. */
 static enum mt_status note_failure(struct mt_comparison *comparison, struct mt_cell *cell,
