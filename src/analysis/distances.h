@@ -12,10 +12,25 @@
 #ifndef MT_ANALYSIS_DISTANCES_H
 #define MT_ANALYSIS_DISTANCES_H
 
-#include "analysis/geometry.h"
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "metier/buffer.h"
+#include "metier/device.h"
 
 #define MT_DISTANCE_BLOCK 256 // points asked at a time
+
+enum mt_distance {
+    MT_DISTANCE_EUCLIDEAN,
+    MT_DISTANCE_COSINE, // 1 - cos; of a vector without length 1 to everything
+};
+
+struct mt_points {
+    int64_t count;         // N
+    int64_t width;         // d
+    const float *data;     // [N,d]
+    const int32_t *labels; // [N], >= 0
+};
 
 struct mt_distances {
     struct mt_device *device; // borrowed

@@ -6,7 +6,6 @@
 #include <omp.h>
 #include <stdlib.h>
 
-#include "analysis/distances.h"
 #include "base/rng.h"
 
 #define NEIGHBOURS 10 // of the overlap, unless said otherwise

@@ -6,21 +6,12 @@
  *     silhouette  mean over points of (b - a) / max(a, b), a: mean distance to the others of its label,
  *                 b: the smallest mean distance to the points of another label; 0 for a label's only point
  *
- * Distances come block by block out of a matrix product; there is never an [N,N] matrix. Products in f32 lose
- * digits where points are close: those pairs are computed again in double.
+ * Distances come block by block out of a matrix product (distances.h); there is never an [N,N] matrix.
  */
 #ifndef MT_ANALYSIS_GEOMETRY_H
 #define MT_ANALYSIS_GEOMETRY_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "metier/device.h"
-
-enum mt_distance {
-    MT_DISTANCE_EUCLIDEAN,
-    MT_DISTANCE_COSINE, // 1 - cos; of a vector without length 1 to everything
-};
+#include "analysis/distances.h"
 
 struct mt_geometry_options {
     enum mt_distance distance;
@@ -40,13 +31,6 @@ struct mt_geometry_figures {
     double overlap_error;    // standard error of sampling; 0 when exact
     double silhouette;       // in [-1, 1]
     double silhouette_error; // standard error of sampling; 0 when exact
-};
-
-struct mt_points {
-    int64_t count;         // N
-    int64_t width;         // d
-    const float *data;     // [N,d]
-    const int32_t *labels; // [N], >= 0
 };
 
 /*

@@ -30,4 +30,10 @@ enum mt_status mt_pca_find(struct mt_context *ctx, const float *data, int64_t co
                            int components, uint64_t seed, struct mt_pca *pca);
 void mt_pca_free(struct mt_pca *pca); // a zeroed struct is allowed
 
+/*
+ * Eigenvalues and eigenvectors of a small symmetric matrix. matrix[size,size] is used up; values[size] fall,
+ * vectors[size,size] has the vector of value i in row i.
+ */
+void mt_eigen_symmetric(double *matrix, int size, double *values, double *vectors);
+
 #endif

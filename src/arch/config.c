@@ -6,8 +6,6 @@
  * layers, heads, experts, ...) have class defaults too, but a file without them is broken far more often than
  * it is brief: they are required.
  */
-#include "arch/config.h"
-
 #include <string.h>
 
 #include "arch/blocks.h"

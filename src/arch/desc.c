@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <math.h>
 
-#include "arch/arch.h"
 #include "arch/rope.h"
 
 #define LATENT_EPSILON 1e-6f // hard-coded in the latent norms of the MLA models; rms_norm_eps is not read

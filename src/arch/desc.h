@@ -5,41 +5,12 @@
 #ifndef MT_ARCH_DESC_H
 #define MT_ARCH_DESC_H
 
-#include "arch/config.h"
+#include "arch/arch.h"
 #include "metier/routing.h"
 
 enum mt_attention_kind {
     MT_ATTENTION_GROUPED, // q, k, v projections; heads share key heads
     MT_ATTENTION_LATENT,  // MLA: keys and values from a normalised latent, a rotated key shared by all heads
-};
-
-enum mt_norm_kind {
-    MT_NORM_RMS,
-    MT_NORM_LAYER, // with mean and bias
-};
-
-enum mt_qk_norm {
-    MT_QK_NORM_NONE,
-    MT_QK_NORM_WHOLE, // over the whole projection, before the heads are cut (OLMoE)
-    MT_QK_NORM_HEAD,  // over each head (Qwen3)
-};
-
-/* Names on disk, without ".weight" and ".bias"; inside a layer after "model.layers.L.". */
-struct mt_model_names {
-    const char *router;      // "mlp.gate"
-    const char *experts;     // "mlp.experts"; then ".E." and one of:
-    const char *gate;        // "gate_proj" or "w1"
-    const char *up;          // "up_proj" or "w3"
-    const char *down;        // "down_proj" or "w2"
-    const char *shared_gate; // [1,d], scales the shared experts' output: "mlp.shared_expert_gate"; NULL: none
-};
-
-/* How the programs that load adapters have the model. */
-struct mt_model_loaders {
-    const char *router; // in transformers 5, inside a layer: "mlp.gate"; NULL: it has no class for the model
-    bool linear_router; // in transformers 4, whose experts are modules, the router is a linear layer
-    bool vllm_head;     // vLLM has a place for a pair on lm_head
-    const char *own_code; // without a class: modeling_NAME.py is published with the model
 };
 
 struct mt_model_desc {

@@ -5,29 +5,7 @@
 #ifndef MT_ARCH_MODEL_TENSORS_H
 #define MT_ARCH_MODEL_TENSORS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "arch/config.h"
-
-// One line per part: enumerator, text for people, key for scripts.
-#define MT_MODEL_PART_LIST(X)                                                                                \
-    X(MT_PART_EMBEDDING, "embedding", "embedding")                                                           \
-    X(MT_PART_ATTENTION, "attention", "attention")                                                           \
-    X(MT_PART_ROUTER, "router", "router")                                                                    \
-    X(MT_PART_EXPERTS, "routed experts", "routed_experts")                                                   \
-    X(MT_PART_SHARED, "shared experts", "shared_experts")                                                    \
-    X(MT_PART_DENSE, "dense mlp", "dense_mlp")                                                               \
-    X(MT_PART_NORMS, "norms", "norms")                                                                       \
-    X(MT_PART_LM_HEAD, "lm head", "lm_head")
-
-enum mt_model_part {
-#define MT_MODEL_PART_ENUM(name, text, key) name,
-    MT_MODEL_PART_LIST(MT_MODEL_PART_ENUM)
-#undef MT_MODEL_PART_ENUM
-        MT_MODEL_PART_COUNT
-};
+#include "arch/arch.h"
 
 #define MT_MODEL_NAME_BYTES 128 // fits every name with 64-bit layer and expert numbers
 

@@ -88,29 +88,28 @@ double mt_rope_score_factor(const struct mt_hf_rope *rope)
 }
 
 /* True when sequences of `length` tokens take LongRoPE's long factors. */
-static bool is_extended(const struct mt_model_desc *desc, int64_t length)
+static bool is_extended(const struct mt_hf_config *config, int64_t length)
 {
-    const struct mt_hf_rope *rope = &desc->config->rope;
+    const struct mt_hf_rope *rope = &config->rope;
     return rope->kind == MT_HF_ROPE_LONGROPE && length > rope->original_max_position;
 }
 
-int64_t mt_model_rope_rows(const struct mt_model_desc *desc, int64_t positions)
+int64_t mt_rope_rows(const struct mt_hf_config *config, int64_t positions)
 {
-    return mt_model_rope_start(desc, positions) + positions;
+    return mt_rope_start(config, positions) + positions;
 }
 
-int64_t mt_model_rope_start(const struct mt_model_desc *desc, int64_t length)
+int64_t mt_rope_start(const struct mt_hf_config *config, int64_t length)
 {
-    return is_extended(desc, length) ? desc->config->rope.original_max_position : 0;
+    return is_extended(config, length) ? config->rope.original_max_position : 0;
 }
 
 /* Rows 0 … count-1 of one set. */
-static void fill_tables(const struct mt_model_desc *desc, bool extended, int64_t count, float *cosine,
-                        float *sine)
+static void fill_tables(const struct mt_hf_config *config, int64_t pairs, bool extended, int64_t count,
+                        float *cosine, float *sine)
 {
-    const struct mt_hf_rope *rope = &desc->config->rope;
-    int64_t pairs = desc->rope_width / 2;
-    float magnitude = (float)mt_rope_magnitude(rope, desc->config->max_position_embeddings, extended);
+    const struct mt_hf_rope *rope = &config->rope;
+    float magnitude = (float)mt_rope_magnitude(rope, config->max_position_embeddings, extended);
     for (int64_t pair = 0; pair < pairs; pair++) {
         float frequency = mt_rope_frequency(rope, pair, pairs, extended);
         for (int64_t position = 0; position < count; position++) {
@@ -121,10 +120,12 @@ static void fill_tables(const struct mt_model_desc *desc, bool extended, int64_t
     }
 }
 
-void mt_model_rope_tables(const struct mt_model_desc *desc, int64_t positions, float *cosine, float *sine)
+void mt_rope_tables(const struct mt_hf_config *config, int64_t width, int64_t positions, float *cosine,
+                    float *sine)
 {
-    int64_t start = mt_model_rope_start(desc, positions);
-    int64_t skipped = start * (desc->rope_width / 2);
-    if (start > 0) fill_tables(desc, false, start, cosine, sine);
-    fill_tables(desc, is_extended(desc, positions), positions, cosine + skipped, sine + skipped);
+    int64_t start = mt_rope_start(config, positions);
+    int64_t skipped = start * (width / 2);
+    if (start > 0) fill_tables(config, width / 2, false, start, cosine, sine);
+    fill_tables(config, width / 2, is_extended(config, positions), positions, cosine + skipped,
+                sine + skipped);
 }

@@ -2,7 +2,7 @@
 #ifndef MT_ARCH_ROPE_H
 #define MT_ARCH_ROPE_H
 
-#include "arch/desc.h"
+#include "arch/arch.h"
 
 /*
  * Angle per position of pair `pair` of `pairs`, in f32 as it was when models were trained. `extended`:
@@ -21,12 +21,14 @@ double mt_rope_score_factor(const struct mt_hf_rope *rope);
  * the original maximum by other factors: when there may be such, they have rows of their own after the short
  * ones'.
  */
-int64_t mt_model_rope_rows(const struct mt_model_desc *desc, int64_t positions);
+int64_t mt_rope_rows(const struct mt_hf_config *config, int64_t positions);
 
 /* The row of the first token of a sequence of `length` tokens; the others follow. */
-int64_t mt_model_rope_start(const struct mt_model_desc *desc, int64_t length);
+int64_t mt_rope_start(const struct mt_hf_config *config, int64_t length);
 
-/* cos and sin, [rows, rope_width/2] each, of angles in f32 (rope.c), magnitude factors included. */
-void mt_model_rope_tables(const struct mt_model_desc *desc, int64_t positions, float *cosine, float *sine);
+/* cos and sin, [rows, width/2] each, of angles in f32 (rope.c), magnitude factors included; width: of what is
+ * rotated of a head. */
+void mt_rope_tables(const struct mt_hf_config *config, int64_t width, int64_t positions, float *cosine,
+                    float *sine);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "cli/cli.h"
 #include "metier/device.h"
-#include "ops/card.h"
+#include "ops/choose.h"
 #include "ops/module.h"
 
 static enum mt_status run_verb(struct cli_call *call)

@@ -1,18 +1,93 @@
-/* metier: picks the verb. */
+/* metier: picks the verb. Standard streams, and how waiting threads spin. */
+#define _DEFAULT_SOURCE // setenv
+#include <errno.h>
+#include <fcntl.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/nearest.h"
 #include "cli/cli.h"
-#include "cli/shared/process.h"
 #include "cli/shared/ranks.h"
 #include "cli/shared/share.h"
 #include "metier/device.h"
 #include "metier/version.h"
-#include "ops/card.h"
+#include "ops/choose.h"
 
 #define ARENA_BLOCK_BYTES 4096
+#define SPINS             "1000" // some microseconds
+
+// ------------------------------------------------------------------ the process itself
+
+static void take_if_closed(int descriptor, const char *path, int how)
+{
+    if (fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF) return;
+    int opened = open(path, how); // the lowest that is free, which is this one: those below it are open
+    if (opened >= 0 && opened != descriptor) (void)close(opened);
+}
+
+static void nothing(int signal_number)
+{
+    (void)signal_number;
+}
+
+/*
+ * Call first. A descriptor among 0 to 2 that the caller closed is taken: the first file the program opens
+ * would get its number, and messages would be written into that file. Using one that was closed is an error
+ * still.
+ *
+ * A write to a closed pipe or past the limit of a file's size fails instead of ending the process: a training
+ * whose output goes to `head` goes on, and keeps its checkpoints.
+ */
+static void open_streams(void)
+{
+    // The other direction of each, so that reading and writing them fail as they would have.
+    take_if_closed(STDIN_FILENO, "/dev/null", O_WRONLY);
+    take_if_closed(STDOUT_FILENO, "/dev/null", O_RDONLY);
+    take_if_closed(STDERR_FILENO, "/dev/null", O_RDONLY);
+    // A handler, not SIG_IGN: programs that are started from here get their defaults back.
+    struct sigaction action = {.sa_handler = nothing, .sa_flags = SA_RESTART};
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGPIPE, &action, NULL);
+    (void)sigaction(SIGXFSZ, &action, NULL);
+}
+
+/* Call last. Returns the exit status: the one given, or 1 where standard output could not be written. */
+static int close_streams(int status)
+{
+    errno = 0;
+    int flushed = fflush(stdout);
+    if ((flushed == 0 && !ferror(stdout)) || status != 0) return status;
+    // Whoever closes a pipe has read enough and needs no sentence.
+    if (errno != EPIPE)
+        (void)fprintf(stderr, "metier: cannot write standard output%s%s\n", errno != 0 ? ": " : "",
+                      errno != 0 ? strerror(errno) : "");
+    return 1;
+}
+
+// ------------------------------------------------------------------ threads that wait
+
+/*
+ * GNU's OpenMP lets a waiting thread spin for milliseconds before it sleeps. A step is hundreds of short
+ * parallel loops: where other programs want the processors, a spinning thread holds up the very thread it
+ * waits for. The runtime reads its settings before main, so the program starts itself again with a short
+ * spin, once, unless the user has settings of their own. Where that fails it goes on as it is.
+ *
+ * Measured on two processors with a model of 1.3 million parameters, 30 steps: with others running (load 9)
+ * 28 s with the runtime's own spin, 4.4 s with this one; alone 3.5 and 1.6 s. A model of 218 million
+ * parameters shows no difference.
+ */
+static void shorten_waiting(char **argv)
+{
+    if (getenv("GOMP_SPINCOUNT") != NULL || getenv("OMP_WAIT_POLICY") != NULL) return;
+    if (setenv("GOMP_SPINCOUNT", SPINS, 1) != 0) return;
+    (void)execv("/proc/self/exe", argv);
+}
+
+// ------------------------------------------------------------------ verbs
 
 /* The verbs, in the order --help lists them. The file of NAME defines cli_verb_NAME. */
 #define VERBS(verb)                                                                                          \
@@ -104,8 +179,8 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    cli_streams_open();
-    cli_shorten_waiting(argv);
+    open_streams();
+    shorten_waiting(argv);
     int status = run(argc, argv);
-    return cli_streams_close(status);
+    return close_streams(status);
 }

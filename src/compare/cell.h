@@ -116,8 +116,17 @@ struct mt_train_settings;
 enum mt_status mt_cell_training(const struct mt_cell_job *job, const struct mt_cell *cell,
                                 struct mt_arena *arena, struct mt_train_settings *training);
 
+/* A checksum of all that was said about the cell; what the files named in it hold is noted beside it. How
+ * benchmarks are asked is noted with each of them. Texts are in the arena. */
+enum mt_status mt_cell_identify(const struct mt_cell_job *job, const struct mt_cell *cell,
+                                struct mt_arena *arena, struct mt_digest_text *identity);
+
 /* Refuses settings of training that cannot be; *steps: how many there will be, 0: as the data says. */
 enum mt_status mt_cell_check(const struct mt_cell_job *job, const struct mt_cell *cell, int64_t *steps);
+
+/* Notes everything the cell is trained on, what its experts are chosen by, and what it is measured on. */
+enum mt_status mt_cell_add_inputs(const struct mt_cell_job *job, const struct mt_cell *cell,
+                                  const struct mt_train_settings *training, struct mt_fingerprint *inputs);
 
 /*
  * Refuses a cell that is done when the files it was made from hold something else now; those that are gone do
@@ -142,7 +151,7 @@ enum mt_status mt_cell_agree(const struct mt_cell_job *job, enum mt_status statu
 /*
  * Trains, measures, evaluates, as far as that is not done; writes cell.json, and reads it back. *signal: what
  * interrupted it, else 0; with *interrupted it is not complete. Ranks that train together all call it, and
- * get the same status; the first of them evaluates and writes.
+ * get the same status; the first of them evaluates and writes (cell_run.c).
  */
 enum mt_status mt_cell_run(const struct mt_cell_job *job, struct mt_cell *cell, bool *interrupted,
                            int *signal);

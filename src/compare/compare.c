@@ -1,14 +1,84 @@
-/* Cells from settings, those that are done read. */
+/* Cells from settings, those that are done read; the device that all are computed on. */
 #include "compare/compare.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/files/file.h"
 #include "base/files/folder_lock.h"
-#include "compare/prepare.h"
+#include "ops/choose.h"
 
 #define ARENA_BLOCK_BYTES 65536
 #define LINE_BYTES        300
+
+// ------------------------------------------------------------------ the device
+
+enum mt_status mt_comparison_read_device(struct mt_comparison *comparison)
+{
+    struct mt_context *ctx = comparison->ctx;
+    char *path = NULL;
+    void *text = NULL;
+    size_t bytes = 0;
+    enum mt_status status = mt_path_join(ctx, comparison->settings->out, "device", &path);
+    if (status == MT_OK && access(path, F_OK) == 0) {
+        status = mt_file_read_all(ctx, path, MT_COMPARE_DEVICE_BYTES, &text, &bytes);
+        size_t length = 0;
+        while (length < bytes && ((const char *)text)[length] > ' ') length++;
+        if (status == MT_OK && (length == 0 || length >= sizeof comparison->device))
+            status = mt_fail(ctx, MT_ERR_FORMAT, "%s: names no device", path);
+        if (status == MT_OK) memcpy(comparison->device, text, length);
+        mt_release(ctx, text, bytes);
+    } else if (status == MT_OK && mt_comparison_any_known(comparison)) {
+        memcpy(comparison->device, "cpu", sizeof "cpu"); // before it was noted
+    }
+    mt_path_release(ctx, path);
+    return status;
+}
+
+static enum mt_status name_device(const struct mt_comparison *comparison)
+{
+    const struct mt_cell_job *job = &comparison->job;
+    struct mt_device *device = NULL;
+    if (job->terminal == NULL) return MT_OK;
+    enum mt_status status = mt_device_create(job->ctx, job->device, (int)job->threads, &device);
+    if (status == MT_OK) (void)fprintf(job->terminal, "device: %s\n", mt_device_description(device));
+    if (status == MT_OK && mt_device_is_automatic(comparison->settings->device))
+        mt_device_warn_idle(device, job->terminal);
+    mt_device_destroy(device);
+    return status;
+}
+
+enum mt_status mt_comparison_choose_device(struct mt_comparison *comparison)
+{
+    const char *asked = comparison->settings->device;
+    const char *name = NULL;
+    bool noted = comparison->device[0] != '\0';
+    bool automatic = strcmp(asked, MT_DEVICE_AUTO) == 0;
+    if (noted && !automatic && strcmp(asked, comparison->device) != 0)
+        return mt_fail(comparison->ctx, MT_ERR_USAGE,
+                       "%s was begun on the device %s, and device is %s now: set it back, or choose another "
+                       "out",
+                       comparison->settings->out, comparison->device, asked);
+    enum mt_status status =
+        mt_device_choose(comparison->ctx, NULL, noted ? comparison->device : asked, MT_USE_FAST, &name);
+    if (status != MT_OK) return status;
+    if (!noted) (void)snprintf(comparison->device, sizeof comparison->device, "%s", name);
+    comparison->job.device = comparison->device;
+    return name_device(comparison);
+}
+
+enum mt_status mt_comparison_note_device(const struct mt_comparison *comparison)
+{
+    struct mt_context *ctx = comparison->ctx;
+    char line[MT_COMPARE_DEVICE_BYTES + 1];
+    char *path = NULL;
+    enum mt_status status = mt_path_join(ctx, comparison->settings->out, "device", &path);
+    int length = snprintf(line, sizeof line, "%s\n", comparison->device);
+    if (status == MT_OK) status = mt_file_write_all(ctx, path, line, (size_t)length);
+    mt_path_release(ctx, path);
+    return status;
+}
 
 // ------------------------------------------------------------------ opening
 

@@ -117,6 +117,16 @@ const struct mt_cell *mt_comparison_start(const struct mt_comparison *comparison
 /* Lists what cells are asked besides the end of training (probe_list.c): part of opening. */
 enum mt_status mt_comparison_list_probes(struct mt_comparison *comparison);
 
+/* Reads OUT/device: what the cells that are there were computed on; "" where there is none. */
+enum mt_status mt_comparison_read_device(struct mt_comparison *comparison);
+
+/* Cells are compared with each other: all are computed on one device, by whatever command. Names it on the
+ * terminal. */
+enum mt_status mt_comparison_choose_device(struct mt_comparison *comparison);
+
+/* Writes OUT/device. */
+enum mt_status mt_comparison_note_device(const struct mt_comparison *comparison);
+
 /* True when a job is this rank's or share's to run. */
 bool mt_comparison_owns(const struct mt_comparison *comparison, size_t number);
 

@@ -1,4 +1,4 @@
-/* Problems and the device of a comparison. */
+/* Problems of a comparison, and rows that its models have read. */
 #include "compare/prepare.h"
 
 #include <inttypes.h>
@@ -8,14 +8,93 @@
 
 #include "base/files/file.h"
 #include "base/files/folder.h"
-#include "compare/read_rows.h"
 #include "formats/data/dataset.h"
-#include "ops/choose.h"
 #include "synth/synth.h"
 #include "text/row_identity.h"
 
 #define HELD_OUT_ONE_IN 10
 #define PATH_BYTES      4096
+
+// ------------------------------------------------------------------ rows that models have read
+
+/* Adds those of all models; nothing where they are allowed. */
+static enum mt_status add_read_rows(const struct mt_cell_job *job, struct mt_row_hashes *rows)
+{
+    const struct mt_compare_settings *settings = job->settings;
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < settings->models && status == MT_OK && !settings->allow_read_rows; i++) {
+        bool present = false;
+        status = mt_row_hashes_read_model(rows, settings->model[i].path, &present);
+    }
+    return status;
+}
+
+static enum mt_status check_file(const struct mt_comparison *comparison, const struct mt_row_hashes *rows,
+                                 const char *model, const char *path)
+{
+    struct mt_rows_known found;
+    enum mt_status status = mt_row_hashes_count(rows, path, &found);
+    if (status != MT_OK || found.known == 0) return status;
+    return mt_fail(comparison->ctx, MT_ERR_USAGE,
+                   "%s: %" PRIu64 " of %" PRIu64
+                   " rows are rows that the model %s has read (its " MT_ROWS_READ_FILE
+                   "), the first in line %" PRIu64 ": '%s'; leave them out (metier synth --exclude, metier "
+                   "recipe --exclude), or set allow_read_rows: true",
+                   path, found.known, found.rows, model, found.line, found.example.text);
+}
+
+/* What cells of a domain and a seed are trained on, part by part. */
+static enum mt_status check_parts(const struct mt_comparison *comparison, const struct mt_row_hashes *rows,
+                                  const struct mt_cell *cell, bool given, bool *checked)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    size_t count = 0;
+    const size_t *parts = mt_compare_parts(settings, cell->domain, &count);
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < count && status == MT_OK; i++) {
+        const struct mt_compare_domain *domain = &settings->domain[parts[i]];
+        bool by_seed = settings->draw == MT_COMPARE_DRAW_SEED && mt_compare_draws(domain);
+        bool *done = &checked[parts[i] * settings->seeds + (by_seed ? cell->seed : 0)];
+        // Of a file that is divided what is held out counts as well.
+        const char *path = given ? domain->train : NULL;
+        if (*done || (given && path == NULL) || (!given && domain->train != NULL)) continue;
+        *done = true;
+        if (!given) status = mt_cell_train_data(&comparison->job, parts[i], cell->seed, &path);
+        if (status == MT_OK && access(path, F_OK) == 0)
+            status = check_file(comparison, rows, settings->model[cell->model].path, path);
+    }
+    return status;
+}
+
+static enum mt_status check_model(const struct mt_comparison *comparison, size_t model, bool given)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    struct mt_row_hashes rows = {.ctx = comparison->ctx};
+    size_t bytes = settings->domains * settings->seeds;
+    void *checked = NULL;
+    bool present = false;
+    enum mt_status status = mt_row_hashes_read_model(&rows, settings->model[model].path, &present);
+    if (status == MT_OK && present) status = mt_allocate_array(comparison->ctx, bytes, 1, &checked);
+    for (size_t i = 0; i < comparison->cells && status == MT_OK && present; i++) {
+        const struct mt_cell *cell = &comparison->cell[i];
+        if (cell->model == model && !cell->result.known)
+            status = check_parts(comparison, &rows, cell, given, checked);
+    }
+    mt_release(comparison->ctx, checked, bytes);
+    mt_row_hashes_free(&rows);
+    return status;
+}
+
+enum mt_status mt_read_rows_check(const struct mt_comparison *comparison, bool given)
+{
+    const struct mt_compare_settings *settings = comparison->settings;
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < settings->models && status == MT_OK && !settings->allow_read_rows; i++)
+        status = check_model(comparison, i, given);
+    return status;
+}
+
+// ------------------------------------------------------------------ problems
 
 /* What is written, and what is drawn by nobody. */
 struct preparing {
@@ -161,7 +240,7 @@ static enum mt_status draw_recipe(const struct preparing *preparing, size_t numb
         return mt_comparison_write_recipe(job, domain, seed, &preparing->read, path);
     enum mt_status status = mt_cell_test_data(job, number, &test);
     if (status == MT_OK) status = mt_row_hashes_add_file(&exclude, test);
-    if (status == MT_OK) status = mt_read_rows_add(job, &exclude);
+    if (status == MT_OK) status = add_read_rows(job, &exclude);
     if (status == MT_OK) status = mt_comparison_write_recipe(job, domain, seed, &exclude, path);
     mt_row_hashes_free(&exclude);
     return status;
@@ -208,76 +287,8 @@ enum mt_status mt_comparison_write_problems(const struct mt_cell_job *job)
     if (length < 0 || (size_t)length >= sizeof folder)
         return mt_fail(job->ctx, MT_ERR_USAGE, "%.100s...: the path is too long", settings->out);
     enum mt_status status = mt_folder_make(job->ctx, folder);
-    if (status == MT_OK) status = mt_read_rows_add(job, &preparing.read);
+    if (status == MT_OK) status = add_read_rows(job, &preparing.read);
     for (size_t d = 0; d < settings->domains && status == MT_OK; d++) status = write_domain(&preparing, d);
     mt_row_hashes_free(&preparing.read);
-    return status;
-}
-
-// ------------------------------------------------------------------ the device
-
-enum mt_status mt_comparison_read_device(struct mt_comparison *comparison)
-{
-    struct mt_context *ctx = comparison->ctx;
-    char *path = NULL;
-    void *text = NULL;
-    size_t bytes = 0;
-    enum mt_status status = mt_path_join(ctx, comparison->settings->out, "device", &path);
-    if (status == MT_OK && access(path, F_OK) == 0) {
-        status = mt_file_read_all(ctx, path, MT_COMPARE_DEVICE_BYTES, &text, &bytes);
-        size_t length = 0;
-        while (length < bytes && ((const char *)text)[length] > ' ') length++;
-        if (status == MT_OK && (length == 0 || length >= sizeof comparison->device))
-            status = mt_fail(ctx, MT_ERR_FORMAT, "%s: names no device", path);
-        if (status == MT_OK) memcpy(comparison->device, text, length);
-        mt_release(ctx, text, bytes);
-    } else if (status == MT_OK && mt_comparison_any_known(comparison)) {
-        memcpy(comparison->device, "cpu", sizeof "cpu"); // before it was noted
-    }
-    mt_path_release(ctx, path);
-    return status;
-}
-
-static enum mt_status name_device(const struct mt_comparison *comparison)
-{
-    const struct mt_cell_job *job = &comparison->job;
-    struct mt_device *device = NULL;
-    if (job->terminal == NULL) return MT_OK;
-    enum mt_status status = mt_device_create(job->ctx, job->device, (int)job->threads, &device);
-    if (status == MT_OK) (void)fprintf(job->terminal, "device: %s\n", mt_device_description(device));
-    if (status == MT_OK && mt_device_is_automatic(comparison->settings->device))
-        mt_device_warn_idle(device, job->terminal);
-    mt_device_destroy(device);
-    return status;
-}
-
-enum mt_status mt_comparison_choose_device(struct mt_comparison *comparison)
-{
-    const char *asked = comparison->settings->device;
-    const char *name = NULL;
-    bool noted = comparison->device[0] != '\0';
-    bool automatic = strcmp(asked, MT_DEVICE_AUTO) == 0;
-    if (noted && !automatic && strcmp(asked, comparison->device) != 0)
-        return mt_fail(comparison->ctx, MT_ERR_USAGE,
-                       "%s was begun on the device %s, and device is %s now: set it back, or choose another "
-                       "out",
-                       comparison->settings->out, comparison->device, asked);
-    enum mt_status status =
-        mt_device_choose(comparison->ctx, NULL, noted ? comparison->device : asked, MT_USE_FAST, &name);
-    if (status != MT_OK) return status;
-    if (!noted) (void)snprintf(comparison->device, sizeof comparison->device, "%s", name);
-    comparison->job.device = comparison->device;
-    return name_device(comparison);
-}
-
-enum mt_status mt_comparison_note_device(const struct mt_comparison *comparison)
-{
-    struct mt_context *ctx = comparison->ctx;
-    char line[MT_COMPARE_DEVICE_BYTES + 1];
-    char *path = NULL;
-    enum mt_status status = mt_path_join(ctx, comparison->settings->out, "device", &path);
-    int length = snprintf(line, sizeof line, "%s\n", comparison->device);
-    if (status == MT_OK) status = mt_file_write_all(ctx, path, line, (size_t)length);
-    mt_path_release(ctx, path);
     return status;
 }

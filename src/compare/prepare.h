@@ -1,9 +1,17 @@
-/* What all cells need before the first: files of problems, and the device. */
+/* What all cells need before the first: files of problems. */
 #ifndef MT_COMPARE_PREPARE_H
 #define MT_COMPARE_PREPARE_H
 
 #include "compare/compare.h"
 #include "formats/data/row_hashes.h"
+
+/*
+ * Rows that the models of a comparison have read, as far as their folders say so (rows_read.hashes), are
+ * drawn by nobody, and refused in files, unless settings.allow_read_rows. Refuses those in what its cells are
+ * still to be trained on. `given`: in files that the settings name, before anything is written; else in those
+ * of OUT/data.
+ */
+enum mt_status mt_read_rows_check(const struct mt_comparison *comparison, bool given);
 
 /* Writes OUT/data, as far as it is not there. */
 enum mt_status mt_comparison_write_problems(const struct mt_cell_job *job);
@@ -16,15 +24,5 @@ enum mt_status mt_comparison_write_problems(const struct mt_cell_job *job);
 enum mt_status mt_comparison_write_recipe(const struct mt_cell_job *job,
                                           const struct mt_compare_domain *domain, uint64_t seed,
                                           const struct mt_row_hashes *exclude, const char *path);
-
-/* Reads OUT/device: what the cells that are there were computed on; "" where there is none. */
-enum mt_status mt_comparison_read_device(struct mt_comparison *comparison);
-
-/* Cells are compared with each other: all are computed on one device, by whatever command. Names it on the
- * terminal. */
-enum mt_status mt_comparison_choose_device(struct mt_comparison *comparison);
-
-/* Writes OUT/device. */
-enum mt_status mt_comparison_note_device(const struct mt_comparison *comparison);
 
 #endif

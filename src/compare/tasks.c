@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/files/digest.h"
-#include "eval/run/runner.h"
+#include "eval/run/summary.h"
 #include "eval/tasks/task_data.h"
 
 #define TEXT_BYTES 256

@@ -38,7 +38,7 @@ static void append(struct engine_slot *slot, const int32_t *ids, int64_t count)
 /* True when a sequence is rotated otherwise once it is so much longer: the cache is then of no use to it. */
 static bool rotation_changes(const struct mt_engine *engine, int64_t before, int64_t after)
 {
-    return mt_model_rope_start(engine->desc, before) != mt_model_rope_start(engine->desc, after);
+    return mt_rope_start(engine->desc->config, before) != mt_rope_start(engine->desc->config, after);
 }
 
 // ------------------------------------------------------------------ beginnings that requests share
@@ -69,7 +69,7 @@ static struct beginning beginning_of(const struct mt_engine *engine, const int32
 {
     return (struct beginning){.ids = ids,
                               .tokens = whole_pieces(engine, smaller(common, count - 1)),
-                              .rotation = mt_model_rope_start(engine->desc, length)};
+                              .rotation = mt_rope_start(engine->desc->config, length)};
 }
 
 /* How much of a beginning the first `tokens` of a slot are, in whole pieces. */
@@ -231,7 +231,7 @@ static enum mt_status go_on(struct mt_engine *engine, struct engine_slot *slot, 
     if (rotation_changes(engine, slot->count - 1, slot->count)) {
         slot->done = 0;
         slot->whole = 0;
-        slot->rotation = mt_model_rope_start(engine->desc, slot->count);
+        slot->rotation = mt_rope_start(engine->desc->config, slot->count);
     }
     return MT_OK;
 }

@@ -6,6 +6,7 @@
 #include "base/amount.h"
 #include "base/files/folder.h"
 #include "base/files/folder_lock.h"
+#include "eval/run/runner.h"
 
 #define ARENA_BYTES 4096
 

@@ -8,7 +8,7 @@
 #ifndef MT_INFER_TASK_ROUTING_H
 #define MT_INFER_TASK_ROUTING_H
 
-#include "eval/run/runner.h"
+#include "eval/run/summary.h"
 #include "formats/text/lists.h"
 #include "infer/routing_watch.h"
 

@@ -184,7 +184,7 @@ static enum mt_status make_cache(struct mt_model *model)
 
 static enum mt_status make_tables(struct mt_model *model)
 {
-    int64_t rows = mt_model_rope_rows(&model->desc, model->options.positions);
+    int64_t rows = mt_rope_rows(model->desc.config, model->options.positions);
     int64_t columns = model->desc.rope_width / 2;
     size_t bytes = (size_t)(rows + 1) * (size_t)columns * sizeof(float);
     void *host = NULL;
@@ -194,7 +194,7 @@ static enum mt_status make_tables(struct mt_model *model)
     char *tables = model->tables.data;
     float *cosine = host;
     float *sine = cosine + (rows + 1) * columns;
-    mt_model_rope_tables(&model->desc, model->options.positions, cosine, sine);
+    mt_rope_tables(model->desc.config, model->desc.rope_width, model->options.positions, cosine, sine);
     for (int64_t i = 0; i < columns; i++) {
         cosine[rows * columns + i] = 1.0f;
         sine[rows * columns + i] = 0.0f;

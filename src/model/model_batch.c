@@ -53,8 +53,8 @@ static enum mt_status check_mask(const struct mt_model *model, const struct mt_b
 static int64_t first_rope_row(const struct mt_model *model, const struct mt_batch *batch, int64_t b)
 {
     if (batch->cached == NULL)
-        return mt_model_rope_start(&model->desc, batch->offsets[b + 1] - batch->offsets[b]);
-    return mt_model_rope_start(&model->desc, batch->cached[b].length) + batch->cached[b].past;
+        return mt_rope_start(model->desc.config, batch->offsets[b + 1] - batch->offsets[b]);
+    return mt_rope_start(model->desc.config, batch->cached[b].length) + batch->cached[b].past;
 }
 
 /* Fills the host's rows and counts labels. */

@@ -2,12 +2,7 @@
 #include "ops/card.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
 #include <string.h>
-
-#include "ops/choose.h"
-
-#define LEAST_MAJOR 8 // copies into shared memory beside other work, and bf16 on the tensor cores
 
 enum { CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 }; // of CUdevice_attribute
 
@@ -67,7 +62,7 @@ bool mt_card_find(struct mt_nvidia_card *card)
 
 bool mt_card_is_recent(const struct mt_nvidia_card *card)
 {
-    return card->major >= LEAST_MAJOR;
+    return card->major >= MT_CARD_LEAST_MAJOR;
 }
 
 enum mt_status mt_card_refuse(const struct mt_device *device, const struct mt_nvidia_card *card)
@@ -75,35 +70,5 @@ enum mt_status mt_card_refuse(const struct mt_device *device, const struct mt_nv
     return mt_fail(device->ctx, MT_ERR_UNSUPPORTED,
                    "device %s: %s (compute capability %d.%d) cannot run metier: it needs %d.0 or newer; "
                    "compute on the device cpu",
-                   device->name, card->name, card->major, card->minor, LEAST_MAJOR);
-}
-
-/* Whether the program was built with any device for GPUs. */
-static bool is_built_in(void)
-{
-    const struct mt_device_kind *kind = mt_device_kind_there(mt_device_kinds);
-    while (kind != NULL && kind->automatic == MT_USE_ASKED) kind = mt_device_kind_there(kind + 1);
-    return kind != NULL;
-}
-
-bool mt_card_is_idle(struct mt_context *ctx, char text[MT_MESSAGE_BYTES])
-{
-    struct mt_nvidia_card card;
-    const char *name = NULL;
-    text[0] = '\0';
-    if (!mt_card_find(&card)) return false;
-    if (!mt_card_is_recent(&card)) {
-        (void)snprintf(text, MT_MESSAGE_BYTES,
-                       "%s (compute capability %d.%d) cannot run metier: it needs %d.0 or newer", card.name,
-                       card.major, card.minor, LEAST_MAJOR);
-    } else if (!is_built_in()) {
-        (void)snprintf(text, MT_MESSAGE_BYTES,
-                       "this machine has an %s, and this metier was built without CUDA: scripts/install "
-                       "--cuda builds it in",
-                       card.name);
-    } else if (mt_device_choose(ctx, NULL, "cuda", MT_USE_EXACT, &name) != MT_OK) {
-        (void)snprintf(text, MT_MESSAGE_BYTES, "%s is not used: %.900s", card.name, ctx->message);
-        ctx->message[0] = '\0';
-    }
-    return text[0] != '\0';
+                   device->name, card->name, card->major, card->minor, MT_CARD_LEAST_MAJOR);
 }

@@ -7,6 +7,8 @@
 
 #include "ops/device.h"
 
+#define MT_CARD_LEAST_MAJOR 8 // copies into shared memory beside other work, and bf16 on the tensor cores
+
 struct mt_nvidia_card {
     char name[96];    // "NVIDIA GeForce RTX 4090"
     int major, minor; // its compute capability
@@ -15,16 +17,10 @@ struct mt_nvidia_card {
 /* The card with the highest compute capability; false if there is no driver, or it shows no card. */
 bool mt_card_find(struct mt_nvidia_card *card);
 
-/* Whether kernels can be built for it: they need compute capability 8.0. */
+/* Whether kernels can be built for it: they need compute capability MT_CARD_LEAST_MAJOR.0. */
 bool mt_card_is_recent(const struct mt_nvidia_card *card);
 
 /* The failure of a card that is not. */
 enum mt_status mt_card_refuse(const struct mt_device *device, const struct mt_nvidia_card *card);
-
-/*
- * Whether a card is there that no device of this program can use. `text` then says which and why, in one
- * sentence without a full stop.
- */
-bool mt_card_is_idle(struct mt_context *ctx, char text[MT_MESSAGE_BYTES]);
 
 #endif

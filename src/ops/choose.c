@@ -75,6 +75,38 @@ bool mt_device_is_automatic(const char *asked)
     return strcmp(asked, MT_DEVICE_AUTO) == 0;
 }
 
+// ------------------------------------------------------------------ what is left idle
+
+/* Whether the program was built with any device for GPUs. */
+static bool is_built_in(void)
+{
+    const struct mt_device_kind *kind = mt_device_kind_there(mt_device_kinds);
+    while (kind != NULL && kind->automatic == MT_USE_ASKED) kind = mt_device_kind_there(kind + 1);
+    return kind != NULL;
+}
+
+bool mt_card_is_idle(struct mt_context *ctx, char text[MT_MESSAGE_BYTES])
+{
+    struct mt_nvidia_card card;
+    const char *name = NULL;
+    text[0] = '\0';
+    if (!mt_card_find(&card)) return false;
+    if (!mt_card_is_recent(&card)) {
+        (void)snprintf(text, MT_MESSAGE_BYTES,
+                       "%s (compute capability %d.%d) cannot run metier: it needs %d.0 or newer", card.name,
+                       card.major, card.minor, MT_CARD_LEAST_MAJOR);
+    } else if (!is_built_in()) {
+        (void)snprintf(text, MT_MESSAGE_BYTES,
+                       "this machine has an %s, and this metier was built without CUDA: scripts/install "
+                       "--cuda builds it in",
+                       card.name);
+    } else if (mt_device_choose(ctx, NULL, "cuda", MT_USE_EXACT, &name) != MT_OK) {
+        (void)snprintf(text, MT_MESSAGE_BYTES, "%s is not used: %.900s", card.name, ctx->message);
+        ctx->message[0] = '\0';
+    }
+    return text[0] != '\0';
+}
+
 void mt_device_warn_idle(const struct mt_device *device, FILE *stream)
 {
     char text[MT_MESSAGE_BYTES];

@@ -21,6 +21,12 @@
 enum mt_status mt_device_choose(struct mt_context *ctx, struct mt_comm *comm, const char *asked,
                                 enum mt_device_use use, const char **name);
 
+/*
+ * Whether a card is there that no device of this program can use. `text` then says which and why, in one
+ * sentence without a full stop.
+ */
+bool mt_card_is_idle(struct mt_context *ctx, char text[MT_MESSAGE_BYTES]);
+
 /* For whoever has just named the device that `auto` chose: a warning where it left an NVIDIA card idle. */
 void mt_device_warn_idle(const struct mt_device *device, FILE *stream);
 

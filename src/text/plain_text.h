@@ -11,7 +11,7 @@
 #ifndef MT_TEXT_PLAIN_TEXT_H
 #define MT_TEXT_PLAIN_TEXT_H
 
-#include "arch/config.h"
+#include "arch/arch.h"
 #include "text/example.h"
 
 /* What tokenizer_config.json beside the tokenizer (its path as it was loaded) says, else what the config

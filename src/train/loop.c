@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "model/adapters/router_bias.h"
 #include "model/files/export.h"
-#include "train/data/rows_read.h"
 #include "train/trainer_internal.h"
 
 #define WARNING_BYTES 4096
@@ -45,7 +44,7 @@ static enum mt_status write_model(struct mt_trainer *trainer, const struct mt_ex
     bool recorded = false;
     enum mt_status status = mt_row_hashes_read_model(&rows, settings->model, &recorded);
     if (status == MT_OK && (recorded || settings->record_rows)) {
-        status = mt_rows_read_add(&trainer->corpus, settings, &rows);
+        status = mt_corpus_add_drawn(&trainer->corpus, settings, &rows);
         with_rows.trained.rows = &rows;
     }
     if (status == MT_OK) status = mt_model_export(trainer->tensors.params, &trainer->desc, &with_rows, NULL);

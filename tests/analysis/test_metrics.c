@@ -6,7 +6,6 @@
 #include "analysis/coupling.h"
 #include "analysis/curves.h"
 #include "analysis/drift.h"
-#include "analysis/eigen.h"
 #include "analysis/paths.h"
 #include "analysis/pca.h"
 #include "analysis/variance.h"

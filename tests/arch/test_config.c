@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arch/config.h"
+#include "arch/arch.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/model_configs.h"

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/desc.h"
 #include "support/cmocka_all.h"
 #include "support/model_configs.h"
 #include "support/small_models.h"
@@ -136,10 +137,10 @@ static void tables(void **state)
         float cosine[(32 + 33) * 2];
         float sine[(32 + 33) * 2];
         int64_t start = extended ? 32 : 0;
-        assert_int_equal(mt_model_rope_rows(&phi.desc, positions), start + positions);
-        assert_int_equal(mt_model_rope_start(&phi.desc, positions), start);
-        assert_int_equal(mt_model_rope_start(&phi.desc, 32), 0);
-        mt_model_rope_tables(&phi.desc, positions, cosine, sine);
+        assert_int_equal(mt_rope_rows(phi.desc.config, positions), start + positions);
+        assert_int_equal(mt_rope_start(phi.desc.config, positions), start);
+        assert_int_equal(mt_rope_start(phi.desc.config, 32), 0);
+        mt_rope_tables(phi.desc.config, phi.desc.rope_width, positions, cosine, sine);
         for (int64_t row = 0; row < start + positions; row++) {
             bool is_long = extended && row >= start; // short sequences keep their factors beside long ones
             float magnitude = is_long ? 1.3f : 1.243163121016122f;
@@ -178,7 +179,7 @@ static void far_positions(void **state)
     describe(text, &model);
     float *tables = malloc((size_t)(2 * positions * pairs) * sizeof *tables); // cosines, then sines
     assert_non_null(tables);
-    mt_model_rope_tables(&model.desc, positions, tables, tables + positions * pairs);
+    mt_rope_tables(model.desc.config, model.desc.rope_width, positions, tables, tables + positions * pairs);
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         int64_t at = wanted[i].position * pairs + wanted[i].pair;
         assert_float_equal(tables[at], wanted[i].cosine, 6e-8f);

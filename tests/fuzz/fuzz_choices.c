@@ -2,7 +2,7 @@
  * Fuzz target: bytes as a file of choices. What is accepted can be taken, sequence by sequence, and names
  * experts that there are.
  */
-// With: src/train/data/choices.c src/train/data/sequence_index.c
+// With: src/train/data/choices.c
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "model/adapters/adapter_parts.h"
+#include "model/adapters/adapter.h"
 #include "support/cmocka_all.h"
 #include "support/drawn_adapter.h"
 #include "support/every_allocation.h"

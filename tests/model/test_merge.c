@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/files/file.h"
-#include "model/adapters/adapter_parts.h"
+#include "model/adapters/adapter.h"
 #include "support/cmocka_all.h"
 #include "support/drawn_adapter.h"
 #include "support/every_allocation.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/files/file.h"
-#include "model/adapters/adapter_parts.h"
+#include "model/adapters/adapter.h"
 #include "model/files/merge.h"
 #include "support/cmocka_all.h"
 #include "support/drawn_adapter.h"

@@ -154,6 +154,9 @@ enum mt_status mt_collector_finish(struct mt_collector *collector, const struct 
                                    struct mt_figures *figures);
 void mt_figures_free(struct mt_figures *figures); // a zeroed struct is allowed
 
+/* Fills figures->mean from the layers; what is NaN in one does not count. */
+void mt_figures_mean(struct mt_figures *figures);
+
 /* The plain figures of a layer: index 0, 1, ...; false past the last. Texts live forever. */
 struct mt_figure_kind {
     const char *name;    // as in JSON: "maxvio"

@@ -115,7 +115,4 @@ void mt_scores_fill(const struct mt_collector_options *options, const struct mt_
 
 void mt_score_room_free(struct mt_collector *collector);
 
-/* Fills figures->mean from the layers; what is NaN in one does not count. */
-void mt_figures_mean(struct mt_figures *figures);
-
 #endif

@@ -6,7 +6,6 @@
 
 #include <math.h>
 
-#include "analysis/collector/collector_sums.h"
 #include "model/layers/linear.h"
 
 #define LEAST_SQUARE 1e-30f // of a row, over its numbers: what is shorter has no length

@@ -83,75 +83,7 @@ static bool last_number(const char *text, size_t bytes, struct mt_text *span)
     return found;
 }
 
-// ------------------------------------------------------------------ boxes, lines
-
-/* The end of a group whose opening brace is before `at`; `bytes` + 1 when it never closes. */
-static size_t closing_brace(const char *text, size_t bytes, size_t at)
-{
-    int open = 1;
-    for (; at < bytes; at++) {
-        if (text[at] == '\\' && at + 1 < bytes) {
-            at++; // \{ and \} are no group's
-        } else if (text[at] == '{') {
-            open++;
-        } else if (text[at] == '}') {
-            open--;
-            if (open == 0) return at;
-        }
-    }
-    return bytes + 1;
-}
-
-/* True when the brace at `at` stands behind a backslash that is not itself behind one. */
-static bool is_escaped(const char *text, size_t at)
-{
-    size_t slashes = 0;
-    while (slashes < at && text[at - 1 - slashes] == '\\') slashes++;
-    return slashes % 2 == 1;
-}
-
-/* The box at `at`. `closed`: the brace behind its name, if there is one, closes. */
-static bool box_at(const char *text, size_t bytes, size_t at, bool closed, struct mt_text *span)
-{
-    static const char *const names[] = {"\\boxed", "\\fbox"};
-    for (size_t i = 0; i < 2; i++) {
-        size_t length = strlen(names[i]);
-        if (at + length >= bytes || memcmp(text + at, names[i], length) != 0) continue;
-        size_t start = at + length;
-        while (start < bytes && text[start] == ' ') start++;
-        if (start == bytes) return false;
-        if (text[start] != '{') { // \boxed 5
-            size_t end = start;
-            if (start == at + length) return false;
-            while (end < bytes && !isspace((unsigned char)text[end]) && strchr("$.,", text[end]) == NULL)
-                end++;
-            *span = (struct mt_text){.text = text + start, .bytes = end - start};
-            return end > start;
-        }
-        if (!closed) return false;
-        size_t end = closing_brace(text, bytes, start + 1);
-        if (end > bytes) return false;
-        *span = (struct mt_text){.text = text + start + 1, .bytes = end - start - 1};
-        return true;
-    }
-    return false;
-}
-
-bool mt_extract_boxed(struct mt_text answer, struct mt_text *span)
-{
-    const char *text = answer.text;
-    size_t bytes = answer.bytes;
-    size_t closing = 0;  // braces behind `at` that close what is opened before them
-    bool closed = false; // the first opening brace behind `at` is closed
-    for (size_t at = bytes; at-- > 0;) {
-        if (text[at] == '\\' && box_at(text, bytes, at, closed, span)) return true;
-        if (text[at] == '}' && !is_escaped(text, at)) closing++;
-        if (text[at] != '{' || is_escaped(text, at)) continue;
-        closed = closing > 0;
-        closing -= closed ? 1 : 0;
-    }
-    return false;
-}
+// ------------------------------------------------------------------ lines
 
 static bool line(struct mt_text text, bool last, struct mt_text *span)
 {
@@ -255,7 +187,7 @@ static bool apply(const struct compiled_step *compiled, struct mt_text text, con
         return found;
     }
     case MT_EXTRACT_LAST_NUMBER: return last_number(text.text, text.bytes, span);
-    case MT_EXTRACT_BOXED: return mt_extract_boxed(text, span);
+    case MT_EXTRACT_BOXED: return mt_statement_boxed(text, span);
     case MT_EXTRACT_LETTER: return choices >= 0 && mt_statement_letter(forms, clauses, choices, span);
     case MT_EXTRACT_WORDS: return mt_statement_word(forms, compiled->step.words, clauses, span);
     case MT_EXTRACT_STATED: return mt_statement_text(forms, text, span);

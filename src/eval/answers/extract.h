@@ -63,9 +63,6 @@ enum mt_status mt_extract(const struct mt_extractor *extractor, const char *text
 enum mt_status mt_extract_wanted(const struct mt_extractor *extractor, const char *text, size_t bytes,
                                  int choices, struct mt_text wanted, struct mt_byte_list *out, bool *found);
 
-/* What the last \boxed{} of a text holds; false: there is none. */
-bool mt_extract_boxed(struct mt_text text, struct mt_text *inner);
-
 /* "regex", "last_number", ...; MT_EXTRACT_KINDS for an unknown name. */
 enum mt_extract_kind mt_extract_named(const char *name);
 

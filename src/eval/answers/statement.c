@@ -5,8 +5,6 @@
 #include <ctype.h>
 #include <strings.h>
 
-#include "eval/answers/extract.h"
-
 #define RANKS 5
 
 /* The next match behind *from, which moves behind its value. */
@@ -216,6 +214,76 @@ bool mt_statement_word(const struct mt_forms *forms, const char *const *words,
     return found >= 0;
 }
 
+// ------------------------------------------------------------------ boxes
+
+/* The end of a group whose opening brace is before `at`; `bytes` + 1 when it never closes. */
+static size_t closing_brace(const char *text, size_t bytes, size_t at)
+{
+    int open = 1;
+    for (; at < bytes; at++) {
+        if (text[at] == '\\' && at + 1 < bytes) {
+            at++; // \{ and \} are no group's
+        } else if (text[at] == '{') {
+            open++;
+        } else if (text[at] == '}') {
+            open--;
+            if (open == 0) return at;
+        }
+    }
+    return bytes + 1;
+}
+
+/* True when the brace at `at` stands behind a backslash that is not itself behind one. */
+static bool is_escaped(const char *text, size_t at)
+{
+    size_t slashes = 0;
+    while (slashes < at && text[at - 1 - slashes] == '\\') slashes++;
+    return slashes % 2 == 1;
+}
+
+/* The box at `at`. `closed`: the brace behind its name, if there is one, closes. */
+static bool box_at(const char *text, size_t bytes, size_t at, bool closed, struct mt_text *span)
+{
+    static const char *const names[] = {"\\boxed", "\\fbox"};
+    for (size_t i = 0; i < 2; i++) {
+        size_t length = strlen(names[i]);
+        if (at + length >= bytes || memcmp(text + at, names[i], length) != 0) continue;
+        size_t start = at + length;
+        while (start < bytes && text[start] == ' ') start++;
+        if (start == bytes) return false;
+        if (text[start] != '{') { // \boxed 5
+            size_t end = start;
+            if (start == at + length) return false;
+            while (end < bytes && !isspace((unsigned char)text[end]) && strchr("$.,", text[end]) == NULL)
+                end++;
+            *span = (struct mt_text){.text = text + start, .bytes = end - start};
+            return end > start;
+        }
+        if (!closed) return false;
+        size_t end = closing_brace(text, bytes, start + 1);
+        if (end > bytes) return false;
+        *span = (struct mt_text){.text = text + start + 1, .bytes = end - start - 1};
+        return true;
+    }
+    return false;
+}
+
+bool mt_statement_boxed(struct mt_text answer, struct mt_text *span)
+{
+    const char *text = answer.text;
+    size_t bytes = answer.bytes;
+    size_t closing = 0;  // braces behind `at` that close what is opened before them
+    bool closed = false; // the first opening brace behind `at` is closed
+    for (size_t at = bytes; at-- > 0;) {
+        if (text[at] == '\\' && box_at(text, bytes, at, closed, span)) return true;
+        if (text[at] == '}' && !is_escaped(text, at)) closing++;
+        if (text[at] != '{' || is_escaped(text, at)) continue;
+        closed = closing > 0;
+        closing -= closed ? 1 : 0;
+    }
+    return false;
+}
+
 // ------------------------------------------------------------------ texts
 
 /* Where the sentence that begins a text ends: at a full stop, or at words that give reasons. */
@@ -262,7 +330,7 @@ bool mt_statement_text(const struct mt_forms *forms, struct mt_text plain, struc
         }
     }
     // A box that stands behind it, or within it, is the answer.
-    if (mt_extract_boxed(plain, &value) && (!found || value.text >= text->text)) {
+    if (mt_statement_boxed(plain, &value) && (!found || value.text >= text->text)) {
         *text = value;
         found = true;
     }

@@ -65,4 +65,7 @@ enum mt_status mt_statement_math(const struct mt_forms *forms, struct mt_text pl
 /* The last text that is stated: a box, or the rest of a sentence, without markup at its ends. */
 bool mt_statement_text(const struct mt_forms *forms, struct mt_text plain, struct mt_text *text);
 
+/* What the last \boxed{} of a text holds; false: there is none. */
+bool mt_statement_boxed(struct mt_text text, struct mt_text *inner);
+
 #endif

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "eval/answers/extract.h"
 #include "eval/answers/statement.h"
 
 #define MOST_BOXES     8
@@ -75,7 +74,7 @@ static enum mt_status boxes(struct mt_text text, struct mt_byte_list *out)
     int count = 0;
     struct mt_text rest = text;
     struct mt_text inside;
-    for (int tries = 0; tries < MOST_BOXES && mt_extract_boxed(rest, &inside); tries++) {
+    for (int tries = 0; tries < MOST_BOXES && mt_statement_boxed(rest, &inside); tries++) {
         rest = between(text.text, inside.text - 1);
         while (rest.bytes > 0 && text.text[rest.bytes] != '\\') rest.bytes--;
         if (mt_text_trimmed(inside).bytes == 0) continue;

@@ -3,7 +3,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "eval/answers/extract.h"
 #include "eval/answers/number.h"
 #include "eval/answers/sentence.h"
 #include "eval/answers/statement.h"
@@ -406,7 +405,7 @@ enum mt_status mt_statement_number(const struct mt_forms *forms, struct mt_text 
         while (at < plain.bytes && plain.text[at] == '#') at++;
         if (mt_statement_marked(plain, at)) take(&last, plain, plain.text + at, false);
     }
-    if (mt_extract_boxed(plain, &box)) take(&last, box, box.text, false);
+    if (mt_statement_boxed(plain, &box)) take(&last, box, box.text, false);
     struct mt_text whole = mt_text_trimmed(plain);
     bool cut_off = whole.bytes > 0 && whole.text[whole.bytes - 1] == '=';
     if (!last.found && cut_off) return MT_OK;

@@ -1,8 +1,8 @@
 /*
  * The parts of a comparison of two answers:
  *
- *     math/answer_math.c    texts: equal as they stand, a choice's letter before an answer, words
- *     math/compare.c        which of the following two trees are
+ *     math/answer_math.c    texts: equal as they stand, a choice's letter before an answer, words; and
+ *                           which of the following two trees are
  *     math/collections.c    sets, lists, tuples, intervals, the values of named variables
  *     math/relations.c      equations and inequalities
  *     math/sets.c           the sets that inequalities describe

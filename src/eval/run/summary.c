@@ -1,4 +1,6 @@
 /* The summary of a run, in the layout of lm-evaluation-harness's results file. */
+#include "eval/run/summary.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +9,6 @@
 #include "base/files/file.h"
 #include "eval/run/judged_by.h"
 #include "eval/run/results.h"
-#include "eval/run/runner.h"
 #include "metier/version.h"
 
 #define PATH_BYTES  4096

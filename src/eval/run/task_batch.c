@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/amount.h"
+#include "base/clock.h"
 #include "base/files/folder_lock.h"
 #include "eval/run/prefixes.h"
 
@@ -17,6 +18,34 @@
 enum mt_status mt_task_run_check_folder(struct mt_context *ctx, const struct mt_eval_options *options)
 {
     return options->held != NULL ? mt_folder_check(ctx, options->out, *options->held) : MT_OK;
+}
+
+static void show(struct task_run *run)
+{
+    char rate[64];
+    double seconds = mt_clock_seconds() - run->start;
+    double tokens = mt_rank_progress_work(run->ranks);
+    int64_t done = mt_comm_size(run->comm) == 1 ? (int64_t)(run->done_count - run->kept)
+                                                : mt_rank_progress_done(run->ranks);
+    mt_amount_rate(rate, sizeof rate, seconds > 0.0 ? tokens / seconds : 0.0, "tok");
+    mt_progress_note(&run->progress, "%s", rate);
+    mt_progress_update(&run->progress, (int64_t)run->kept + done);
+    if (run->options->progressed != NULL)
+        run->options->progressed(run->options->self, run->kept + (size_t)done, run->count);
+}
+
+bool mt_task_run_beat(struct task_run *run, bool finished, bool failed)
+{
+    const struct mt_eval_options *options = run->options;
+    const struct mt_rank_progress_state mine = {.done = (int64_t)(run->done_count - run->kept),
+                                                .work = (double)(run->tokens + run->latest),
+                                                .finished = finished,
+                                                .failed = failed,
+                                                .stop =
+                                                    options->stop != NULL && options->stop(options->self)};
+    bool over = mt_rank_progress_update(run->ranks, &mine);
+    show(run);
+    return !over;
 }
 
 // ------------------------------------------------------------------ the batch

@@ -10,7 +10,7 @@
 #include "comm/rank_progress.h"
 #include "eval/answers/grade.h"
 #include "eval/run/results.h"
-#include "eval/run/runner.h"
+#include "eval/run/summary.h"
 #include "eval/run/task_judge.h"
 #include "eval/tasks/task_data.h"
 

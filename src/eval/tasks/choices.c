@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "eval/tasks/dropped_rows.h"
 #include "eval/tasks/field_place.h"
 #include "formats/text/printable.h"
 

@@ -6,7 +6,7 @@
 #ifndef MT_EVAL_CHOICES_H
 #define MT_EVAL_CHOICES_H
 
-#include "eval/tasks/task_data.h"
+#include "eval/tasks/sample.h"
 
 /* True for a task whose rows have choices. */
 bool mt_task_has_choices(const struct mt_task *task);

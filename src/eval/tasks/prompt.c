@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "eval/answers/extract.h"
+#include "eval/answers/statement.h"
 #include "eval/tasks/field_place.h"
 #include "formats/text/printable.h"
 #include "formats/text/utf8.h"
@@ -195,7 +195,7 @@ static struct mt_text cut(struct mt_text span, const char *filter)
 {
     struct mt_text inner;
     if (strcmp(filter, "trim") == 0) return mt_text_trimmed(span);
-    if (strcmp(filter, "boxed") == 0) return mt_extract_boxed(span, &inner) ? inner : mt_text_of(NULL);
+    if (strcmp(filter, "boxed") == 0) return mt_statement_boxed(span, &inner) ? inner : mt_text_of(NULL);
     if (strncmp(filter, "before:", 7) == 0) span.bytes = mt_text_find(span, 0, filter + 7);
     if (strncmp(filter, "after:", 6) != 0) return span;
     size_t from = 0; // behind the last one

@@ -1,12 +1,61 @@
-/* Learning a tokenizer: counting words, then merging the most frequent pair of symbols until done. */
+/* Learning a tokenizer: counting words, then merging the most frequent pair of symbols until done; and
+ * writing it as tokenizer.json, with the tokenizer_config.json that goes with it. */
 #include "formats/tokenizer/train.h"
 
 #include "formats/text/utf8.h"
-#include "formats/tokenizer/train_private.h"
+#include "formats/tokenizer/bpe.h"
+#include "formats/tokenizer/split.h"
 #include "formats/tokenizer/vocabulary.h"
 
 #define FIRST_SLOTS 1024
 #define NO_PAIR     UINT64_MAX
+
+// How texts are cut, as tokenizer.json says it: the trainer reads it from here, as a tokenizer does.
+#define PRE_TOKENIZER                                                                                        \
+    "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Digits\", \"individual_digits\": true}, "     \
+    "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": true}]}"
+
+struct token {
+    size_t start; // of its bytes, in token_text
+    size_t bytes;
+    int32_t left, right; // what it was merged of; -1: a byte
+};
+
+struct word {
+    size_t start;   // of its bytes in word_text, and later of its symbols
+    uint32_t count; // of its bytes, and later of its symbols
+    int64_t times;  // it was seen
+};
+
+struct pair_count {
+    uint64_t pair; // left << 32 | right; UINT64_MAX: free
+    int64_t times;
+};
+
+struct mt_tokenizer_trainer {
+    struct mt_context *ctx; // borrowed
+    struct mt_splitter splitter;
+    struct mt_regex_matcher *matcher;
+    struct mt_byte_list repaired; // a text that was not valid UTF-8
+    struct mt_split_spans spans;  // of the text being added
+
+    struct mt_byte_list word_text;
+    struct word *words; // in the order they were first seen
+    size_t word_count, word_capacity;
+    uint32_t *slots;   // of words, by hash: index + 1, or 0
+    size_t slot_count; // a power of two
+
+    int32_t *symbols;         // of all words: one for each byte of word_text, fewer in use the more is merged
+    struct pair_count *pairs; // open addressing
+    size_t pair_slots;        // a power of two
+    size_t pair_count;
+
+    struct mt_byte_list token_text;
+    struct token *tokens; // the specials are not here: token i has the id i + specials
+    size_t token_count, token_capacity;
+};
+
+// ------------------------------------------------------------------ learning
 
 static enum mt_status add_token(struct mt_tokenizer_trainer *trainer, const uint8_t *text, size_t bytes,
                                 int32_t left, int32_t right)
@@ -15,14 +64,14 @@ static enum mt_status add_token(struct mt_tokenizer_trainer *trainer, const uint
     trainer->tokens = mt_list_reserve(trainer->ctx, trainer->tokens, &trainer->token_capacity,
                                       sizeof *trainer->tokens, trainer->token_count + 1, &status);
     if (status != MT_OK) return status;
-    trainer->tokens[trainer->token_count++] = (struct mt_trained_token){
-        .start = trainer->token_text.count, .bytes = bytes, .left = left, .right = right};
+    trainer->tokens[trainer->token_count++] =
+        (struct token){.start = trainer->token_text.count, .bytes = bytes, .left = left, .right = right};
     return mt_byte_list_append(&trainer->token_text, text, bytes);
 }
 
 static enum mt_status prepare(struct mt_tokenizer_trainer *trainer)
 {
-    static const char pre_tokenizer[] = MT_TRAINED_PRE_TOKENIZER;
+    static const char pre_tokenizer[] = PRE_TOKENIZER;
     struct mt_json json = {0};
     enum mt_status status = mt_json_parse(trainer->ctx, "pre-tokenizer", pre_tokenizer,
                                           sizeof pre_tokenizer - 1, &mt_json_file_limits, &json);
@@ -91,7 +140,7 @@ static size_t word_slot(const struct mt_tokenizer_trainer *trainer, const uint8_
     size_t mask = trainer->slot_count - 1;
     size_t slot = (size_t)(mt_vocabulary_hash(text, bytes) >> 20) & mask;
     for (; trainer->slots[slot] != 0; slot = (slot + 1) & mask) {
-        const struct mt_trained_word *word = &trainer->words[trainer->slots[slot] - 1];
+        const struct word *word = &trainer->words[trainer->slots[slot] - 1];
         if (word->count == bytes && memcmp(trainer->word_text.data + word->start, text, bytes) == 0) break;
     }
     return slot;
@@ -110,7 +159,7 @@ static enum mt_status grow_slots(struct mt_tokenizer_trainer *trainer)
     trainer->slots = memory;
     trainer->slot_count = count;
     for (size_t i = 0; i < trainer->word_count; i++) {
-        const struct mt_trained_word *word = &trainer->words[i];
+        const struct word *word = &trainer->words[i];
         size_t slot = word_slot(trainer, trainer->word_text.data + word->start, word->count);
         trainer->slots[slot] = (uint32_t)i + 1;
     }
@@ -131,8 +180,7 @@ static enum mt_status count_word(struct mt_tokenizer_trainer *trainer, const uin
     trainer->words = mt_list_reserve(trainer->ctx, trainer->words, &trainer->word_capacity,
                                      sizeof *trainer->words, trainer->word_count + 1, &status);
     if (status != MT_OK) return status;
-    const struct mt_trained_word word = {
-        .start = trainer->word_text.count, .count = (uint32_t)bytes, .times = 1};
+    const struct word word = {.start = trainer->word_text.count, .count = (uint32_t)bytes, .times = 1};
     status = mt_byte_list_append(&trainer->word_text, text, bytes);
     if (status != MT_OK) return status;
     trainer->words[trainer->word_count++] = word;
@@ -183,7 +231,7 @@ enum mt_status mt_tokenizer_trainer_add(struct mt_tokenizer_trainer *trainer, co
 
 // ------------------------------------------------------------------ pairs
 
-static struct mt_pair_count *pair_slot(struct mt_pair_count *pairs, size_t slots, uint64_t pair)
+static struct pair_count *pair_slot(struct pair_count *pairs, size_t slots, uint64_t pair)
 {
     size_t slot = (size_t)((pair * MT_VOCABULARY_FACTOR) >> 32) & (slots - 1);
     while (pairs[slot].pair != pair && pairs[slot].pair != NO_PAIR) slot = (slot + 1) & (slots - 1);
@@ -199,11 +247,11 @@ static enum mt_status grow_pairs(struct mt_tokenizer_trainer *trainer, size_t ex
     void *memory = NULL;
     enum mt_status status = mt_allocate_array(trainer->ctx, slots, sizeof *trainer->pairs, &memory);
     if (status != MT_OK) return status;
-    struct mt_pair_count *pairs = memory;
+    struct pair_count *pairs = memory;
     for (size_t i = 0; i < slots; i++) pairs[i].pair = NO_PAIR;
     size_t kept = 0;
     for (size_t i = 0; i < trainer->pair_slots; i++) {
-        const struct mt_pair_count *old = &trainer->pairs[i];
+        const struct pair_count *old = &trainer->pairs[i];
         if (old->pair == NO_PAIR || old->times == 0) continue;
         *pair_slot(pairs, slots, old->pair) = *old;
         kept++;
@@ -216,15 +264,14 @@ static enum mt_status grow_pairs(struct mt_tokenizer_trainer *trainer, size_t ex
 }
 
 /* Adds a word's pairs to the counts, or takes them away (sign -1). */
-static enum mt_status count_pairs(struct mt_tokenizer_trainer *trainer, const struct mt_trained_word *word,
-                                  int64_t sign)
+static enum mt_status count_pairs(struct mt_tokenizer_trainer *trainer, const struct word *word, int64_t sign)
 {
     enum mt_status status = grow_pairs(trainer, word->count);
     if (status != MT_OK) return status;
     const int32_t *symbols = trainer->symbols + word->start;
     for (size_t i = 0; i + 1 < word->count; i++) {
         uint64_t pair = (uint64_t)symbols[i] << 32 | (uint32_t)symbols[i + 1];
-        struct mt_pair_count *found = pair_slot(trainer->pairs, trainer->pair_slots, pair);
+        struct pair_count *found = pair_slot(trainer->pairs, trainer->pair_slots, pair);
         if (found->pair == NO_PAIR) {
             found->pair = pair;
             trainer->pair_count++;
@@ -237,8 +284,8 @@ static enum mt_status count_pairs(struct mt_tokenizer_trainer *trainer, const st
 /* Tokens in the order of their bytes. */
 static int compare_tokens(const struct mt_tokenizer_trainer *trainer, uint64_t a, uint64_t b)
 {
-    const struct mt_trained_token *left = &trainer->tokens[a];
-    const struct mt_trained_token *right = &trainer->tokens[b];
+    const struct token *left = &trainer->tokens[a];
+    const struct token *right = &trainer->tokens[b];
     size_t shorter = left->bytes < right->bytes ? left->bytes : right->bytes;
     const uint8_t *text = trainer->token_text.data;
     int order = memcmp(text + left->start, text + right->start, shorter);
@@ -247,8 +294,8 @@ static int compare_tokens(const struct mt_tokenizer_trainer *trainer, uint64_t a
 
 /* Whether a pair is to be merged before another: the more frequent one, else the one whose bytes come first.
  */
-static bool goes_first(const struct mt_tokenizer_trainer *trainer, const struct mt_pair_count *a,
-                       const struct mt_pair_count *b)
+static bool goes_first(const struct mt_tokenizer_trainer *trainer, const struct pair_count *a,
+                       const struct pair_count *b)
 {
     if (a->times != b->times) return a->times > b->times;
     int order = compare_tokens(trainer, a->pair >> 32, b->pair >> 32);
@@ -257,11 +304,11 @@ static bool goes_first(const struct mt_tokenizer_trainer *trainer, const struct 
 }
 
 /* The next pair to be merged, which occurs at least twice; NULL: there is none. */
-static const struct mt_pair_count *best_pair(const struct mt_tokenizer_trainer *trainer)
+static const struct pair_count *best_pair(const struct mt_tokenizer_trainer *trainer)
 {
-    const struct mt_pair_count *best = NULL;
+    const struct pair_count *best = NULL;
     for (size_t i = 0; i < trainer->pair_slots; i++) {
-        const struct mt_pair_count *pair = &trainer->pairs[i];
+        const struct pair_count *pair = &trainer->pairs[i];
         if (pair->pair == NO_PAIR || pair->times < 2) continue;
         if (best == NULL || goes_first(trainer, pair, best)) best = pair;
     }
@@ -298,7 +345,7 @@ static enum mt_status merge(struct mt_tokenizer_trainer *trainer, int32_t left, 
 {
     enum mt_status status = MT_OK;
     for (size_t i = 0; status == MT_OK && i < trainer->word_count; i++) {
-        struct mt_trained_word *word = &trainer->words[i];
+        struct word *word = &trainer->words[i];
         int32_t *symbols = trainer->symbols + word->start;
         if (!has_pair(symbols, word->count, left, right)) continue;
         status = count_pairs(trainer, word, -1);
@@ -323,15 +370,15 @@ enum mt_status mt_tokenizer_trainer_learn(struct mt_tokenizer_trainer *trainer, 
                        MT_TOKENIZER_LEAST, MT_TOKENIZER_MOST);
     enum mt_status status = begin(trainer);
     while (status == MT_OK && trainer->token_count + MT_TOKENIZER_SPECIALS < tokens) {
-        const struct mt_pair_count *best = best_pair(trainer);
+        const struct pair_count *best = best_pair(trainer);
         if (best == NULL)
             return mt_fail(trainer->ctx, MT_ERR_USAGE,
                            "the texts give %zu tokens, not %zu: no other pair occurs twice",
                            trainer->token_count + MT_TOKENIZER_SPECIALS, tokens);
         int32_t left = (int32_t)(best->pair >> 32);
         int32_t right = (int32_t)(best->pair & UINT32_MAX);
-        const struct mt_trained_token *a = &trainer->tokens[left];
-        const struct mt_trained_token *b = &trainer->tokens[right];
+        const struct token *a = &trainer->tokens[left];
+        const struct token *b = &trainer->tokens[right];
         uint8_t text[MT_TOKENIZER_LONGEST_LEARNT]; // both come from one word
         size_t bytes = a->bytes + b->bytes;
         memcpy(text, trainer->token_text.data + a->start, a->bytes);
@@ -343,4 +390,82 @@ enum mt_status mt_tokenizer_trainer_learn(struct mt_tokenizer_trainer *trainer, 
             mt_progress_update(progress, (int64_t)trainer->token_count + MT_TOKENIZER_SPECIALS);
     }
     return status;
+}
+
+// ------------------------------------------------------------------ writing
+
+static const char *const specials[MT_TOKENIZER_SPECIALS] = {"<pad>", "<bos>", "<eos>"};
+
+/* The bytes of a token as characters of the byte-level alphabet; `out` has two bytes for each. */
+static size_t spell(const struct mt_tokenizer_trainer *trainer, int32_t token, uint8_t *out)
+{
+    const struct token *wanted = &trainer->tokens[token];
+    size_t length = 0;
+    for (size_t i = 0; i < wanted->bytes; i++) {
+        uint8_t character[4];
+        uint8_t byte = trainer->token_text.data[wanted->start + i];
+        size_t bytes = mt_utf8_encode(mt_byte_level_character(byte), character);
+        memcpy(out + length, character, bytes);
+        length += bytes;
+    }
+    return length;
+}
+
+static void write_head(struct mt_json_text *json)
+{
+    mt_json_text_format(json, "{\n \"version\": \"1.0\",\n \"truncation\": null,\n \"padding\": null,\n");
+    mt_json_text_format(json, " \"added_tokens\": [");
+    for (int i = 0; i < MT_TOKENIZER_SPECIALS; i++) {
+        mt_json_text_format(json,
+                            "%s\n  {\"id\": %d, \"content\": \"%s\", \"single_word\": false, "
+                            "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, \"special\": true}",
+                            i == 0 ? "" : ",", i, specials[i]);
+    }
+    mt_json_text_format(json, "\n ],\n \"normalizer\": null,\n \"pre_tokenizer\": ");
+    mt_json_text_format(json, "%s", PRE_TOKENIZER);
+    mt_json_text_format(json, ",\n \"post_processor\": {\"type\": \"TemplateProcessing\",\n  \"single\": [");
+    mt_json_text_format(json, "{\"SpecialToken\": {\"id\": \"<bos>\", \"type_id\": 0}}, "
+                              "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}],\n  \"pair\": [");
+    mt_json_text_format(json, "{\"SpecialToken\": {\"id\": \"<bos>\", \"type_id\": 0}}, "
+                              "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, "
+                              "{\"Sequence\": {\"id\": \"B\", \"type_id\": 1}}],\n");
+    mt_json_text_format(json, "  \"special_tokens\": {\"<bos>\": {\"id\": \"<bos>\", \"ids\": [1], "
+                              "\"tokens\": [\"<bos>\"]}}},\n");
+    mt_json_text_format(json, " \"decoder\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true, "
+                              "\"trim_offsets\": true, \"use_regex\": true},\n");
+    mt_json_text_format(json, " \"model\": {\"type\": \"BPE\", \"dropout\": null, \"unk_token\": null, "
+                              "\"continuing_subword_prefix\": null, \"end_of_word_suffix\": null, "
+                              "\"fuse_unk\": false, \"byte_fallback\": false, \"ignore_merges\": false,\n");
+}
+
+enum mt_status mt_tokenizer_trainer_write(const struct mt_tokenizer_trainer *trainer,
+                                          struct mt_json_text *json)
+{
+    uint8_t text[4 * MT_TOKENIZER_LONGEST_LEARNT + 1]; // two tokens of a merge and the space between
+    write_head(json);
+    mt_json_text_format(json, "  \"vocab\": {");
+    for (int i = 0; i < MT_TOKENIZER_SPECIALS; i++)
+        mt_json_text_format(json, "%s\n   \"%s\": %d", i == 0 ? "" : ",", specials[i], i);
+    for (size_t i = 0; i < trainer->token_count; i++) {
+        mt_json_text_format(json, ",\n   ");
+        mt_json_text_bytes(json, text, spell(trainer, (int32_t)i, text));
+        mt_json_text_format(json, ": %zu", i + MT_TOKENIZER_SPECIALS);
+    }
+    mt_json_text_format(json, "},\n  \"merges\": [");
+    for (size_t i = 256; i < trainer->token_count; i++) {
+        size_t length = spell(trainer, trainer->tokens[i].left, text);
+        text[length++] = ' ';
+        length += spell(trainer, trainer->tokens[i].right, text + length);
+        mt_json_text_format(json, "%s\n   ", i == 256 ? "" : ",");
+        mt_json_text_bytes(json, text, length);
+    }
+    return mt_json_text_format(json, "]}\n}\n");
+}
+
+enum mt_status mt_tokenizer_config_write(struct mt_json_text *json)
+{
+    return mt_json_text_format(
+        json, "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n  \"bos_token\": \"<bos>\",\n"
+              "  \"eos_token\": \"<eos>\",\n  \"pad_token\": \"<pad>\",\n  \"add_bos_token\": true,\n"
+              "  \"add_eos_token\": false,\n  \"clean_up_tokenization_spaces\": false\n}\n");
 }

@@ -124,6 +124,12 @@ void mt_adapter_select(const struct mt_adapter *adapter, struct mt_train_selecti
 /* The pair of a module, or NULL. */
 const struct mt_adapter_pair *mt_adapter_find(const struct mt_adapter *adapter, const char *module);
 
+/* Element `index` of a stored matrix. */
+float mt_adapter_value(const struct mt_safetensors_tensor *stored, int64_t index);
+
+/* What follows "model.layers.L." in a name, and L; NULL for other names. */
+const char *mt_adapter_in_layer(const char *name, int64_t *layer);
+
 /*
  * One pair as numbers: a [rank,in], b [out,rank], with zeros where `rank` is more than the pair's own. b is
  * scaled so that alpha / rank of the adapter is the right factor of b·a.

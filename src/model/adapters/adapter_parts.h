@@ -13,12 +13,6 @@ enum mt_status mt_adapter_read_config(struct mt_adapter *adapter, const char *pa
 /* The rank and the scale PEFT gives to what it calls `name`. */
 void mt_adapter_config_rank(const struct mt_adapter *adapter, const char *name, int64_t *rank, double *scale);
 
-/* Element `index` of a stored matrix. */
-float mt_adapter_value(const struct mt_safetensors_tensor *stored, int64_t index);
-
-/* What follows "model.layers.L." in a name, and L; NULL for other names. */
-const char *mt_adapter_in_layer(const char *name, int64_t *layer);
-
 /*
  * "model.layers.3.mlp.experts" or "model.layers.3.mlp.experts.base_layer": the names PEFT's wrappers around
  * the stacked experts of a layer have.

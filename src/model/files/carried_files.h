@@ -2,7 +2,7 @@
 #ifndef MT_MODEL_CARRIED_FILES_H
 #define MT_MODEL_CARRIED_FILES_H
 
-#include "arch/config.h"
+#include "arch/arch.h"
 #include "formats/data/row_hashes.h"
 #include "formats/text/json_text.h"
 

@@ -8,7 +8,7 @@
 
 #include "arch/published/published_write.h"
 #include "formats/text/printable.h"
-#include "model/adapters/adapter_parts.h"
+#include "model/adapters/adapter.h"
 #include "model/adapters/router_bias.h"
 #include "model/files/carried_files.h"
 #include "model/files/merge_format.h"

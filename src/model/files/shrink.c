@@ -6,7 +6,7 @@
 
 #include "arch/arch.h"
 #include "formats/text/printable.h"
-#include "model/adapters/adapter_parts.h"
+#include "model/adapters/adapter.h"
 #include "model/files/shrink_nf4.h"
 
 // ------------------------------------------------------------------ names

@@ -1,12 +1,12 @@
-/* Drawing rows, making windows of their examples, handing out steps; the position and its return. */
+/* Drawing rows, making windows of their examples, arranging those into steps; the position and its return. */
 #include "train/data/batches.h"
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "train/data/shuffle.h"
-#include "train/data/window.h"
 
 #define MOST_WINDOW 1000000 // examples
 
@@ -17,6 +17,178 @@ static uint64_t stream_of(enum stream use, uint64_t epoch, uint64_t source)
 {
     return (uint64_t)use << 60 | (epoch & 0xFFFFFFFu) << 32 | (source & 0xFFFFFFFFu);
 }
+
+// ------------------------------------------------------------------ the window
+
+/* An example of the window: where its tokens lie, and which step it went to. */
+struct window_example {
+    size_t start; // in window ids and labels
+    size_t tokens;
+    size_t answer_tokens;
+    uint32_t order; // as drawn
+    uint32_t step;
+    uint32_t source; // among those of the batches
+};
+
+struct window_step {
+    size_t first; // of the examples, once arranged
+    size_t count;
+    size_t tokens;
+};
+
+struct window {
+    struct mt_context *ctx; // borrowed
+    struct mt_id_list ids;
+    struct mt_id_list labels;
+    struct window_example *examples;
+    size_t example_count;
+    size_t example_capacity;
+    struct window_step *steps;
+    size_t step_count;
+    size_t step_capacity;
+};
+
+static void window_clear(struct window *window)
+{
+    window->ids.count = 0;
+    window->labels.count = 0;
+    window->example_count = 0;
+    window->step_count = 0;
+}
+
+static void window_free(struct window *window)
+{
+    mt_id_list_free(&window->ids);
+    mt_id_list_free(&window->labels);
+    mt_release(window->ctx, window->examples, window->example_capacity * sizeof *window->examples);
+    mt_release(window->ctx, window->steps, window->step_capacity * sizeof *window->steps);
+    *window = (struct window){0};
+}
+
+static enum mt_status append_ids(struct mt_id_list *list, const struct mt_id_list *more)
+{
+    enum mt_status status = mt_id_list_reserve(list, more->count);
+    if (status != MT_OK) return status;
+    memcpy(list->data + list->count, more->data, more->count * sizeof *more->data);
+    list->count += more->count;
+    return MT_OK;
+}
+
+static enum mt_status window_add(struct window *window, const struct mt_example *example, uint32_t source)
+{
+    enum mt_status status = MT_OK;
+    window->examples = mt_list_reserve(window->ctx, window->examples, &window->example_capacity,
+                                       sizeof *window->examples, window->example_count + 1, &status);
+    size_t start = window->ids.count;
+    if (status == MT_OK) status = append_ids(&window->ids, &example->ids);
+    if (status == MT_OK) status = append_ids(&window->labels, &example->labels);
+    if (status != MT_OK) return status;
+    window->examples[window->example_count] =
+        (struct window_example){.start = start,
+                                .tokens = example->ids.count,
+                                .answer_tokens = (size_t)example->answer_tokens,
+                                .order = (uint32_t)window->example_count,
+                                .source = source};
+    window->example_count++;
+    return MT_OK;
+}
+
+static enum mt_status add_step(struct window *window)
+{
+    enum mt_status status = MT_OK;
+    window->steps = mt_list_reserve(window->ctx, window->steps, &window->step_capacity, sizeof *window->steps,
+                                    window->step_count + 1, &status);
+    if (status == MT_OK) window->steps[window->step_count++] = (struct window_step){0};
+    return status;
+}
+
+/* Shorter first; as drawn among equals, so that the order is one and the same everywhere. */
+static int compare_length(const void *left, const void *right)
+{
+    const struct window_example *a = left;
+    const struct window_example *b = right;
+    if (a->tokens != b->tokens) return a->tokens < b->tokens ? -1 : 1;
+    return a->order < b->order ? -1 : 1;
+}
+
+static int compare_step(const void *left, const void *right)
+{
+    const struct window_example *a = left;
+    const struct window_example *b = right;
+    if (a->step != b->step) return a->step < b->step ? -1 : 1;
+    return a->order < b->order ? -1 : 1;
+}
+
+/* Steps of `examples` examples as they lie. */
+static enum mt_status cut(struct window *window, size_t examples)
+{
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; status == MT_OK && i < window->example_count; i++) {
+        if (i % examples == 0) status = add_step(window);
+        window->examples[i].step = (uint32_t)(i / examples);
+    }
+    return status;
+}
+
+/* Sorted, cut, and the steps in a shuffled order. */
+static enum mt_status fill_buckets(struct window *window, const struct mt_batch_options *options,
+                                   uint64_t stream)
+{
+    qsort(window->examples, window->example_count, sizeof *window->examples, compare_length);
+    enum mt_status status = cut(window, (size_t)options->examples);
+    if (options->in_file_order) return status;
+    for (size_t i = 0; status == MT_OK && i < window->example_count; i++) {
+        uint32_t *step = &window->examples[i].step;
+        *step = (uint32_t)mt_shuffle(options->seed, stream, window->step_count, *step);
+    }
+    return status;
+}
+
+/* Each example, as drawn, to the first step with room for it. */
+static enum mt_status pack(struct window *window, const struct mt_batch_options *options)
+{
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; status == MT_OK && i < window->example_count; i++) {
+        struct window_example *example = &window->examples[i];
+        size_t step = 0;
+        while (step < window->step_count &&
+               (window->steps[step].tokens + example->tokens > (size_t)options->tokens ||
+                (options->examples > 0 && window->steps[step].count == (size_t)options->examples))) {
+            step++;
+        }
+        if (step == window->step_count) status = add_step(window);
+        if (status != MT_OK) break;
+        example->step = (uint32_t)step;
+        window->steps[step].tokens += example->tokens;
+        window->steps[step].count++;
+    }
+    return status;
+}
+
+/* Arranges examples into steps; `stream` is the window's own, for shuffling steps. */
+static enum mt_status window_arrange(struct window *window, const struct mt_batch_options *options,
+                                     uint64_t stream)
+{
+    if (window->example_count == 0) return MT_OK;
+    enum mt_status status = MT_OK;
+    switch (options->layout) {
+    case MT_LAYOUT_BUCKETS: status = fill_buckets(window, options, stream); break;
+    case MT_LAYOUT_PACKED: status = pack(window, options); break;
+    default: status = cut(window, (size_t)options->examples); break;
+    }
+    if (status != MT_OK) return status;
+    qsort(window->examples, window->example_count, sizeof *window->examples, compare_step);
+    for (size_t i = 0; i < window->step_count; i++) window->steps[i] = (struct window_step){0};
+    for (size_t i = 0; i < window->example_count; i++) {
+        struct window_step *step = &window->steps[window->examples[i].step];
+        if (step->count == 0) step->first = i;
+        step->count++;
+        step->tokens += window->examples[i].tokens;
+    }
+    return MT_OK;
+}
+
+// ------------------------------------------------------------------ batches
 
 struct source {
     struct mt_batch_source given;
@@ -41,7 +213,7 @@ struct mt_batches {
     struct mt_example_maker *maker;
     struct mt_row row;
     struct mt_example example;
-    struct mt_window window;
+    struct window window;
     bool window_ready;
     uint64_t window_end; // the draw after the window's last
     struct mt_batch_position position;
@@ -144,7 +316,7 @@ enum mt_status mt_batches_create(struct mt_context *ctx, const struct mt_batch_o
     if (made->options.window == 0) made->options.window = options->layout == MT_LAYOUT_BUCKETS ? 16 : 256;
     mt_row_init(ctx, &made->row);
     mt_example_init(ctx, &made->example);
-    made->window = (struct mt_window){.ctx = ctx, .ids = {.ctx = ctx}, .labels = {.ctx = ctx}};
+    made->window = (struct window){.ctx = ctx, .ids = {.ctx = ctx}, .labels = {.ctx = ctx}};
     made->ids.ctx = ctx;
     made->labels.ctx = ctx;
     made->token_sources.ctx = ctx;
@@ -166,7 +338,7 @@ void mt_batches_free(struct mt_batches *b)
     mt_example_maker_free(b->maker);
     mt_row_free(&b->row);
     mt_example_free(&b->example);
-    mt_window_free(&b->window);
+    window_free(&b->window);
     mt_id_list_free(&b->ids);
     mt_id_list_free(&b->labels);
     mt_id_list_free(&b->token_sources);
@@ -241,7 +413,7 @@ static enum mt_status take_draw(struct mt_batches *b, uint64_t index)
     b->barren = 0;
     b->counts.tokens += example->ids.count;
     b->counts.answer_tokens += (uint64_t)example->answer_tokens;
-    return mt_window_add(&b->window, example, (uint32_t)(source - b->sources));
+    return window_add(&b->window, example, (uint32_t)(source - b->sources));
 }
 
 // ------------------------------------------------------------------ windows and steps
@@ -262,7 +434,7 @@ static enum mt_status make_window(struct mt_batches *b)
     uint64_t index = b->position.index;
     const struct mt_batch_counts counted = b->counts;
     enum mt_status status = MT_OK;
-    mt_window_clear(&b->window);
+    window_clear(&b->window);
     while (status == MT_OK && index < b->draws && b->window.example_count < wanted) {
         status = take_draw(b, index++);
     }
@@ -271,7 +443,7 @@ static enum mt_status make_window(struct mt_batches *b)
     if (status == MT_OK) {
         // Steps are shuffled apart from one window to the next.
         uint64_t stream = stream_of(STREAM_STEPS, b->position.epoch, b->position.index);
-        status = mt_window_arrange(&b->window, &b->options, stream);
+        status = window_arrange(&b->window, &b->options, stream);
     }
     b->window_ready = status == MT_OK;
     return status;
@@ -334,7 +506,7 @@ static enum mt_status add_micro(struct mt_batches *b)
 }
 
 /* How many micro-batches of at most `limit` tokens a step's examples make, in their order. */
-static size_t count_micros(const struct mt_batches *b, const struct mt_window_step *step, size_t limit)
+static size_t count_micros(const struct mt_batches *b, const struct window_step *step, size_t limit)
 {
     size_t count = 0;
     size_t held = 0;
@@ -350,7 +522,7 @@ static size_t count_micros(const struct mt_batches *b, const struct mt_window_st
 }
 
 /* The fewest tokens a micro-batch can be held to without one round more. */
-static size_t find_limit(const struct mt_batches *b, const struct mt_window_step *step)
+static size_t find_limit(const struct mt_batches *b, const struct window_step *step)
 {
     size_t high = (size_t)b->options.tokens;
     if (b->ranks <= 1) return high;
@@ -375,7 +547,7 @@ void mt_batches_cut(struct mt_batches *b, int64_t tokens)
     b->options.tokens = tokens;
 }
 
-static enum mt_status add_example(struct mt_batches *b, const struct mt_window_example *example, size_t limit)
+static enum mt_status add_example(struct mt_batches *b, const struct window_example *example, size_t limit)
 {
     enum mt_status status = MT_OK;
     size_t held = b->micro_count > 0 ? b->micros[b->micro_count - 1].tokens : 0;
@@ -406,11 +578,11 @@ enum mt_status mt_batches_next(struct mt_batches *b, struct mt_step *step)
     b->micro_count = 0;
     enum mt_status status = find_step(b);
     if (status != MT_OK) return status;
-    const struct mt_window_step *made = &b->window.steps[b->position.step];
+    const struct window_step *made = &b->window.steps[b->position.step];
     size_t limit = find_limit(b, made);
     *step = (struct mt_step){.epoch = b->position.epoch};
     for (size_t i = 0; status == MT_OK && i < made->count; i++) {
-        const struct mt_window_example *example = &b->window.examples[made->first + i];
+        const struct window_example *example = &b->window.examples[made->first + i];
         status = add_example(b, example, limit);
         step->answer_tokens += (int64_t)example->answer_tokens;
     }

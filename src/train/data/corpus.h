@@ -8,7 +8,8 @@
 #ifndef MT_TRAIN_CORPUS_H
 #define MT_TRAIN_CORPUS_H
 
-#include "arch/config.h"
+#include "arch/arch.h"
+#include "formats/data/row_hashes.h"
 #include "text/text_form.h"
 #include "train/settings/settings.h"
 
@@ -65,5 +66,9 @@ void mt_corpus_cut(struct mt_corpus *corpus, int64_t tokens);
 
 /* Sequences a micro-batch of so many tokens has at the most: an example has two tokens at least. */
 int64_t mt_corpus_most_sequences(const struct mt_train_settings *settings, int64_t tokens);
+
+/* Adds the hashes of the rows that were drawn so far; those that make no sense taught nothing. */
+enum mt_status mt_corpus_add_drawn(struct mt_corpus *corpus, const struct mt_train_settings *settings,
+                                   struct mt_row_hashes *rows);
 
 #endif

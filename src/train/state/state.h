@@ -14,37 +14,8 @@
 #define MT_TRAIN_STATE_H
 
 #include "base/log.h"
-#include "model/model.h"
-#include "objective/concentration.h"
-#include "train/data/batches.h"
-
-/* What a run knows besides tensors. Plain numbers, saved field by field, doubles to the last bit. */
-struct mt_run_numbers {
-    uint64_t step;                     // optimizer steps done
-    struct mt_batch_position position; // where the next step's data begins
-    struct mt_batch_counts counts;
-    uint64_t tokens;        // trained on so far
-    double seconds;         // spent so far
-    double best_loss;       // of the held-out data; NaN: none yet
-    uint64_t best_step;     // 0: none yet
-    uint64_t evaluations;   // done
-    uint64_t fruitless;     // evaluations since the best
-    uint64_t metrics_bytes; // length of metrics.jsonl at this step: a resumed run cuts it there
-    uint64_t steps;         // of the whole run
-    uint64_t epoch_draws;   // rows an epoch draws
-    uint64_t data_bytes;    // of the files trained on, unpacked
-    struct mt_concentration concentration;
-    bool finished; // the run ended here
-};
-
-/* The tensors of a run: all borrowed. */
-struct mt_run_tensors {
-    struct mt_params *params;       // values, and the correction bias of every layer that has one
-    struct mt_tensor first, second; // f32 flat, as long as params->masters: the moments of AdamW
-    struct mt_objective *objective; // NULL without one
-    double *running;                // statistics the log goes on with, on the host; NULL without any
-    size_t running_count;
-};
+#include "train/state/state_manifest.h"
+#include "train/state/state_tensors.h"
 
 /*
  * Writes folder/step-NNNNNNNN; the folder is there. A checkpoint of the same step is replaced. Checkpoints of

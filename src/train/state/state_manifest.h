@@ -5,12 +5,32 @@
 #include "base/arena.h"
 #include "base/files/digest.h"
 #include "formats/text/json_text.h"
-#include "train/state/state.h"
+#include "objective/concentration.h"
+#include "train/data/batches.h"
 
 #define MT_STATE_VERSION        1
 #define MT_STATE_MANIFEST       "manifest.json"
 #define MT_STATE_TENSORS        "state.safetensors"
 #define MT_STATE_MANIFEST_BYTES ((size_t)16 << 20) // at most; nearly all of it may be the settings
+
+/* What a run knows besides tensors. Plain numbers, saved field by field, doubles to the last bit. */
+struct mt_run_numbers {
+    uint64_t step;                     // optimizer steps done
+    struct mt_batch_position position; // where the next step's data begins
+    struct mt_batch_counts counts;
+    uint64_t tokens;        // trained on so far
+    double seconds;         // spent so far
+    double best_loss;       // of the held-out data; NaN: none yet
+    uint64_t best_step;     // 0: none yet
+    uint64_t evaluations;   // done
+    uint64_t fruitless;     // evaluations since the best
+    uint64_t metrics_bytes; // length of metrics.jsonl at this step: a resumed run cuts it there
+    uint64_t steps;         // of the whole run
+    uint64_t epoch_draws;   // rows an epoch draws
+    uint64_t data_bytes;    // of the files trained on, unpacked
+    struct mt_concentration concentration;
+    bool finished; // the run ended here
+};
 
 struct mt_state_manifest {
     struct mt_run_numbers numbers;

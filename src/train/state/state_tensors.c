@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "formats/text/printable.h"
-#include "model/params/params.h"
 
 #define ARENA_BLOCK_BYTES 65536
 #define PIECE_BYTES       ((size_t)4 << 20) // on the way from a device whose memory the host cannot read

@@ -3,8 +3,18 @@
 #define MT_TRAIN_STATE_TENSORS_H
 
 #include "formats/safetensors/safetensors_writer.h"
+#include "metier/objective.h"
+#include "model/params/params.h"
 #include "model/params/shards.h"
-#include "train/state/state.h"
+
+/* The tensors of a run: all borrowed. */
+struct mt_run_tensors {
+    struct mt_params *params;       // values, and the correction bias of every layer that has one
+    struct mt_tensor first, second; // f32 flat, as long as params->masters: the moments of AdamW
+    struct mt_objective *objective; // NULL without one
+    double *running;                // statistics the log goes on with, on the host; NULL without any
+    size_t running_count;
+};
 
 struct mt_state_place {
     void *data;                   // NULL: another rank holds it

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "analysis/collector/collector_sums.h"
+#include "analysis/collector/collector.h"
 #include "formats/text/json_text.h"
 
 #define PLACE(field) offsetof(struct mt_layer_figures, field)
