@@ -20,18 +20,12 @@ struct linear_work {
     int64_t xa, exact_xa, exact_out;
 };
 
-static void need_linear(struct linear_work *work, const struct mt_linear *linear, int64_t tokens)
+static void need_linear(struct linear_work *work, const struct mt_linear *linear, int64_t rows)
 {
-    if (linear->exact) work->exact_out = larger(work->exact_out, tokens * linear->weight.dim[0]);
+    if (linear->exact) work->exact_out = larger(work->exact_out, rows * linear->weight.out);
     if (!mt_linear_has_lora(linear)) return;
-    work->xa = larger(work->xa, tokens * linear->a.dim[0]);
-    if (linear->exact) work->exact_xa = larger(work->exact_xa, tokens * linear->a.dim[0]);
-}
-
-static void need_experts(struct linear_work *work, const struct mt_expert_linear *linear, int64_t rows)
-{
-    if (!mt_expert_linear_has_lora(linear)) return;
     work->xa = larger(work->xa, rows * linear->rank);
+    if (linear->exact) work->exact_xa = larger(work->exact_xa, rows * linear->rank);
 }
 
 static struct linear_work linear_work_of(const struct mt_params *params, const struct mt_model_desc *desc,
@@ -40,13 +34,10 @@ static struct linear_work linear_work_of(const struct mt_params *params, const s
     struct linear_work work = {0};
     need_linear(&work, &params->head, tokens);
     for (int64_t i = 0; i < desc->layers; i++) {
-        struct mt_layer_params *layer = &params->layer[i];
         struct mt_linear *linears[MT_LAYER_LINEARS];
-        mt_layer_linears(layer, linears);
-        for (int j = 0; j < MT_LAYER_LINEARS; j++) need_linear(&work, linears[j], tokens);
-        need_experts(&work, &layer->gate, rows);
-        need_experts(&work, &layer->up, rows);
-        need_experts(&work, &layer->down, rows);
+        mt_layer_linears(&params->layer[i], linears);
+        for (int j = 0; j < MT_LAYER_LINEARS; j++)
+            need_linear(&work, linears[j], j < MT_LAYER_ROUTED ? tokens : rows);
     }
     return work;
 }

@@ -76,26 +76,26 @@ static struct mt_tensor offsets_of(const struct mt_pass *pass)
 // ------------------------------------------------------------------ memory
 
 /* The gate projections, without the dropout of their pairs. */
-static struct mt_expert_linear gates_of(const struct mt_layer_params *params)
+static struct mt_linear gates_of(const struct mt_mlp_params *params)
 {
-    struct mt_expert_linear gates = params->gate;
+    struct mt_linear gates = params->gate;
     gates.dropout = 0.0f;
     return gates;
 }
 
 void mt_proxies_plan(struct mt_proxies *proxies, const struct mt_pass *pass,
-                     const struct mt_layer_params *params, int64_t layer, bool backward,
+                     const struct mt_mlp_params *params, int64_t layer, bool backward,
                      struct mt_planner *work)
 {
     int64_t rows = mt_proxies_rows(pass->desc);
     int64_t experts = pass->desc->experts;
     int64_t width = pass->desc->width;
-    struct mt_expert_linear gates = gates_of(params);
+    struct mt_linear gates = gates_of(params);
     *proxies = (struct mt_proxies){.layer = layer};
     proxies->noisy = mt_plan_2d(work, pass->type, experts, width);
     proxies->rows = mt_plan_2d(work, pass->type, rows, width);
     proxies->response = mt_plan_2d(work, pass->type, rows, pass->desc->expert_width);
-    proxies->lora = mt_expert_linear_plan_lora(work, pass, &gates, rows, NULL);
+    proxies->lora = mt_linear_plan_lora(work, pass, &gates, rows, NULL);
     if (!backward) return;
     proxies->dnoisy = mt_plan_2d(work, pass->exact, experts, width);
     proxies->coupling = mt_plan_2d(work, pass->exact, experts, experts);
@@ -120,7 +120,7 @@ static enum mt_status add_noise(const struct mt_pass *pass, const struct mt_prox
 }
 
 /* rows and response. */
-static enum mt_status respond(const struct mt_pass *pass, const struct mt_expert_linear *gates,
+static enum mt_status respond(const struct mt_pass *pass, const struct mt_linear *gates,
                               const struct mt_proxies *proxies, const struct mt_routing *record)
 {
     struct mt_tensor turned = turned_places(pass);
@@ -135,9 +135,9 @@ static enum mt_status respond(const struct mt_pass *pass, const struct mt_expert
                           .slots = pass->desc->experts,
                       });
     if (status != MT_OK) return status;
-    const struct mt_projection_output output = {
+    const struct mt_linear_output output = {
         .linear = gates, .trace = &proxies->lora, .y = &proxies->response};
-    return mt_expert_linear_forward(pass, &output, 1, &offsets, &proxies->rows, false);
+    return mt_linear_forward(pass, &output, 1, &offsets, &proxies->rows, false);
 }
 
 /* [n,n] as n·n matrices of one number. */
@@ -153,10 +153,10 @@ static struct mt_tensor unused_weight(const struct mt_routing *record)
     return mt_tensor_2d(squares->data, squares->dtype, mt_tensor_count(squares), 1);
 }
 
-enum mt_status mt_proxies_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
+enum mt_status mt_proxies_forward(const struct mt_pass *pass, const struct mt_mlp_params *params,
                                   const struct mt_proxies *proxies, const struct mt_routing *record)
 {
-    const struct mt_expert_linear gates = gates_of(params);
+    const struct mt_linear gates = gates_of(params);
     enum mt_status status = respond(pass, &gates, proxies, record);
     if (status != MT_OK) return status;
     return mt_combine_forward(pass->device, &(struct mt_combine_forward_args){
@@ -169,13 +169,13 @@ enum mt_status mt_proxies_forward(const struct mt_pass *pass, const struct mt_la
 
 // ------------------------------------------------------------------ backward
 
-enum mt_status mt_proxies_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+enum mt_status mt_proxies_backward(const struct mt_pass *pass, const struct mt_mlp_params *params,
                                    const struct mt_proxies *proxies, const struct mt_routing *record,
                                    const struct mt_tensor *drouter_weight)
 {
-    const struct mt_expert_linear gates = gates_of(params);
+    const struct mt_linear gates = gates_of(params);
     bool below = mt_tensor_present(drouter_weight);
-    if (!below && !mt_expert_linear_is_trained(&gates)) return MT_OK;
+    if (!below && !mt_linear_is_trained(&gates)) return MT_OK;
     struct mt_tensor offsets = offsets_of(pass);
     enum mt_status status = respond(pass, &gates, proxies, record);
     if (status != MT_OK) return status;
@@ -187,10 +187,10 @@ enum mt_status mt_proxies_backward(const struct mt_pass *pass, const struct mt_l
                                                    .drows = proxies->response,
                                                });
     if (status != MT_OK) return status;
-    const struct mt_projection_gradient gradient = {
+    const struct mt_linear_gradient gradient = {
         .linear = &gates, .dy = &proxies->response, .trace = &proxies->lora};
-    status = mt_expert_linear_backward(pass, &gradient, 1, &offsets, &proxies->rows, false,
-                                       below ? &proxies->rows : NULL);
+    status = mt_linear_backward(pass, &gradient, 1, &offsets, &proxies->rows, false,
+                                below ? &proxies->rows : NULL);
     if (status != MT_OK || !below) return status;
     status = mt_dispatch_backward(
         pass->device, &(struct mt_dispatch_backward_args){

@@ -17,7 +17,7 @@
 
 bool mt_moe_is_trained(const struct mt_layer_params *params)
 {
-    return mt_linear_is_trained(&params->router) || mt_experts_are_trained(params) ||
+    return mt_linear_is_trained(&params->router) || mt_mlp_is_trained(&params->experts) ||
            mt_shared_experts_are_trained(params);
 }
 
@@ -107,7 +107,7 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
     plan_record(&moe->record, pass, params, moe->number, planners);
     moe->record.rows =
         mt_plan_2d(planners->saved, pass->type, pass->tokens * desc->router.slots, desc->width);
-    pass->placement->plan(&moe->experts, pass, params,
+    pass->placement->plan(&moe->experts, pass, &params->experts,
                           &(struct mt_experts_planners){
                               .index = planners->index, .saved = planners->saved, .work = planners->work});
     if (mt_moe_router_has_jitter(pass))
@@ -115,9 +115,9 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
     if (mt_moe_router_needs_sum(pass, params))
         moe->router_sum = mt_plan_2d(planners->work, pass->exact, desc->experts, desc->width);
     if (needs(pass, MT_NEEDS_PROXIES))
-        mt_proxies_plan(&moe->proxies, pass, params, moe->layer, backward, planners->work);
+        mt_proxies_plan(&moe->proxies, pass, &params->experts, moe->layer, backward, planners->work);
     // The shared experts read what the router reads, unless that has jitter: one draw, the router's.
-    moe->router_lora = mt_linear_plan_lora(planners->shared, pass, &params->router, NULL);
+    moe->router_lora = mt_linear_plan_lora(planners->shared, pass, &params->router, pass->tokens, NULL);
     if (desc->shared_width > 0) {
         struct mt_tensor drawn = {0};
         if (!mt_moe_router_has_jitter(pass)) drawn = moe->router_lora.bits;
@@ -125,7 +125,7 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
                                planners->work);
     }
     if (backward && needs(pass, MT_NEEDS_DENSE_BACKWARD))
-        mt_dense_router_plan(&moe->dense_router, pass, params, planners->work);
+        mt_dense_router_plan(&moe->dense_router, pass, &params->experts, planners->work);
     if (backward) plan_backward(moe, pass, planners->work);
 }
 
@@ -176,8 +176,8 @@ static bool goes_beside(const struct mt_pass *pass, const struct mt_layer_params
 {
     const struct mt_mlp_params *shared = &params->shared;
     return pass->desc->shared_width > 0 && mt_pass_is_short(pass) && pass->ranks == NULL &&
-           shared->gate.quantised == NULL && shared->up.quantised == NULL && shared->down.quantised == NULL &&
-           params->shared_gate.quantised == NULL;
+           shared->gate.weight.quantised == NULL && shared->up.weight.quantised == NULL &&
+           shared->down.weight.quantised == NULL && params->shared_gate.weight.quantised == NULL;
 }
 
 static enum mt_status all_parts_beside(struct shared_work *work)
@@ -194,7 +194,7 @@ enum mt_status mt_moe_repeat_experts(const struct mt_pass *pass, const struct mt
 {
     struct shared_work none = {0};
     const struct mt_meanwhile meanwhile = {.run = next_part, .self = &none};
-    return pass->placement->forward(pass, params, &moe->experts, &moe->record, x, &meanwhile);
+    return pass->placement->forward(pass, &params->experts, &moe->experts, &moe->record, x, &meanwhile);
 }
 
 /* What terms look at beside routing and outputs; the experts' activations are still there. */
@@ -205,13 +205,13 @@ static enum mt_status show_more(const struct mt_pass *pass, const struct mt_laye
     enum mt_status status = MT_OK;
     if (mt_tensor_present(&record->inner_gram))
         status = mt_combine_forward(pass->device, &(struct mt_combine_forward_args){
-                                                      .rows = moe->experts.inner,
+                                                      .rows = moe->experts.mlp.inner,
                                                       .row_of_slot = record->row_of_slot,
                                                       .weight = record->weight, // without y
                                                       .gram = record->inner_gram,
                                                   });
     if (status == MT_OK && mt_tensor_present(&record->proxy_squares))
-        status = mt_proxies_forward(pass, params, &moe->proxies, record);
+        status = mt_proxies_forward(pass, &params->experts, &moe->proxies, record);
     return status;
 }
 
@@ -253,7 +253,7 @@ enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_
     if (status == MT_OK && pass->placement->routed != NULL)
         status = pass->placement->routed(pass, &moe->experts, &moe->record);
     if (status == MT_OK)
-        status = pass->placement->forward(pass, params, &moe->experts, &moe->record, x, &meanwhile);
+        status = pass->placement->forward(pass, &params->experts, &moe->experts, &moe->record, x, &meanwhile);
     if (status == MT_OK && pass->objective != NULL) status = show_more(pass, params, moe);
     while (status == MT_OK && shared.left > 0) status = next_part(&shared);
     enum mt_status joined = mt_device_join(pass->device);
@@ -311,14 +311,14 @@ static enum mt_status routed_backward(const struct mt_pass *pass, const struct m
     const struct mt_meanwhile meanwhile = {.run = begin_shared, .self = shared};
     enum mt_status status = MT_OK;
     if (pass->placement->prepare_backward != NULL)
-        status = pass->placement->prepare_backward(pass, params, &moe->experts, &moe->record, x);
+        status = pass->placement->prepare_backward(pass, &params->experts, &moe->experts, &moe->record, x);
     if (status == MT_OK) status = combine_backward(pass, moe, shared->dy);
     if (status == MT_OK) status = fill_zero(pass, &moe->dprobs);
     if (status == MT_OK) status = fill_zero(pass, &moe->dlogits);
     if (status != MT_OK) return status;
     if (pass->objective != NULL && mt_tensor_present(&moe->dense_router.outputs)) {
-        status = mt_dense_router_backward(pass, params, &moe->dense_router, &moe->record, x, shared->dy,
-                                          &moe->dprobs);
+        status = mt_dense_router_backward(pass, &params->experts, &moe->dense_router, &moe->record, x,
+                                          shared->dy, &moe->dprobs);
         if (status != MT_OK) return status;
     }
     if (mt_tensor_present(&moe->experts.inner_coupling)) {
@@ -329,9 +329,9 @@ static enum mt_status routed_backward(const struct mt_pass *pass, const struct m
         status = mt_moe_terms_backward(pass, params, moe);
         if (status != MT_OK) return status;
     }
-    if (dx != NULL || mt_experts_are_trained(params)) {
-        status = pass->placement->backward(pass, params, &moe->experts, &moe->record, x, &moe->drows,
-                                           dx != NULL, &meanwhile);
+    if (dx != NULL || mt_mlp_is_trained(&params->experts)) {
+        status = pass->placement->backward(pass, &params->experts, &moe->experts, &moe->record, x,
+                                           &moe->drows, dx != NULL, &meanwhile);
         if (status != MT_OK) return status;
     }
     if (dx != NULL) {
@@ -368,7 +368,7 @@ enum mt_status mt_moe_backward(const struct mt_pass *pass, const struct mt_layer
                                const struct mt_tensor *dx)
 {
     enum mt_status status = MT_OK;
-    bool routed = dx != NULL || mt_experts_are_trained(params) || mt_linear_is_trained(&params->router);
+    bool routed = dx != NULL || mt_mlp_is_trained(&params->experts) || mt_linear_is_trained(&params->router);
     struct shared_backward shared = {
         .pass = pass, .params = params, .shared = &moe->shared, .dy = dy, .x = x, .dx = dx};
     shared.wanted = pass->desc->shared_width > 0 && (dx != NULL || mt_shared_experts_are_trained(params));

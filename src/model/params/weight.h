@@ -17,10 +17,10 @@
 #include "metier/ops.h"
 
 struct mt_weight {
-    const struct mt_tensor *stored;       // [count], borrowed: the matrices, or where their copies go
-    const struct mt_quantised *quantised; // [count], borrowed; NULL: the matrices are as stored
-    int count;                            // 1, or the routed experts of a layer
-    int64_t out, in;                      // the shape of each, however it is stored
+    struct mt_tensor *stored;       // [count], borrowed: the matrices, or where their copies go
+    struct mt_quantised *quantised; // [count], borrowed; NULL: the matrices are as stored
+    int count;                      // 1, or the routed experts of a layer; 0: there is no such weight
+    int64_t out, in;                // the shape of each, however it is stored
 };
 
 /*
