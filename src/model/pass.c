@@ -28,6 +28,11 @@ static uint64_t stream_of_layer(enum mt_pass_stream purpose, int64_t layer)
     return scramble(((uint64_t)purpose << PURPOSE_SHIFT) + (uint64_t)layer + GOLDEN);
 }
 
+bool mt_pass_needs(const struct mt_pass *pass, enum mt_term_needs what)
+{
+    return pass->method != NULL && (mt_objective_needs(pass->method) & (int)what) != 0;
+}
+
 uint64_t mt_pass_stream_now(const struct mt_pass *pass, uint64_t stream)
 {
     return stream_of_step(pass->step, stream);

@@ -119,6 +119,9 @@ enum mt_pass_stream {
     MT_STREAM_POOL,    // sizes of sequences' pools
 };
 
+/* True when the method has a term that asks for this. */
+bool mt_pass_needs(const struct mt_pass *pass, enum mt_term_needs what);
+
 /* A stream of this step that no other stream number of this or another step shares (but for chance, 2^-64).
  */
 uint64_t mt_pass_stream_now(const struct mt_pass *pass, uint64_t stream);

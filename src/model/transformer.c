@@ -77,8 +77,7 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
         pass->cached.prompt_turns = mt_plan_1d(&regions->index, MT_I32, shape->prompt_keys);
     }
     int64_t rows = pass->placement->most_rows(pass);
-    if (pass->method != NULL && (mt_objective_needs(pass->method) & MT_NEEDS_PROXIES) != 0)
-        rows = larger(rows, mt_proxies_rows(pass->desc));
+    if (mt_pass_needs(pass, MT_NEEDS_PROXIES)) rows = larger(rows, mt_proxies_rows(pass->desc));
     struct linear_work work = linear_work_of(t->params, pass->desc, tokens, rows);
     for (int i = 0; i < MT_LORA_LINEARS; i++)
         pass->xa_work[i] = mt_plan_1d(&regions->work, pass->type, work.xa);

@@ -15,7 +15,7 @@ static void plan(struct mt_experts *experts, const struct mt_pass *pass, const s
 {
     mt_mlp_plan(&experts->mlp, pass, params, most_rows(pass), &(struct mt_tensor){0}, planners->saved,
                 planners->work);
-    if (pass->method != NULL && (mt_objective_needs(pass->method) & MT_NEEDS_INNER_GRAM) != 0)
+    if (mt_pass_needs(pass, MT_NEEDS_INNER_GRAM))
         experts->dinner = mt_plan_2d(planners->work, pass->type, most_rows(pass), pass->desc->expert_width);
 }
 

@@ -11,6 +11,10 @@
 
 struct mt_proxies {            // all of it work memory: backward computes the responses again
     int64_t layer;             // in the model
+    struct mt_linear gates;    // the gate projections, without the dropout of their pairs
+    struct mt_tensor turned;   // i32 [n,n]: the row of proxy i at expert j; as a list, the slot of each row
+    struct mt_tensor own;      // i32 [n·n,1]: every row's own number
+    struct mt_tensor offsets;  // i32 [n+1]
     struct mt_tensor rows;     // [n·n,d]: all rows of the router, for one expert after the other
     struct mt_tensor noisy;    // [n,d]
     struct mt_tensor response; // [n·n,I]: W_j r_i in row j·n + i; in backward its gradient
@@ -32,14 +36,13 @@ void mt_proxies_plan(struct mt_proxies *proxies, const struct mt_pass *pass,
                      struct mt_planner *work);
 
 /* record.proxy_squares, of record.router_weight; noise in training alone. */
-enum mt_status mt_proxies_forward(const struct mt_pass *pass, const struct mt_mlp_params *params,
-                                  const struct mt_proxies *proxies, const struct mt_routing *record);
+enum mt_status mt_proxies_forward(const struct mt_pass *pass, const struct mt_proxies *proxies,
+                                  const struct mt_routing *record);
 
 /* From coupling to the gate projections' parameters and to drouter_weight [n,d] (absent: frozen), which is
  * added to.
  */
-enum mt_status mt_proxies_backward(const struct mt_pass *pass, const struct mt_mlp_params *params,
-                                   const struct mt_proxies *proxies, const struct mt_routing *record,
-                                   const struct mt_tensor *drouter_weight);
+enum mt_status mt_proxies_backward(const struct mt_pass *pass, const struct mt_proxies *proxies,
+                                   const struct mt_routing *record, const struct mt_tensor *drouter_weight);
 
 #endif

@@ -28,8 +28,7 @@ static struct layer_planners layer_planners_of(const struct mt_pass *pass, const
 {
     bool attention = plan->backward && plan->recompute != MT_RECOMPUTE_FULL;
     bool experts = plan->backward && plan->recompute == MT_RECOMPUTE_NONE;
-    bool neighbours = pass->method != NULL && (mt_objective_needs(pass->method) & MT_NEEDS_NEIGHBOURS) != 0;
-    bool routing = plan->backward || plan->records || neighbours;
+    bool routing = plan->backward || plan->records || mt_pass_needs(pass, MT_NEEDS_NEIGHBOURS);
     return (struct layer_planners){
         .attention = attention ? &regions->kept : &regions->shared,
         .experts = experts ? &regions->kept : &regions->shared,

@@ -56,9 +56,29 @@ struct mt_lora_trace mt_linear_plan_lora(struct mt_planner *planner, const struc
     return trace;
 }
 
-static bool drops(const struct mt_pass *pass, const struct mt_linear *linear)
+/* How products of this pass read a pair. */
+struct pair {
+    const struct mt_tensor *a, *b; // next to rank-r products
+    float scale;                   // of what B makes of l, and of dB
+    float xa_scale, dxa_scale;     // what l and dl have in them
+    bool drops;
+    float kept_scale; // what drop multiplies by
+    float mask_scale; // what drop's mask on dl A, and on x next to dl, multiplies by
+};
+
+static struct pair pair_of(const struct mt_pass *pass, const struct mt_linear *linear)
 {
-    return pass->training && linear->dropout > 0.0f;
+    bool rounded = linear->rounded_a != NULL;
+    bool drops = pass->training && linear->dropout > 0.0f;
+    float kept = 1.0f / (1.0f - linear->dropout);
+    return (struct pair){.a = rounded ? linear->rounded_a : linear->a,
+                         .b = rounded ? linear->rounded_b : linear->b,
+                         .scale = rounded ? 1.0f : linear->lora_scale,
+                         .xa_scale = rounded ? linear->lora_scale : 1.0f,
+                         .dxa_scale = linear->lora_scale * (rounded && drops ? kept : 1.0f),
+                         .drops = drops,
+                         .kept_scale = kept,
+                         .mask_scale = rounded ? 1.0f : kept};
 }
 
 /* Offsets as ops want them. */
@@ -67,43 +87,7 @@ static struct mt_tensor given(const struct mt_tensor *offsets)
     return offsets != NULL ? *offsets : (struct mt_tensor){0};
 }
 
-static float kept_scale(const struct mt_linear *linear)
-{
-    return 1.0f / (1.0f - linear->dropout);
-}
-
-/* True when the rank-r products have the factors in them. */
-static bool is_rounded(const struct mt_linear *linear)
-{
-    return linear->rounded_a != NULL;
-}
-
-/* A as products with rank-r products read it. */
-static const struct mt_tensor *a_of(const struct mt_linear *linear)
-{
-    return is_rounded(linear) ? linear->rounded_a : linear->a;
-}
-
-/* What drop's mask on dl A, and on x next to dl, multiplies by. */
-static float mask_scale_of(const struct mt_linear *linear)
-{
-    return is_rounded(linear) ? 1.0f : kept_scale(linear);
-}
-
 // ------------------------------------------------------------------ forward
-
-/* trace.bits is drawn, if anything is dropped and nobody has. */
-static enum mt_status draw_bits(const struct mt_pass *pass, const struct mt_linear *linear,
-                                const struct mt_lora_trace *trace)
-{
-    if (!drops(pass, linear) || trace->drawn) return MT_OK;
-    return mt_dropout_bits(
-        pass->device, &(struct mt_dropout_bits_args){.bits = trace->bits,
-                                                     .columns = linear->weight.in,
-                                                     .amount = linear->dropout,
-                                                     .seed = pass->seed,
-                                                     .stream = mt_pass_stream_now(pass, linear->stream)});
-}
 
 /* The rank-r product as y's sum reads it: an exact linear layer's is rounded for backward alone. */
 static struct mt_tensor xa_of(const struct mt_pass *pass, const struct mt_linear_output *output)
@@ -113,27 +97,35 @@ static struct mt_tensor xa_of(const struct mt_pass *pass, const struct mt_linear
     return mt_pass_view(&pass->exact_work, output->y->dim[0], linear->rank);
 }
 
-/* The rank-r products of those linear layers that have a pair, all from one x. The pairs of a model have one
- * scale. */
+/* The rank-r products of those linear layers that have a pair, all from one x; first what drop keeps of it,
+ * if nobody has drawn that. The pairs of a model have one scale and one dropout. */
 static enum mt_status make_xas(const struct mt_pass *pass, const struct mt_linear_output *linears, int count,
                                const struct mt_tensor *offsets, const struct mt_tensor *x, float scale)
 {
     struct mt_lora_xa_args xa = {.x = *x,
-                                 .alpha = scale,
                                  .experts = linears[0].linear->weight.count,
                                  .offsets = given(offsets),
                                  .exact = linears[0].linear->exact};
     for (int i = 0; i < count; i++) {
         const struct mt_linear *linear = linears[i].linear;
+        const struct mt_lora_trace *trace = linears[i].trace;
         if (!mt_linear_has_lora(linear)) continue;
-        if (xa.linears == 0) {
-            enum mt_status status = draw_bits(pass, linear, linears[i].trace);
+        struct pair pair = pair_of(pass, linear);
+        bool first = xa.linears == 0;
+        if (first && pair.drops && !trace->drawn) {
+            enum mt_status status = mt_dropout_bits(
+                pass->device,
+                &(struct mt_dropout_bits_args){.bits = trace->bits,
+                                               .columns = linear->weight.in,
+                                               .amount = linear->dropout,
+                                               .seed = pass->seed,
+                                               .stream = mt_pass_stream_now(pass, linear->stream)});
             if (status != MT_OK) return status;
-            if (drops(pass, linear)) xa.mask = linears[i].trace->bits;
-            xa.mask_scale = kept_scale(linear);
-            if (is_rounded(linear)) xa.alpha *= linear->lora_scale;
         }
-        xa.a[xa.linears] = linear->exact ? linear->a : a_of(linear);
+        if (first && pair.drops) xa.mask = trace->bits;
+        xa.mask_scale = pair.kept_scale;
+        xa.alpha = scale * pair.xa_scale;
+        xa.a[xa.linears] = linear->exact ? linear->a : pair.a;
         xa.xa[xa.linears++] = xa_of(pass, &linears[i]);
     }
     return xa.linears > 0 ? mt_lora_xa(pass->device, &xa) : MT_OK;
@@ -159,12 +151,11 @@ static enum mt_status sum_of(const struct mt_pass *pass, const struct mt_linear_
                                         .y = *output->y,
                                         .beta = add ? 1.0f : 0.0f};
     terms[0] = (struct mt_product_term){.x = *x, .transpose_weight = true, .alpha = 1.0f};
-    if (mt_linear_has_lora(linear))
-        terms[sum->count++] =
-            (struct mt_product_term){.x = output->trace->xa,
-                                     .weight = is_rounded(linear) ? linear->rounded_b : linear->b,
-                                     .transpose_weight = true,
-                                     .alpha = is_rounded(linear) ? 1.0f : linear->lora_scale};
+    if (mt_linear_has_lora(linear)) {
+        struct pair pair = pair_of(pass, linear);
+        terms[sum->count++] = (struct mt_product_term){
+            .x = output->trace->xa, .weight = pair.b, .transpose_weight = true, .alpha = pair.scale};
+    }
     return mt_weight_operand(pass->device, &linear->weight, offsets, &terms[0].weight);
 }
 
@@ -198,14 +189,13 @@ static enum mt_status add_exact_pair(const struct mt_pass *pass, const struct mt
 {
     const struct mt_linear *linear = output->linear;
     struct mt_tensor xa = xa_of(pass, output);
-    enum mt_status status =
-        mt_gemm(pass->device, &(struct mt_gemm_args){.a = xa,
-                                                     .b = *linear->b,
-                                                     .c = *output->y,
-                                                     .transpose_b = true,
-                                                     .exact = true,
-                                                     .alpha = is_rounded(linear) ? 1.0f : linear->lora_scale,
-                                                     .beta = 1.0f});
+    enum mt_status status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = xa,
+                                                                         .b = *linear->b,
+                                                                         .c = *output->y,
+                                                                         .transpose_b = true,
+                                                                         .exact = true,
+                                                                         .alpha = pair_of(pass, linear).scale,
+                                                                         .beta = 1.0f});
     if (status != MT_OK || xa.dtype == output->trace->xa.dtype) return status;
     return mt_copy(pass->device, &(struct mt_copy_args){.x = xa, .y = output->trace->xa});
 }
@@ -305,14 +295,13 @@ static enum mt_status make_dxas(const struct mt_pass *pass, const struct mt_line
     for (int i = 0; i < count; i++) {
         const struct mt_linear *linear = linears[i].linear;
         if (!mt_linear_has_lora(linear) || (!below && linear->da == NULL)) continue;
-        bool rounded = is_rounded(linear);
-        float factor = rounded && drops(pass, linear) ? kept_scale(linear) : 1.0f;
+        struct pair read = pair_of(pass, linear);
         struct mt_lora_pair_gradient *pair = &args.linear[args.linears++];
         *pair = (struct mt_lora_pair_gradient){.dy = *linears[i].dy,
                                                .b = linear->b,
                                                .db = linear->db,
-                                               .scale = linear->lora_scale * factor,
-                                               .db_scale = rounded ? 1.0f : linear->lora_scale,
+                                               .scale = read.dxa_scale,
+                                               .db_scale = read.scale,
                                                .dxa = dxa_of(pass, linears, i)};
         if (linear->db != NULL) pair->xa = linears[i].trace->xa;
     }
@@ -329,8 +318,9 @@ static enum mt_status add_das(const struct mt_pass *pass, const struct mt_linear
     for (int i = 0; i < count; i++) {
         const struct mt_linear *linear = linears[i].linear;
         if (linear->da == NULL) continue;
-        if (drops(pass, linear)) args.mask = linears[i].trace->bits;
-        args.mask_scale = mask_scale_of(linear);
+        struct pair pair = pair_of(pass, linear);
+        if (pair.drops) args.mask = linears[i].trace->bits;
+        args.mask_scale = pair.mask_scale;
         args.da[args.linears] = linear->da;
         args.dxa[args.linears++] = dxa[i];
     }
@@ -341,10 +331,11 @@ static enum mt_status add_das(const struct mt_pass *pass, const struct mt_linear
 static struct mt_product_term xa_term(const struct mt_pass *pass, const struct mt_linear *linear,
                                       const struct mt_tensor *dxa, const struct mt_lora_trace *trace)
 {
-    struct mt_product_term term = {.x = *dxa, .weight = a_of(linear), .alpha = 1.0f};
-    if (drops(pass, linear)) {
+    struct pair pair = pair_of(pass, linear);
+    struct mt_product_term term = {.x = *dxa, .weight = pair.a, .alpha = 1.0f};
+    if (pair.drops) {
         term.mask_y = trace->bits;
-        term.mask_scale = mask_scale_of(linear);
+        term.mask_scale = pair.mask_scale;
     }
     return term;
 }

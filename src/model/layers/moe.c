@@ -21,11 +21,6 @@ bool mt_moe_is_trained(const struct mt_layer_params *params)
            mt_shared_experts_are_trained(params);
 }
 
-static bool needs(const struct mt_pass *pass, enum mt_term_needs what)
-{
-    return pass->method != NULL && (mt_objective_needs(pass->method) & (int)what) != 0;
-}
-
 /* The record's own tensors; rows and gram lie with what the experts leave behind. */
 static void plan_record(struct mt_routing *record, const struct mt_pass *pass,
                         const struct mt_layer_params *params, int number,
@@ -68,11 +63,11 @@ static void plan_record(struct mt_routing *record, const struct mt_pass *pass,
     record->offsets = mt_plan_1d(planners->index, MT_I32, desc->experts + 1);
     record->row_of_slot = mt_plan_2d(planners->index, MT_I32, tokens, slots);
     record->slot_of_row = mt_plan_1d(planners->index, MT_I32, tokens * slots);
-    if (pass->grams || needs(pass, MT_NEEDS_GRAM))
+    if (pass->grams || mt_pass_needs(pass, MT_NEEDS_GRAM))
         record->gram = mt_plan_3d(planners->routing, pass->exact, tokens, slots, slots);
-    if (needs(pass, MT_NEEDS_INNER_GRAM))
+    if (mt_pass_needs(pass, MT_NEEDS_INNER_GRAM))
         record->inner_gram = mt_plan_3d(planners->routing, pass->exact, tokens, slots, slots);
-    if (needs(pass, MT_NEEDS_PROXIES))
+    if (mt_pass_needs(pass, MT_NEEDS_PROXIES))
         record->proxy_squares = mt_plan_2d(planners->routing, pass->exact, desc->experts, desc->experts);
 }
 
@@ -82,8 +77,9 @@ static void plan_backward(struct mt_moe *moe, const struct mt_pass *pass, struct
     int64_t tokens = pass->tokens;
     int64_t slots = desc->router.slots;
     // Terms on the outputs themselves read them after the combine's backward: they must survive it.
-    moe->drows = needs(pass, MT_NEEDS_ROWS) ? mt_plan_2d(work, pass->type, tokens * slots, desc->width)
-                                            : moe->record.rows;
+    moe->drows = mt_pass_needs(pass, MT_NEEDS_ROWS)
+                     ? mt_plan_2d(work, pass->type, tokens * slots, desc->width)
+                     : moe->record.rows;
     if (mt_tensor_present(&moe->record.gram))
         moe->coupling = mt_plan_3d(work, pass->exact, tokens, slots, slots);
     if (mt_tensor_present(&moe->record.inner_gram)) {
@@ -114,7 +110,7 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
         moe->router_input = mt_plan_2d(planners->work, pass->type, pass->tokens, desc->width);
     if (mt_moe_router_needs_sum(pass, params))
         moe->router_sum = mt_plan_2d(planners->work, pass->exact, desc->experts, desc->width);
-    if (needs(pass, MT_NEEDS_PROXIES))
+    if (mt_pass_needs(pass, MT_NEEDS_PROXIES))
         mt_proxies_plan(&moe->proxies, pass, &params->experts, moe->layer, backward, planners->work);
     // The shared experts read what the router reads, unless that has jitter: one draw, the router's.
     moe->router_lora = mt_linear_plan_lora(planners->shared, pass, &params->router, pass->tokens, NULL);
@@ -124,7 +120,7 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
         mt_shared_experts_plan(&moe->shared, pass, params, backward, &drawn, planners->shared,
                                planners->work);
     }
-    if (backward && needs(pass, MT_NEEDS_DENSE_BACKWARD))
+    if (backward && mt_pass_needs(pass, MT_NEEDS_DENSE_BACKWARD))
         mt_dense_router_plan(&moe->dense_router, pass, &params->experts, planners->work);
     if (backward) plan_backward(moe, pass, planners->work);
 }
@@ -140,15 +136,6 @@ enum mt_status mt_moe_jitter(const struct mt_pass *pass, const struct mt_moe *mo
                                   .amount = pass->desc->input_jitter,
                                   .seed = pass->seed,
                                   .stream = mt_pass_layer_stream(pass, MT_STREAM_INPUT_JITTER, moe->layer)});
-}
-
-static enum mt_status sort_by_expert(const struct mt_pass *pass, const struct mt_routing *record)
-{
-    return mt_dispatch_plan(pass->device,
-                            &(struct mt_dispatch_plan_args){.expert = record->expert,
-                                                            .offsets = record->offsets,
-                                                            .row_of_slot = record->row_of_slot,
-                                                            .slot_of_row = record->slot_of_row});
 }
 
 /* The shared experts, in two parts, y = shared(x): done while rows are on their way, or afterwards. */
@@ -170,22 +157,20 @@ static enum mt_status next_part(void *self)
     return mt_shared_experts_forward_down(work->pass, work->params, work->shared, work->y);
 }
 
-/* Shared experts that routing and routed experts need not wait for. Codes of both are made into floats in one
- * place, and ranks have their own order. */
-static bool goes_beside(const struct mt_pass *pass, const struct mt_layer_params *params)
-{
-    const struct mt_mlp_params *shared = &params->shared;
-    return pass->desc->shared_width > 0 && mt_pass_is_short(pass) && pass->ranks == NULL &&
-           shared->gate.weight.quantised == NULL && shared->up.weight.quantised == NULL &&
-           shared->down.weight.quantised == NULL && params->shared_gate.weight.quantised == NULL;
-}
-
+/*
+ * Both parts at once where routing and routed experts need not wait for them. Codes of both are made into
+ * floats in one place, and ranks have their own order.
+ */
 static enum mt_status all_parts_beside(struct shared_work *work)
 {
-    struct mt_device *device = work->pass->device;
-    enum mt_status status = mt_device_beside_begin(device);
+    const struct mt_pass *pass = work->pass;
+    const struct mt_mlp_params *shared = &work->params->shared;
+    bool codes = shared->gate.weight.quantised != NULL || shared->up.weight.quantised != NULL ||
+                 shared->down.weight.quantised != NULL || work->params->shared_gate.weight.quantised != NULL;
+    if (work->left == 0 || codes || !mt_pass_is_short(pass) || pass->ranks != NULL) return MT_OK;
+    enum mt_status status = mt_device_beside_begin(pass->device);
     while (status == MT_OK && work->left > 0) status = next_part(work);
-    enum mt_status ended = mt_device_beside_end(device);
+    enum mt_status ended = mt_device_beside_end(pass->device);
     return status == MT_OK ? ended : status;
 }
 
@@ -198,8 +183,7 @@ enum mt_status mt_moe_repeat_experts(const struct mt_pass *pass, const struct mt
 }
 
 /* What terms look at beside routing and outputs; the experts' activations are still there. */
-static enum mt_status show_more(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                const struct mt_moe *moe)
+static enum mt_status show_more(const struct mt_pass *pass, const struct mt_moe *moe)
 {
     const struct mt_routing *record = &moe->record;
     enum mt_status status = MT_OK;
@@ -211,7 +195,7 @@ static enum mt_status show_more(const struct mt_pass *pass, const struct mt_laye
                                                       .gram = record->inner_gram,
                                                   });
     if (status == MT_OK && mt_tensor_present(&record->proxy_squares))
-        status = mt_proxies_forward(pass, &params->experts, &moe->proxies, record);
+        status = mt_proxies_forward(pass, &moe->proxies, record);
     return status;
 }
 
@@ -220,25 +204,11 @@ static enum mt_status fill_zero(const struct mt_pass *pass, const struct mt_tens
     return mt_fill(pass->device, &(struct mt_fill_args){.y = *y, .value = 0.0f});
 }
 
-/* y = residual + the weighted outputs, and with shared experts what y has of them already. */
-static enum mt_status combine(const struct mt_pass *pass, const struct mt_moe *moe,
-                              const struct mt_tensor *residual, const struct mt_tensor *y)
-{
-    return mt_combine_forward(pass->device, &(struct mt_combine_forward_args){
-                                                .rows = moe->record.rows,
-                                                .row_of_slot = moe->record.row_of_slot,
-                                                .weight = moe->record.weight,
-                                                .base = *residual,
-                                                .y = *y,
-                                                .gram = moe->record.gram,
-                                                .accumulate = pass->desc->shared_width > 0,
-                                            });
-}
-
 enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
                               struct mt_moe *moe, const struct mt_tensor *x, const struct mt_tensor *residual,
                               const struct mt_tensor *y)
 {
+    const struct mt_routing *record = &moe->record;
     struct shared_work shared = {.pass = pass,
                                  .params = params,
                                  .shared = &moe->shared,
@@ -247,19 +217,34 @@ enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_
                                  .left = pass->desc->shared_width > 0 ? 2 : 0};
     const struct mt_meanwhile meanwhile = {.run = next_part, .self = &shared};
     enum mt_status status = mt_moe_jitter(pass, moe, x);
-    if (status == MT_OK && goes_beside(pass, params)) status = all_parts_beside(&shared);
+    if (status == MT_OK) status = all_parts_beside(&shared);
     if (status == MT_OK) status = mt_moe_router_forward(pass, params, moe, x);
-    if (status == MT_OK) status = sort_by_expert(pass, &moe->record);
-    if (status == MT_OK && pass->placement->routed != NULL)
-        status = pass->placement->routed(pass, &moe->experts, &moe->record);
     if (status == MT_OK)
-        status = pass->placement->forward(pass, &params->experts, &moe->experts, &moe->record, x, &meanwhile);
-    if (status == MT_OK && pass->objective != NULL) status = show_more(pass, params, moe);
+        status = mt_dispatch_plan(pass->device,
+                                  &(struct mt_dispatch_plan_args){.expert = record->expert,
+                                                                  .offsets = record->offsets,
+                                                                  .row_of_slot = record->row_of_slot,
+                                                                  .slot_of_row = record->slot_of_row});
+    if (status == MT_OK && pass->placement->routed != NULL)
+        status = pass->placement->routed(pass, &moe->experts, record);
+    if (status == MT_OK)
+        status = pass->placement->forward(pass, &params->experts, &moe->experts, record, x, &meanwhile);
+    if (status == MT_OK && pass->objective != NULL) status = show_more(pass, moe);
     while (status == MT_OK && shared.left > 0) status = next_part(&shared);
     enum mt_status joined = mt_device_join(pass->device);
     if (status == MT_OK) status = joined;
-    if (status == MT_OK && pass->silent) status = fill_zero(pass, &moe->record.weight);
-    return status == MT_OK ? combine(pass, moe, residual, y) : status;
+    if (status == MT_OK && pass->silent) status = fill_zero(pass, &record->weight);
+    if (status != MT_OK) return status;
+    // y = residual + the weighted outputs, and with shared experts what y has of them already.
+    return mt_combine_forward(pass->device, &(struct mt_combine_forward_args){
+                                                .rows = record->rows,
+                                                .row_of_slot = record->row_of_slot,
+                                                .weight = record->weight,
+                                                .base = *residual,
+                                                .y = *y,
+                                                .gram = record->gram,
+                                                .accumulate = pass->desc->shared_width > 0,
+                                            });
 }
 
 // ------------------------------------------------------------------ backward

@@ -10,15 +10,9 @@ bool mt_moe_router_has_jitter(const struct mt_pass *pass)
     return pass->method != NULL && pass->method->jitter > 0.0;
 }
 
-/* True when a term, or a scale, looks at the router's rows. */
-static bool rows_are_read(const struct mt_pass *pass)
-{
-    return pass->method != NULL && (mt_objective_needs(pass->method) & MT_NEEDS_ROUTER_WEIGHT) != 0;
-}
-
 bool mt_moe_router_needs_sum(const struct mt_pass *pass, const struct mt_layer_params *params)
 {
-    return rows_are_read(pass) && mt_linear_has_lora(&params->router);
+    return mt_pass_needs(pass, MT_NEEDS_ROUTER_WEIGHT) && mt_linear_has_lora(&params->router);
 }
 
 static enum mt_status add_jitter(const struct mt_pass *pass, const struct mt_moe *moe,
@@ -78,7 +72,7 @@ enum mt_status mt_moe_router_forward(const struct mt_pass *pass, const struct mt
         .linear = &params->router, .trace = &moe->router_lora, .y = &moe->record.logits};
     status = mt_linear_forward(pass, &output, 1, NULL, &input, false);
     if (status != MT_OK) return status;
-    if (rows_are_read(pass)) {
+    if (mt_pass_needs(pass, MT_NEEDS_ROUTER_WEIGHT)) {
         status = show_rows(pass, &params->router, moe);
         if (status != MT_OK) return status;
     }
@@ -113,9 +107,9 @@ enum mt_status mt_moe_terms_backward(const struct mt_pass *pass, const struct mt
                                      struct mt_moe *moe)
 {
     const struct mt_linear *router = &params->router;
-    bool through_lora = rows_are_read(pass) && router->da != NULL;
+    bool through_lora = mt_pass_needs(pass, MT_NEEDS_ROUTER_WEIGHT) && router->da != NULL;
     enum mt_status status = MT_OK;
-    if (rows_are_read(pass)) {
+    if (mt_pass_needs(pass, MT_NEEDS_ROUTER_WEIGHT)) {
         status = show_rows(pass, router, moe);
         if (status != MT_OK) return status;
     }
@@ -137,8 +131,7 @@ enum mt_status mt_moe_terms_backward(const struct mt_pass *pass, const struct mt
     status = mt_objective_backward(pass->objective, moe->number, &moe->record, &gradient, &moe->drows,
                                    &(struct mt_objective_backward_options){.measure = pass->measure});
     if (status == MT_OK && mt_tensor_present(&moe->proxies.coupling))
-        status = mt_proxies_backward(pass, &params->experts, &moe->proxies, &moe->record,
-                                     &gradient.drouter_weight);
+        status = mt_proxies_backward(pass, &moe->proxies, &moe->record, &gradient.drouter_weight);
     if (status != MT_OK || !through_lora) return status;
     return rows_to_lora(pass, router, moe);
 }
