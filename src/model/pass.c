@@ -30,7 +30,7 @@ static uint64_t stream_of_layer(enum mt_pass_stream purpose, int64_t layer)
 
 bool mt_pass_needs(const struct mt_pass *pass, enum mt_term_needs what)
 {
-    return pass->method != NULL && (mt_objective_needs(pass->method) & (int)what) != 0;
+    return pass->moe.method != NULL && (mt_objective_needs(pass->moe.method) & (int)what) != 0;
 }
 
 uint64_t mt_pass_stream_now(const struct mt_pass *pass, uint64_t stream)
@@ -45,7 +45,7 @@ uint64_t mt_pass_layer_stream(const struct mt_pass *pass, enum mt_pass_stream pu
 
 uint64_t mt_pass_sequence_stream(const struct mt_pass *pass, enum mt_pass_stream purpose, int64_t layer)
 {
-    return stream_of_step(pass->whole_step, stream_of_layer(purpose, layer));
+    return stream_of_step(pass->moe.whole_step, stream_of_layer(purpose, layer));
 }
 
 struct mt_tensor mt_pass_view(const struct mt_tensor *flat, int64_t rows, int64_t columns)

@@ -60,7 +60,7 @@ static void test_by_hand(void **state)
         .lora_scale = 3.0f,
         .dropout = 0.5f, // only in training
     };
-    struct mt_pass pass = {.device = device, .tokens = 1, .xa_work = {mt_tensor_1d(dlow, MT_F32, 1)}};
+    struct mt_pass pass = {.device = device, .tokens = 1, .work.xa = {mt_tensor_1d(dlow, MT_F32, 1)}};
     struct mt_tensor x_tensor = mt_tensor_2d(x, MT_F32, 1, 2);
     struct mt_tensor y_tensor = mt_tensor_2d(y, MT_F32, 1, 2);
     struct mt_tensor dy_tensor = mt_tensor_2d(dy, MT_F32, 1, 2);
@@ -135,7 +135,7 @@ static void make_map(struct random_map *map, struct mt_device *device, float dro
     map->pass = (struct mt_pass){
         .device = device, .type = MT_F64, .tokens = TOKENS, .training = true, .seed = 8, .step = 2};
     for (int i = 0; i < MT_LORA_LINEARS; i++)
-        map->pass.xa_work[i] = mt_tensor_1d(map->xa_work[i], MT_F64, TOKENS * RANK);
+        map->pass.work.xa[i] = mt_tensor_1d(map->xa_work[i], MT_F64, TOKENS * RANK);
 }
 
 static struct mt_lora_trace trace_of(struct random_map *map, int64_t rows)

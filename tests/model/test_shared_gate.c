@@ -159,10 +159,10 @@ static void open_run(struct layer_run *run)
                                  .exact = MT_F64,
                                  .tokens = TOKENS,
                                  .sequences = 1,
-                                 .unmasked = TOKENS,
-                                 .placement = &mt_experts_local};
+                                 .moe.unmasked = TOKENS,
+                                 .moe.placement = &mt_experts_local};
     for (int i = 0; i < MT_LORA_LINEARS; i++)
-        run->pass.xa_work[i] = mt_tensor_1d(run->work[i], MT_F64, TOKENS * EXPERTS * RANK);
+        run->pass.work.xa[i] = mt_tensor_1d(run->work[i], MT_F64, TOKENS * EXPERTS * RANK);
     plan(run);
 }
 

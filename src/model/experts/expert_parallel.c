@@ -8,30 +8,30 @@
 
 static struct mt_mlp_params own_of(const struct mt_pass *pass, const struct mt_mlp_params *params)
 {
-    return mt_experts_some(params, pass->ranks->first, pass->ranks->owned);
+    return mt_experts_some(params, pass->moe.ranks->first, pass->moe.ranks->owned);
 }
 
 static int64_t received_rows(const struct mt_pass *pass, const struct mt_experts *experts)
 {
-    return pass->ranks->rows[experts->number];
+    return pass->moe.ranks->rows[experts->number];
 }
 
 // ------------------------------------------------------------------ memory
 
 static int64_t most_rows(const struct mt_pass *pass)
 {
-    return pass->ranks->capacity;
+    return pass->moe.ranks->capacity;
 }
 
 static void plan(struct mt_experts *experts, const struct mt_pass *pass, const struct mt_mlp_params *params,
                  const struct mt_experts_planners *planners)
 {
-    int64_t capacity = pass->ranks->capacity;
+    int64_t capacity = pass->moe.ranks->capacity;
     int64_t width = pass->desc->width;
     mt_mlp_plan(&experts->mlp, pass, params, capacity, &(struct mt_tensor){0}, planners->saved,
                 planners->work);
     experts->own = mt_plan_2d(planners->work, pass->type, pass->tokens * pass->desc->router.slots, width);
-    experts->own_offsets = mt_plan_1d(planners->index, MT_I32, pass->ranks->owned + 1);
+    experts->own_offsets = mt_plan_1d(planners->index, MT_I32, pass->moe.ranks->owned + 1);
     experts->order = mt_plan_1d(planners->index, MT_I32, capacity);
     experts->send_buffer = mt_plan_2d(planners->work, pass->type, capacity, width);
     experts->received = mt_plan_2d(planners->work, pass->type, capacity, width);
@@ -43,13 +43,13 @@ static void plan(struct mt_experts *experts, const struct mt_pass *pass, const s
 static enum mt_status routed(const struct mt_pass *pass, const struct mt_experts *experts,
                              const struct mt_routing *record)
 {
-    return mt_expert_ranks_route(pass->ranks, experts->number, &record->offsets);
+    return mt_expert_ranks_route(pass->moe.ranks, experts->number, &record->offsets);
 }
 
 /* A part of the caller's work, with what is under way helped along first. */
 static enum mt_status do_meanwhile(const struct mt_pass *pass, const struct mt_meanwhile *meanwhile)
 {
-    mt_expert_ranks_progress(pass->ranks);
+    mt_expert_ranks_progress(pass->moe.ranks);
     return meanwhile->run(meanwhile->self);
 }
 
@@ -58,10 +58,10 @@ static enum mt_status send(const struct mt_pass *pass, const struct mt_experts *
                            const struct mt_expert_transfer *transfer, const struct mt_meanwhile *meanwhile)
 {
     int number = experts->number;
-    enum mt_status status = mt_expert_ranks_send_start(pass->ranks, number, transfer);
+    enum mt_status status = mt_expert_ranks_send_start(pass->moe.ranks, number, transfer);
     if (status == MT_OK) status = do_meanwhile(pass, meanwhile);
-    if (status == MT_OK) status = mt_expert_ranks_send_finish(pass->ranks, number, transfer);
-    return status == MT_OK ? mt_expert_ranks_offsets(pass->ranks, number, &experts->own_offsets) : status;
+    if (status == MT_OK) status = mt_expert_ranks_send_finish(pass->moe.ranks, number, transfer);
+    return status == MT_OK ? mt_expert_ranks_offsets(pass->moe.ranks, number, &experts->own_offsets) : status;
 }
 
 static enum mt_status forward(const struct mt_pass *pass, const struct mt_mlp_params *params,
@@ -89,9 +89,9 @@ static enum mt_status forward(const struct mt_pass *pass, const struct mt_mlp_pa
                                             .space = experts->send_buffer,
                                             .sorted = experts->outputs,
                                             .order = experts->order};
-    status = mt_expert_ranks_return_start(pass->ranks, experts->number, &back);
+    status = mt_expert_ranks_return_start(pass->moe.ranks, experts->number, &back);
     if (status == MT_OK) status = do_meanwhile(pass, meanwhile);
-    return status == MT_OK ? mt_expert_ranks_return_finish(pass->ranks, experts->number, &back) : status;
+    return status == MT_OK ? mt_expert_ranks_return_finish(pass->moe.ranks, experts->number, &back) : status;
 }
 
 // ------------------------------------------------------------------ backward
@@ -113,7 +113,7 @@ static enum mt_status prepare_backward(const struct mt_pass *pass, const struct 
     if (!mt_mlp_reads_input(params)) return MT_OK;
     const struct mt_expert_transfer again = rows_again(experts);
     enum mt_status status = mt_experts_gather(pass, record, x, &experts->own);
-    return status == MT_OK ? mt_expert_ranks_send_start(pass->ranks, experts->number, &again) : status;
+    return status == MT_OK ? mt_expert_ranks_send_start(pass->moe.ranks, experts->number, &again) : status;
 }
 
 /* From the outputs' gradient, in `received`, to the rows', there as well. */
@@ -132,7 +132,7 @@ static enum mt_status received_backward(const struct mt_pass *pass, const struct
         status = mt_mlp_backward_down(pass, &own, &first, &experts->own_offsets, &gradient, want_rows);
     // A rank that was sent nothing still takes part.
     if (status == MT_OK && mt_mlp_reads_input(params))
-        status = mt_expert_ranks_send_finish(pass->ranks, experts->number, &again);
+        status = mt_expert_ranks_send_finish(pass->moe.ranks, experts->number, &again);
     if (status != MT_OK || !below || rows == 0) return status;
     return mt_mlp_backward_inner(pass, &own, &first, &experts->own_offsets, NULL, &input, false,
                                  want_rows ? &gradient : NULL);
@@ -150,8 +150,9 @@ static enum mt_status backward(const struct mt_pass *pass, const struct mt_mlp_p
     enum mt_status status = send(pass, experts, &transfer, meanwhile);
     if (status == MT_OK) status = received_backward(pass, params, experts, want_rows);
     if (status != MT_OK || !want_rows) return status;
-    status = mt_expert_ranks_return_start(pass->ranks, experts->number, &transfer);
-    return status == MT_OK ? mt_expert_ranks_return_finish(pass->ranks, experts->number, &transfer) : status;
+    status = mt_expert_ranks_return_start(pass->moe.ranks, experts->number, &transfer);
+    return status == MT_OK ? mt_expert_ranks_return_finish(pass->moe.ranks, experts->number, &transfer)
+                           : status;
 }
 
 const struct mt_placement mt_experts_parallel = {

@@ -56,7 +56,7 @@ void mt_proxies_plan(struct mt_proxies *proxies, const struct mt_pass *pass,
     int64_t rows = mt_proxies_rows(pass->desc);
     int64_t experts = pass->desc->experts;
     int64_t width = pass->desc->width;
-    int32_t *places = pass->proxy_places.data;
+    int32_t *places = pass->moe.proxy_places.data;
     *proxies = (struct mt_proxies){.layer = layer,
                                    .gates = params->gate,
                                    .turned = mt_tensor_2d(places, MT_I32, experts, experts),
@@ -84,8 +84,8 @@ static enum mt_status add_noise(const struct mt_pass *pass, const struct mt_prox
         &(struct mt_row_noise_args){.weight = record->router_weight,
                                     .x = *x,
                                     .y = *y,
-                                    .amount = pass->training ? (float)pass->method->erc_noise : 0.0f,
-                                    .seed = pass->method->seed,
+                                    .amount = pass->training ? (float)pass->moe.method->erc_noise : 0.0f,
+                                    .seed = pass->moe.method->seed,
                                     .stream = mt_pass_layer_stream(pass, MT_STREAM_PROXIES, proxies->layer),
                                     .accumulate = accumulate});
 }

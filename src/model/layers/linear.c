@@ -94,7 +94,7 @@ static struct mt_tensor xa_of(const struct mt_pass *pass, const struct mt_linear
 {
     const struct mt_linear *linear = output->linear;
     if (!linear->exact || output->trace->xa.dtype == output->y->dtype) return output->trace->xa;
-    return mt_pass_view(&pass->exact_work, output->y->dim[0], linear->rank);
+    return mt_pass_view(&pass->work.exact_xa, output->y->dim[0], linear->rank);
 }
 
 /* The rank-r products of those linear layers that have a pair, all from one x; first what drop keeps of it,
@@ -251,7 +251,7 @@ static enum mt_status round_gradient(const struct mt_pass *pass, struct mt_linea
 {
     const struct mt_tensor *dy = projection->dy;
     if (!projection->linear->exact || dy->dtype == pass->type) return MT_OK;
-    *rounded = mt_pass_view(&pass->round_work, dy->dim[0], dy->dim[1]);
+    *rounded = mt_pass_view(&pass->work.rounded, dy->dim[0], dy->dim[1]);
     projection->dy = rounded;
     return mt_copy(pass->device, &(struct mt_copy_args){.x = *dy, .y = *rounded});
 }
@@ -284,7 +284,7 @@ static enum mt_status add_bias_gradient(const struct mt_pass *pass,
 /* The gradient of linear layer i's rank-r product, between the two halves of a backward. */
 static struct mt_tensor dxa_of(const struct mt_pass *pass, const struct mt_linear_gradient *linears, int i)
 {
-    return mt_pass_view(&pass->xa_work[i], linears[i].dy->dim[0], linears[i].linear->rank);
+    return mt_pass_view(&pass->work.xa[i], linears[i].dy->dim[0], linears[i].linear->rank);
 }
 
 /* dxa and dB of those linear layers whose pair is trained or, with `below`, leads to a gradient of x. */

@@ -33,9 +33,9 @@ static void plan_record(struct mt_routing *record, const struct mt_pass *pass,
                                   .experts = desc->experts,
                                   .slots = (int)slots,
                                   .segments = (int)pass->sequences,
-                                  .unmasked = pass->unmasked,
-                                  .mask = pass->mask,
-                                  .ortho_mask = pass->ortho_mask,
+                                  .unmasked = pass->moe.unmasked,
+                                  .mask = pass->moe.mask,
+                                  .ortho_mask = pass->moe.ortho_mask,
                                   .segment = pass->segment,
                                   .bias = params->correction};
     record->logits = mt_plan_2d(planners->routing, pass->exact, tokens, desc->experts);
@@ -46,24 +46,24 @@ static void plan_record(struct mt_routing *record, const struct mt_pass *pass,
     record->expert = record->chosen;
     // Memory is the same in training and evaluation: room for what training may need.
     struct mt_router_policy policy = {.training = true};
-    if (pass->method != NULL) policy = mt_objective_policy(pass->method, true, 0);
-    policy.given = mt_tensor_present(&pass->given);
+    if (pass->moe.method != NULL) policy = mt_objective_policy(pass->moe.method, true, 0);
+    policy.given = mt_tensor_present(&pass->moe.given);
     if (!mt_routing_is_plain(&desc->router, &policy, mt_tensor_present(&params->correction))) {
         record->greedy = mt_plan_2d(planners->index, MT_I32, tokens, slots);
         record->expert = mt_plan_2d(planners->index, MT_I32, tokens, slots);
     }
     if (policy.given) {
-        record->given = mt_tensor_at(&pass->given, number);
+        record->given = mt_tensor_at(&pass->moe.given, number);
         record->agreed = mt_plan_2d(planners->routing, pass->exact, tokens, 2);
     }
-    if (pass->method != NULL && mt_selection_pools(pass->method)) {
+    if (pass->moe.method != NULL && mt_selection_pools(pass->moe.method)) {
         record->pool = mt_plan_2d(planners->index, MT_I32, pass->sequences, desc->experts);
         record->pool_sums = mt_plan_1d(planners->routing, MT_F64, pass->sequences * (desc->experts + 1));
     }
     record->offsets = mt_plan_1d(planners->index, MT_I32, desc->experts + 1);
     record->row_of_slot = mt_plan_2d(planners->index, MT_I32, tokens, slots);
     record->slot_of_row = mt_plan_1d(planners->index, MT_I32, tokens * slots);
-    if (pass->grams || mt_pass_needs(pass, MT_NEEDS_GRAM))
+    if (pass->moe.grams || mt_pass_needs(pass, MT_NEEDS_GRAM))
         record->gram = mt_plan_3d(planners->routing, pass->exact, tokens, slots, slots);
     if (mt_pass_needs(pass, MT_NEEDS_INNER_GRAM))
         record->inner_gram = mt_plan_3d(planners->routing, pass->exact, tokens, slots, slots);
@@ -103,9 +103,10 @@ void mt_moe_plan(struct mt_moe *moe, const struct mt_pass *pass, const struct mt
     plan_record(&moe->record, pass, params, moe->number, planners);
     moe->record.rows =
         mt_plan_2d(planners->saved, pass->type, pass->tokens * desc->router.slots, desc->width);
-    pass->placement->plan(&moe->experts, pass, &params->experts,
-                          &(struct mt_experts_planners){
-                              .index = planners->index, .saved = planners->saved, .work = planners->work});
+    pass->moe.placement->plan(&moe->experts, pass, &params->experts,
+                              &(struct mt_experts_planners){.index = planners->index,
+                                                            .saved = planners->saved,
+                                                            .work = planners->work});
     if (mt_moe_router_has_jitter(pass))
         moe->router_input = mt_plan_2d(planners->work, pass->type, pass->tokens, desc->width);
     if (mt_moe_router_needs_sum(pass, params))
@@ -167,7 +168,7 @@ static enum mt_status all_parts_beside(struct shared_work *work)
     const struct mt_mlp_params *shared = &work->params->shared;
     bool codes = shared->gate.weight.quantised != NULL || shared->up.weight.quantised != NULL ||
                  shared->down.weight.quantised != NULL || work->params->shared_gate.weight.quantised != NULL;
-    if (work->left == 0 || codes || !mt_pass_is_short(pass) || pass->ranks != NULL) return MT_OK;
+    if (work->left == 0 || codes || !mt_pass_is_short(pass) || pass->moe.ranks != NULL) return MT_OK;
     enum mt_status status = mt_device_beside_begin(pass->device);
     while (status == MT_OK && work->left > 0) status = next_part(work);
     enum mt_status ended = mt_device_beside_end(pass->device);
@@ -179,7 +180,7 @@ enum mt_status mt_moe_repeat_experts(const struct mt_pass *pass, const struct mt
 {
     struct shared_work none = {0};
     const struct mt_meanwhile meanwhile = {.run = next_part, .self = &none};
-    return pass->placement->forward(pass, &params->experts, &moe->experts, &moe->record, x, &meanwhile);
+    return pass->moe.placement->forward(pass, &params->experts, &moe->experts, &moe->record, x, &meanwhile);
 }
 
 /* What terms look at beside routing and outputs; the experts' activations are still there. */
@@ -225,15 +226,15 @@ enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_
                                                                   .offsets = record->offsets,
                                                                   .row_of_slot = record->row_of_slot,
                                                                   .slot_of_row = record->slot_of_row});
-    if (status == MT_OK && pass->placement->routed != NULL)
-        status = pass->placement->routed(pass, &moe->experts, record);
+    if (status == MT_OK && pass->moe.placement->routed != NULL)
+        status = pass->moe.placement->routed(pass, &moe->experts, record);
     if (status == MT_OK)
-        status = pass->placement->forward(pass, &params->experts, &moe->experts, record, x, &meanwhile);
-    if (status == MT_OK && pass->objective != NULL) status = show_more(pass, moe);
+        status = pass->moe.placement->forward(pass, &params->experts, &moe->experts, record, x, &meanwhile);
+    if (status == MT_OK && pass->moe.objective != NULL) status = show_more(pass, moe);
     while (status == MT_OK && shared.left > 0) status = next_part(&shared);
     enum mt_status joined = mt_device_join(pass->device);
     if (status == MT_OK) status = joined;
-    if (status == MT_OK && pass->silent) status = fill_zero(pass, &record->weight);
+    if (status == MT_OK && pass->moe.silent) status = fill_zero(pass, &record->weight);
     if (status != MT_OK) return status;
     // y = residual + the weighted outputs, and with shared experts what y has of them already.
     return mt_combine_forward(pass->device, &(struct mt_combine_forward_args){
@@ -252,9 +253,9 @@ enum mt_status mt_moe_forward(const struct mt_pass *pass, const struct mt_layer_
 static enum mt_status combine_backward(const struct mt_pass *pass, const struct mt_moe *moe,
                                        const struct mt_tensor *dy)
 {
-    if (mt_tensor_present(&moe->coupling) && pass->objective != NULL) {
+    if (mt_tensor_present(&moe->coupling) && pass->moe.objective != NULL) {
         enum mt_status status =
-            mt_objective_coupling(pass->objective, moe->number, &moe->record, &moe->coupling);
+            mt_objective_coupling(pass->moe.objective, moe->number, &moe->record, &moe->coupling);
         if (status != MT_OK) return status;
     }
     return mt_combine_backward(pass->device, &(struct mt_combine_backward_args){
@@ -295,13 +296,14 @@ static enum mt_status routed_backward(const struct mt_pass *pass, const struct m
     const struct mt_tensor *dx = shared->dx;
     const struct mt_meanwhile meanwhile = {.run = begin_shared, .self = shared};
     enum mt_status status = MT_OK;
-    if (pass->placement->prepare_backward != NULL)
-        status = pass->placement->prepare_backward(pass, &params->experts, &moe->experts, &moe->record, x);
+    if (pass->moe.placement->prepare_backward != NULL)
+        status =
+            pass->moe.placement->prepare_backward(pass, &params->experts, &moe->experts, &moe->record, x);
     if (status == MT_OK) status = combine_backward(pass, moe, shared->dy);
     if (status == MT_OK) status = fill_zero(pass, &moe->dprobs);
     if (status == MT_OK) status = fill_zero(pass, &moe->dlogits);
     if (status != MT_OK) return status;
-    if (pass->objective != NULL && mt_tensor_present(&moe->dense_router.outputs)) {
+    if (pass->moe.objective != NULL && mt_tensor_present(&moe->dense_router.outputs)) {
         status = mt_dense_router_backward(pass, &params->experts, &moe->dense_router, &moe->record, x,
                                           shared->dy, &moe->dprobs);
         if (status != MT_OK) return status;
@@ -310,13 +312,13 @@ static enum mt_status routed_backward(const struct mt_pass *pass, const struct m
         status = fill_zero(pass, &moe->experts.inner_coupling);
         if (status != MT_OK) return status;
     }
-    if (pass->objective != NULL) {
+    if (pass->moe.objective != NULL) {
         status = mt_moe_terms_backward(pass, params, moe);
         if (status != MT_OK) return status;
     }
     if (dx != NULL || mt_mlp_is_trained(&params->experts)) {
-        status = pass->placement->backward(pass, &params->experts, &moe->experts, &moe->record, x,
-                                           &moe->drows, dx != NULL, &meanwhile);
+        status = pass->moe.placement->backward(pass, &params->experts, &moe->experts, &moe->record, x,
+                                               &moe->drows, dx != NULL, &meanwhile);
         if (status != MT_OK) return status;
     }
     if (dx != NULL) {

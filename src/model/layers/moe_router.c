@@ -7,7 +7,7 @@
 
 bool mt_moe_router_has_jitter(const struct mt_pass *pass)
 {
-    return pass->method != NULL && pass->method->jitter > 0.0;
+    return pass->moe.method != NULL && pass->moe.method->jitter > 0.0;
 }
 
 bool mt_moe_router_needs_sum(const struct mt_pass *pass, const struct mt_layer_params *params)
@@ -23,8 +23,8 @@ static enum mt_status add_jitter(const struct mt_pass *pass, const struct mt_moe
                                   .x = *x,
                                   .y = *y,
                                   .kind = MT_RANDOM_JITTER,
-                                  .amount = (float)pass->method->jitter,
-                                  .seed = pass->method->seed,
+                                  .amount = (float)pass->moe.method->jitter,
+                                  .seed = pass->moe.method->seed,
                                   .stream = mt_pass_layer_stream(pass, MT_STREAM_ROUTER_JITTER, moe->layer)});
 }
 
@@ -78,9 +78,9 @@ enum mt_status mt_moe_router_forward(const struct mt_pass *pass, const struct mt
     }
     uint64_t stream = mt_pass_layer_stream(pass, MT_STREAM_SAMPLING, moe->layer);
     struct mt_router_policy policy = {.training = pass->training, .seed = pass->seed, .stream = stream};
-    if (pass->method != NULL) policy = mt_objective_policy(pass->method, pass->training, stream);
+    if (pass->moe.method != NULL) policy = mt_objective_policy(pass->moe.method, pass->training, stream);
     policy.sequence_stream = mt_pass_sequence_stream(pass, MT_STREAM_POOL, moe->layer);
-    policy.first_sequence = pass->first_sequence;
+    policy.first_sequence = pass->moe.first_sequence;
     return mt_routing_forward(pass->device, &pass->desc->router, &policy, &moe->record);
 }
 
@@ -128,8 +128,8 @@ enum mt_status mt_moe_terms_backward(const struct mt_pass *pass, const struct mt
         status = mt_fill(pass->device, &(struct mt_fill_args){.y = moe->proxies.coupling, .value = 0.0f});
         if (status != MT_OK) return status;
     }
-    status = mt_objective_backward(pass->objective, moe->number, &moe->record, &gradient, &moe->drows,
-                                   &(struct mt_objective_backward_options){.measure = pass->measure});
+    status = mt_objective_backward(pass->moe.objective, moe->number, &moe->record, &gradient, &moe->drows,
+                                   &(struct mt_objective_backward_options){.measure = pass->moe.measure});
     if (status == MT_OK && mt_tensor_present(&moe->proxies.coupling))
         status = mt_proxies_backward(pass, &moe->proxies, &moe->record, &gradient.drouter_weight);
     if (status != MT_OK || !through_lora) return status;
