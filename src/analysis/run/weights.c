@@ -104,14 +104,6 @@ static enum mt_status run_expert(const struct measuring *m, const struct mt_line
                     .x = m->made, .weight = m->ones, .y = m->made, .rstd = rstd, .epsilon = LEAST_SQUARE});
 }
 
-static bool all_are_here(const struct mt_linear *gate)
-{
-    bool here = true;
-    for (int e = 0; e < gate->weight.count; e++)
-        here = here && (gate->weight.quantised != NULL || mt_tensor_present(&gate->weight.stored[e]));
-    return here;
-}
-
 static enum mt_status measure_norms(const struct measuring *m, const struct mt_linear *gate,
                                     struct mt_coupling_figures *figures)
 {
@@ -144,8 +136,7 @@ static enum mt_status measure_layer(const struct measuring *m, const struct mt_l
     if (status == MT_OK) status = fetch_square(m);
     if (status != MT_OK) return status;
     mt_coupling_rows(m->host, (int)m->experts, figures);
-    return shared || !all_are_here(&layer->experts.gate) ? MT_OK
-                                                         : measure_norms(m, &layer->experts.gate, figures);
+    return shared ? MT_OK : measure_norms(m, &layer->experts.gate, figures);
 }
 
 enum mt_status mt_model_coupling(struct mt_model *model, struct mt_coupling_figures *figures)

@@ -159,16 +159,17 @@ static enum mt_status next_part(void *self)
 }
 
 /*
- * Both parts at once where routing and routed experts need not wait for them. Codes of both are made into
- * floats in one place, and ranks have their own order.
+ * Both parts at once where routing and routed experts need not wait for them. Copies of both would lie in
+ * one place, and ranks have their own order.
  */
 static enum mt_status all_parts_beside(struct shared_work *work)
 {
     const struct mt_pass *pass = work->pass;
     const struct mt_mlp_params *shared = &work->params->shared;
-    bool codes = shared->gate.weight.quantised != NULL || shared->up.weight.quantised != NULL ||
-                 shared->down.weight.quantised != NULL || work->params->shared_gate.weight.quantised != NULL;
-    if (work->left == 0 || codes || !mt_pass_is_short(pass) || pass->moe.ranks != NULL) return MT_OK;
+    bool copied = mt_weight_is_copied(&shared->gate.weight) || mt_weight_is_copied(&shared->up.weight) ||
+                  mt_weight_is_copied(&shared->down.weight) ||
+                  mt_weight_is_copied(&work->params->shared_gate.weight);
+    if (work->left == 0 || copied || !mt_pass_is_short(pass) || pass->moe.ranks != NULL) return MT_OK;
     enum mt_status status = mt_device_beside_begin(pass->device);
     while (status == MT_OK && work->left > 0) status = next_part(work);
     enum mt_status ended = mt_device_beside_end(pass->device);

@@ -23,6 +23,12 @@ struct mt_weight {
     int64_t out, in;                // the shape of each, however it is stored
 };
 
+/* True when what products read lies in the memory that all layers share. */
+static inline bool mt_weight_is_copied(const struct mt_weight *weight)
+{
+    return weight->quantised != NULL;
+}
+
 /*
  * What products read: `count` tensors [out,in]. They last until the products of the same x are done. With
  * `offsets`, those of grouped_gemm, matrices of experts without rows may hold anything; NULL: all are read.
@@ -32,7 +38,7 @@ static inline enum mt_status mt_weight_operand(struct mt_device *device, const s
                                                const struct mt_tensor **operand)
 {
     *operand = weight->stored;
-    if (weight->quantised == NULL) return MT_OK;
+    if (!mt_weight_is_copied(weight)) return MT_OK;
     return mt_dequantize(device, &(struct mt_dequantize_args){
                                      .stored = weight->quantised,
                                      .y = weight->stored,
