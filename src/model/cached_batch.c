@@ -108,12 +108,12 @@ void mt_cached_batch_describe(const struct mt_model *model, const struct mt_batc
 
 bool mt_cached_batch_repeats(const struct mt_model *model, const struct mt_batch *batch)
 {
-    const struct mt_pass *pass = &model->transformer.pass;
+    const struct mt_transformer *t = &model->transformer;
     bool objective = model->objective != NULL && !batch->loss_only;
     if (batch->cached == NULL || batch->tokens != batch->sequences ||
         batch->sequences > model->options.sequences || batch->sequences > MT_REPLAY_TOKENS ||
         batch->training || batch->labels != NULL || batch->mask != NULL || objective ||
-        pass->placement->waits || pass->observer.look != NULL)
+        t->pass.moe.placement->waits || t->observer.look != NULL)
         return false;
     for (int64_t b = 0; b <= batch->sequences; b++) {
         if (batch->offsets[b] != b) return false;

@@ -136,7 +136,7 @@ static enum mt_status make_objective(struct mt_model *model, const struct mt_obj
     if ((mt_objective_needs(&model->method) & MT_NEEDS_PROXIES) != 0) {
         enum mt_status status = mt_proxies_places(model->device, &model->desc, &model->proxy_places);
         if (status != MT_OK) return status;
-        model->transformer.pass.proxy_places = mt_proxies_view(&model->desc, &model->proxy_places);
+        model->transformer.pass.moe.proxy_places = mt_proxies_view(&model->desc, &model->proxy_places);
     }
     struct mt_objective_shape shape = {.layers = layers,
                                        .tokens = model->options.tokens,
@@ -228,7 +228,7 @@ static enum mt_status make_transformer(struct mt_model *model)
                                      .records = model->options.keep_hidden || mt_model_keeps_records(model),
                                      .recompute = model->options.recompute};
     t->pass.device = model->device;
-    t->pass.placement = &mt_experts_local;
+    t->pass.moe.placement = &mt_experts_local;
     t->pass.desc = &model->desc;
     t->pass.type = model->options.activations;
     t->pass.exact = exact_type(model->options.activations);
@@ -247,8 +247,8 @@ static enum mt_status make_ranks(struct mt_model *model)
                                                 .room = model->options.expert_room,
                                                 .direct = model->options.expert_direct,
                                                 .element = mt_dtype_bytes(t->pass.type)};
-    model->transformer.pass.ranks = &model->ranks;
-    model->transformer.pass.placement = &mt_experts_parallel;
+    model->transformer.pass.moe.ranks = &model->ranks;
+    model->transformer.pass.moe.placement = &mt_experts_parallel;
     return mt_expert_ranks_create(model->device, model->options.expert_ranks, &shape, &model->ranks);
 }
 
@@ -283,10 +283,10 @@ static enum mt_status make_memory(struct mt_model *model)
                                    .mask = true,
                                    .ortho_mask = true,
                                    .given = model->options.choices};
-    bool grams = model->transformer.pass.grams;
-    model->transformer.pass.grams = mt_model_keeps_records(model); // room for them whoever observes
+    bool grams = model->transformer.pass.moe.grams;
+    model->transformer.pass.moe.grams = mt_model_keeps_records(model); // room for them whoever observes
     mt_model_lay_out(model, &shape, &regions);
-    model->transformer.pass.grams = grams;
+    model->transformer.pass.moe.grams = grams;
     enum mt_status status = make_buffer(model, "index tensors", regions.index.bytes, &model->index);
     if (status == MT_OK) status = make_buffer(model, "kept activations", regions.kept.bytes, &model->kept);
     if (status == MT_OK)
@@ -321,7 +321,7 @@ enum mt_status mt_model_set_objective(struct mt_model *model, const struct mt_ob
     mt_buffer_release(&model->proxy_places);
     enum mt_status status = make_objective(model, objective);
     if (status == MT_OK) status = make_biases(model);
-    model->transformer.pass.method = model->objective != NULL ? &model->method : NULL;
+    model->transformer.pass.moe.method = model->objective != NULL ? &model->method : NULL;
     if (status == MT_OK) status = make_memory(model);
     return status == MT_OK ? mt_model_plan_scratch(model) : status;
 }
@@ -345,7 +345,7 @@ void mt_model_silence(struct mt_model *model, bool silent)
 {
     mt_replay_free(&model->replay);
     model->ran = false;
-    model->transformer.pass.silent = silent;
+    model->transformer.pass.moe.silent = silent;
 }
 
 enum mt_status mt_model_open(struct mt_device *device, const char *directory,
@@ -467,11 +467,12 @@ bool mt_model_keeps_records(const struct mt_model *model)
 
 void mt_model_observe(struct mt_model *model, const struct mt_layer_observer *observer)
 {
-    struct mt_pass *pass = &model->transformer.pass;
-    pass->observer = observer != NULL ? *observer : (struct mt_layer_observer){0};
-    bool grams = pass->observer.after != NULL;
-    if (grams != pass->grams) mt_replay_free(&model->replay); // recorded passes do without, or make them
-    pass->grams = grams;
+    struct mt_transformer *t = &model->transformer;
+    t->observer = observer != NULL ? *observer : (struct mt_layer_observer){0};
+    bool grams = t->observer.after != NULL;
+    if (grams != t->pass.moe.grams)
+        mt_replay_free(&model->replay); // recorded passes do without, or make them
+    t->pass.moe.grams = grams;
 }
 
 enum mt_status mt_model_logits(struct mt_model *model, const struct mt_tensor *logits)

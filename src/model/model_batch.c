@@ -102,8 +102,8 @@ static enum mt_status send_indices(struct mt_model *model, const struct mt_batch
         {&pass->positions, mt_model_host_row(model, HOST_POSITIONS)},
         {&pass->segment, mt_model_host_row(model, HOST_SEGMENT)},
         {&t->labels, mt_model_host_row(model, HOST_LABELS)},
-        {&pass->mask, batch->mask},
-        {&pass->ortho_mask, mt_model_host_row(model, HOST_ORTHO_MASK)},
+        {&pass->moe.mask, batch->mask},
+        {&pass->moe.ortho_mask, mt_model_host_row(model, HOST_ORTHO_MASK)},
         {&pass->cached.key_offsets, mt_model_host_row(model, HOST_KEY_OFFSETS)},
         {&pass->cached.key_starts, mt_model_host_row(model, HOST_KEY_STARTS)},
         {&pass->cached.places, mt_model_host_row(model, HOST_PLACES)},
@@ -111,7 +111,7 @@ static enum mt_status send_indices(struct mt_model *model, const struct mt_batch
         {&pass->cached.prompt_key_offsets, mt_model_host_row(model, HOST_PROMPT_KEY_OFFSETS)},
         {&pass->cached.prompt_key_places, mt_model_host_row(model, HOST_PROMPT_KEY_PLACES)},
         {&pass->cached.prompt_turns, mt_model_host_row(model, HOST_ZEROS)},
-        {&pass->given, batch->chosen},
+        {&pass->moe.given, batch->chosen},
     };
     for (int i = 0; i < INDEX_TENSORS; i++)
         mt_staging_put(&model->staging, &model->index, sent[i].target, sent[i].values);
@@ -126,7 +126,7 @@ static enum mt_status ready(struct mt_model *model, const struct mt_batch *batch
     if (status == MT_OK) status = mt_cached_batch_check(model, batch);
     struct mt_transformer *t = &model->transformer;
     struct mt_pass *pass = &t->pass;
-    if (status == MT_OK && pass->observer.before != NULL) status = pass->observer.before(pass->observer.self);
+    if (status == MT_OK && t->observer.before != NULL) status = t->observer.before(t->observer.self);
     if (status != MT_OK) return status;
     struct mt_regions regions;
     struct mt_batch_shape shape = {
@@ -140,24 +140,24 @@ static enum mt_status ready(struct mt_model *model, const struct mt_batch *batch
     // A planning run stands for every batch: its prompts may see as much as there is room for.
     if (model->ranks.planning && shape.prompt_keys > 0)
         shape.prompt_keys = mt_model_prompt_keys(&model->options);
-    pass->unmasked = count_unmasked(batch); // the records laid out next carry it
+    pass->moe.unmasked = count_unmasked(batch); // the records laid out next carry it
     mt_model_lay_out(model, &shape, &regions);
     *labels = describe_tokens(model, batch);
     mt_cached_batch_describe(model, batch);
     pass->cached.sequence = batch->cached;
-    pass->objective = batch->loss_only ? NULL : model->objective;
-    pass->measure = batch->measure;
+    pass->moe.objective = batch->loss_only ? NULL : model->objective;
+    pass->moe.measure = batch->measure;
     pass->training = batch->training;
     pass->step = batch->step;
-    pass->whole_step = batch->whole_step > 0 ? batch->whole_step : batch->step;
-    pass->first_sequence = batch->first_sequence;
+    pass->moe.whole_step = batch->whole_step > 0 ? batch->whole_step : batch->step;
+    pass->moe.first_sequence = batch->first_sequence;
     return send_indices(model, batch);
 }
 
 /* What the gradients of the objective's terms are multiplied with: the batch's share of the step's tokens. */
 static double terms_scale(const struct mt_model *model, const struct mt_batch *batch)
 {
-    int64_t unmasked = model->transformer.pass.unmasked;
+    int64_t unmasked = model->transformer.pass.moe.unmasked;
     if (batch->shared_tokens > 0) unmasked = batch->shared_tokens;
     if (batch->step_tokens == 0 || unmasked == 0) return 1.0;
     return (double)unmasked / (double)batch->step_tokens;
@@ -195,7 +195,7 @@ static enum mt_status run_layers(void *self)
 enum mt_status mt_model_forward(struct mt_model *model, const struct mt_batch *batch,
                                 struct mt_model_loss *loss)
 {
-    const struct mt_layer_observer *observer = &model->transformer.pass.observer;
+    const struct mt_layer_observer *observer = &model->transformer.observer;
     struct mt_batch padded = *batch;
     bool repeated = mt_cached_batch_repeats(model, batch);
     int64_t labels = 0;
@@ -209,7 +209,7 @@ enum mt_status mt_model_forward(struct mt_model *model, const struct mt_batch *b
     if (status == MT_OK && observer->after != NULL) status = observer->after(observer->self, batch->tokens);
     if (status == MT_OK) status = task_loss(model, batch, labels, loss);
     if (status != MT_OK) return status;
-    if (model->transformer.pass.objective != NULL) {
+    if (model->transformer.pass.moe.objective != NULL) {
         struct mt_objective_step step = {.progress = batch->progress,
                                          .loss_scale = terms_scale(model, batch)};
         status = mt_objective_finish(model->objective, &step, &loss->terms);

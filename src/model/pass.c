@@ -28,6 +28,11 @@ static uint64_t stream_of_layer(enum mt_pass_stream purpose, int64_t layer)
     return scramble(((uint64_t)purpose << PURPOSE_SHIFT) + (uint64_t)layer + GOLDEN);
 }
 
+bool mt_pass_needs(const struct mt_pass *pass, enum mt_term_needs what)
+{
+    return pass->moe.method != NULL && (mt_objective_needs(pass->moe.method) & (int)what) != 0;
+}
+
 uint64_t mt_pass_stream_now(const struct mt_pass *pass, uint64_t stream)
 {
     return stream_of_step(pass->step, stream);
@@ -40,7 +45,7 @@ uint64_t mt_pass_layer_stream(const struct mt_pass *pass, enum mt_pass_stream pu
 
 uint64_t mt_pass_sequence_stream(const struct mt_pass *pass, enum mt_pass_stream purpose, int64_t layer)
 {
-    return stream_of_step(pass->whole_step, stream_of_layer(purpose, layer));
+    return stream_of_step(pass->moe.whole_step, stream_of_layer(purpose, layer));
 }
 
 struct mt_tensor mt_pass_view(const struct mt_tensor *flat, int64_t rows, int64_t columns)

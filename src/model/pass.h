@@ -25,6 +25,70 @@ struct mt_cached_sequence {
     int32_t length; // of the sequence as far as it is known, which is what LongRoPE goes by
 };
 
+/* What a pass that goes on from earlier ones knows of them: read by attention and by who fills the cache. */
+struct mt_cached_pass {
+    const struct mt_cache *cache;              // keys and values of earlier passes; borrowed; NULL: none
+    const struct mt_cached_sequence *sequence; // [B], host, borrowed; NULL: this pass leaves the cache alone
+    struct mt_tensor key_offsets;              // i32 [B+1]: counts each sequence's keys, old and new
+    struct mt_tensor key_starts;               // i32 [B]: where in the cache they lie
+    struct mt_tensor places;                   // i32 [T]: where in the cache each token of this pass goes
+    // Sequences with MT_PROMPT_TOKENS or more in this pass: the last of the batch.
+    int64_t prompt_sequences, prompt_tokens, prompt_keys; // keys: old and new
+    struct mt_tensor prompt_offsets;                      // i32 [sequences+1], from 0
+    struct mt_tensor prompt_key_offsets;                  // i32 [sequences+1]
+    struct mt_tensor prompt_key_places;                   // i32 [keys]: where in the cache each lies
+    struct mt_tensor prompt_turns;             // i32 [keys], zeros: the row of still_cosine, still_sine
+    struct mt_tensor still_cosine, still_sine; // f32 [1, rope_width/2]: a rotation that turns nothing
+};
+
+/* What only MoE layers read. */
+struct mt_moe_pass {
+    const struct mt_objective_config *method; // NULL: the task's loss alone
+    struct mt_objective *objective;           // NULL likewise, and where its statistics are not wanted
+    bool measure;                             // gradient norms of the objective's terms
+    bool grams;                               // records have Gram matrices, whatever the method needs
+    bool silent;                              // routed experts add nothing to what a layer makes
+    const struct mt_placement *placement;     // of the routed experts
+    struct mt_expert_ranks *ranks;            // that share them; borrowed; NULL: all are here
+    int64_t unmasked;                         // tokens that are no padding
+    struct mt_tensor mask;                    // i32 [T], absent: all count
+    struct mt_tensor ortho_mask;              // i32 [T], absent: as mask
+    struct mt_tensor given;                   // i32 [MoE layers,T,k], absent: routers choose
+    struct mt_tensor proxy_places;            // i32 [2n²+n+1], where a term asks for proxies (proxies.h)
+    uint64_t whole_step, first_sequence;      // as in the batch, for what is drawn for sequences
+};
+
+/* Memory that linear layers write for a moment, flat. */
+struct mt_linear_work {
+    struct mt_tensor xa[MT_LORA_LINEARS]; // gradients of rank-r products, of all linear layers of one input
+    // Where activations are rounded: an exact linear layer's rank-r product before, the gradient of its
+    // result after
+    struct mt_tensor exact_xa, rounded;
+};
+
+struct mt_pass {
+    struct mt_device *device;         // borrowed
+    const struct mt_model_desc *desc; // borrowed
+    enum mt_dtype type;               // of activations: f32 or bf16; f64 for finite differences on ref
+    enum mt_dtype exact;              // of statistics, scores and losses: f32, or f64 with f64 activations
+
+    int64_t tokens;                // T
+    int64_t sequences;             // B
+    struct mt_tensor ids;          // i32 [T]
+    struct mt_tensor positions;    // i32 [T], rows of the rope tables
+    struct mt_tensor offsets;      // i32 [B+1]
+    struct mt_tensor segment;      // i32 [T]: the token's sequence
+    struct mt_tensor cosine, sine; // f32 [P, rope_width/2]
+
+    bool training; // dropout, jitter, sampling
+    uint64_t seed;
+    uint64_t step;
+
+    struct mt_cached_pass cached; // zeroed without a cache
+    struct mt_moe_pass moe;
+    struct mt_linear_work work;
+};
+
 /*
  * Somebody who looks on, in one of two ways.
  *
@@ -46,64 +110,6 @@ struct mt_layer_observer {
     enum mt_status (*after)(void *self, int64_t tokens);
 };
 
-/* What a pass that goes on from earlier ones knows of them: read by attention and by who fills the cache. */
-struct mt_cached_pass {
-    const struct mt_cache *cache;              // keys and values of earlier passes; borrowed; NULL: none
-    const struct mt_cached_sequence *sequence; // [B], host, borrowed; NULL: this pass leaves the cache alone
-    struct mt_tensor key_offsets;              // i32 [B+1]: counts each sequence's keys, old and new
-    struct mt_tensor key_starts;               // i32 [B]: where in the cache they lie
-    struct mt_tensor places;                   // i32 [T]: where in the cache each token of this pass goes
-    // Sequences with MT_PROMPT_TOKENS or more in this pass: the last of the batch.
-    int64_t prompt_sequences, prompt_tokens, prompt_keys; // keys: old and new
-    struct mt_tensor prompt_offsets;                      // i32 [sequences+1], from 0
-    struct mt_tensor prompt_key_offsets;                  // i32 [sequences+1]
-    struct mt_tensor prompt_key_places;                   // i32 [keys]: where in the cache each lies
-    struct mt_tensor prompt_turns;             // i32 [keys], zeros: the row of still_cosine, still_sine
-    struct mt_tensor still_cosine, still_sine; // f32 [1, rope_width/2]: a rotation that turns nothing
-};
-
-struct mt_pass {
-    struct mt_device *device;         // borrowed
-    const struct mt_model_desc *desc; // borrowed
-    enum mt_dtype type;               // of activations: f32 or bf16; f64 for finite differences on ref
-    enum mt_dtype exact;              // of statistics, scores and losses: f32, or f64 with f64 activations
-
-    int64_t tokens;                // T
-    int64_t sequences;             // B
-    int64_t unmasked;              // tokens that are no padding
-    struct mt_tensor ids;          // i32 [T]
-    struct mt_tensor positions;    // i32 [T], rows of the rope tables
-    struct mt_tensor offsets;      // i32 [B+1]
-    struct mt_tensor segment;      // i32 [T]: the token's sequence
-    struct mt_tensor mask;         // i32 [T], absent: all count
-    struct mt_tensor ortho_mask;   // i32 [T], absent: as mask
-    struct mt_tensor given;        // i32 [MoE layers,T,k], absent: routers choose
-    struct mt_tensor cosine, sine; // f32 [P, rope_width/2]
-
-    struct mt_cached_pass cached; // zeroed without a cache
-
-    const struct mt_objective_config *method; // NULL: the task's loss alone
-    struct mt_objective *objective;           // NULL likewise, and where its statistics are not wanted
-    bool measure;                             // gradient norms of the objective's terms
-    const struct mt_placement *placement;     // of the routed experts
-    struct mt_expert_ranks *ranks;            // that share them; borrowed; NULL: all are here
-    struct mt_layer_observer observer;        // zeroed: nobody
-    bool silent;                              // routed experts add nothing to what a layer makes
-    bool grams;                               // records have Gram matrices, whatever the method needs
-    struct mt_tensor proxy_places;            // i32 [2n²+n+1], where a term asks for proxies (proxies.h)
-
-    bool training; // dropout, jitter, sampling
-    uint64_t seed;
-    uint64_t step;
-    uint64_t whole_step, first_sequence; // as in the batch, for what is drawn for sequences
-
-    struct mt_tensor
-        xa_work[MT_LORA_LINEARS]; // flat: gradients of rank-r products, of all linear layers of one input
-    // Where activations are rounded, flat: an exact linear layer's rank-r product before, the gradient of its
-    // result after
-    struct mt_tensor exact_work, round_work;
-};
-
 /* Somebody who wants to know how far a backward has come. */
 struct mt_layer_hook {
     enum mt_status (*layer_done)(void *self, int64_t layer); // its gradients are complete; NULL: nobody
@@ -118,6 +124,9 @@ enum mt_pass_stream {
     MT_STREAM_PROXIES, // noise on the router's rows
     MT_STREAM_POOL,    // sizes of sequences' pools
 };
+
+/* True when the method has a term that asks for this. */
+bool mt_pass_needs(const struct mt_pass *pass, enum mt_term_needs what);
 
 /* A stream of this step that no other stream number of this or another step shares (but for chance, 2^-64).
  */

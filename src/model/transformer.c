@@ -20,18 +20,12 @@ struct linear_work {
     int64_t xa, exact_xa, exact_out;
 };
 
-static void need_linear(struct linear_work *work, const struct mt_linear *linear, int64_t tokens)
+static void need_linear(struct linear_work *work, const struct mt_linear *linear, int64_t rows)
 {
-    if (linear->exact) work->exact_out = larger(work->exact_out, tokens * linear->weight.dim[0]);
+    if (linear->exact) work->exact_out = larger(work->exact_out, rows * linear->weight.out);
     if (!mt_linear_has_lora(linear)) return;
-    work->xa = larger(work->xa, tokens * linear->a.dim[0]);
-    if (linear->exact) work->exact_xa = larger(work->exact_xa, tokens * linear->a.dim[0]);
-}
-
-static void need_experts(struct linear_work *work, const struct mt_expert_linear *linear, int64_t rows)
-{
-    if (!mt_expert_linear_has_lora(linear)) return;
     work->xa = larger(work->xa, rows * linear->rank);
+    if (linear->exact) work->exact_xa = larger(work->exact_xa, rows * linear->rank);
 }
 
 static struct linear_work linear_work_of(const struct mt_params *params, const struct mt_model_desc *desc,
@@ -40,13 +34,10 @@ static struct linear_work linear_work_of(const struct mt_params *params, const s
     struct linear_work work = {0};
     need_linear(&work, &params->head, tokens);
     for (int64_t i = 0; i < desc->layers; i++) {
-        struct mt_layer_params *layer = &params->layer[i];
         struct mt_linear *linears[MT_LAYER_LINEARS];
-        mt_layer_linears(layer, linears);
-        for (int j = 0; j < MT_LAYER_LINEARS; j++) need_linear(&work, linears[j], tokens);
-        need_experts(&work, &layer->gate, rows);
-        need_experts(&work, &layer->up, rows);
-        need_experts(&work, &layer->down, rows);
+        mt_layer_linears(&params->layer[i], linears);
+        for (int j = 0; j < MT_LAYER_LINEARS; j++)
+            need_linear(&work, linears[j], j < MT_LAYER_ROUTED ? tokens : rows);
     }
     return work;
 }
@@ -69,12 +60,12 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
     t->labels = mt_plan_1d(&regions->index, MT_I32, tokens);
     struct mt_tensor mask = mt_plan_1d(&regions->index, MT_I32, tokens);
     struct mt_tensor ortho_mask = mt_plan_1d(&regions->index, MT_I32, tokens);
-    pass->mask = shape->mask ? mask : (struct mt_tensor){0};
-    pass->ortho_mask = shape->ortho_mask ? ortho_mask : (struct mt_tensor){0};
-    pass->given = (struct mt_tensor){0};
+    pass->moe.mask = shape->mask ? mask : (struct mt_tensor){0};
+    pass->moe.ortho_mask = shape->ortho_mask ? ortho_mask : (struct mt_tensor){0};
+    pass->moe.given = (struct mt_tensor){0};
     if (shape->given) {
         int64_t layers = mt_model_moe_layers(pass->desc, NULL);
-        pass->given = mt_plan_3d(&regions->index, MT_I32, layers, tokens, pass->desc->router.slots);
+        pass->moe.given = mt_plan_3d(&regions->index, MT_I32, layers, tokens, pass->desc->router.slots);
     }
     if (pass->cached.cache != NULL) {
         pass->cached.key_offsets = mt_plan_1d(&regions->index, MT_I32, shape->sequences + 1);
@@ -85,15 +76,14 @@ static void plan_pass(struct mt_transformer *t, const struct mt_batch_shape *sha
         pass->cached.prompt_key_places = mt_plan_1d(&regions->index, MT_I32, shape->prompt_keys);
         pass->cached.prompt_turns = mt_plan_1d(&regions->index, MT_I32, shape->prompt_keys);
     }
-    int64_t rows = pass->placement->most_rows(pass);
-    if (pass->method != NULL && (mt_objective_needs(pass->method) & MT_NEEDS_PROXIES) != 0)
-        rows = larger(rows, mt_proxies_rows(pass->desc));
+    int64_t rows = pass->moe.placement->most_rows(pass);
+    if (mt_pass_needs(pass, MT_NEEDS_PROXIES)) rows = larger(rows, mt_proxies_rows(pass->desc));
     struct linear_work work = linear_work_of(t->params, pass->desc, tokens, rows);
     for (int i = 0; i < MT_LORA_LINEARS; i++)
-        pass->xa_work[i] = mt_plan_1d(&regions->work, pass->type, work.xa);
+        pass->work.xa[i] = mt_plan_1d(&regions->work, pass->type, work.xa);
     if (pass->type == pass->exact) return;
-    pass->exact_work = mt_plan_1d(&regions->work, pass->exact, work.exact_xa);
-    pass->round_work = mt_plan_1d(&regions->work, pass->type, work.exact_out);
+    pass->work.exact_xa = mt_plan_1d(&regions->work, pass->exact, work.exact_xa);
+    pass->work.rounded = mt_plan_1d(&regions->work, pass->type, work.exact_out);
 }
 
 void mt_transformer_plan(struct mt_transformer *transformer, const struct mt_batch_shape *shape,
@@ -140,12 +130,12 @@ enum mt_status mt_transformer_forward(struct mt_transformer *transformer)
         struct mt_layer *layer = &t->layer[i];
         const struct mt_layer_params *params = &t->params->layer[i];
         status = mt_layer_forward(pass, params, layer, &t->hidden[i], &t->hidden[i + 1]);
-        if (status == MT_OK && params->moe && pass->objective != NULL)
-            status = mt_objective_forward(pass->objective, layer->moe.number, &layer->moe.record);
-        if (status == MT_OK && params->moe && pass->observer.look != NULL) {
+        if (status == MT_OK && params->moe && pass->moe.objective != NULL)
+            status = mt_objective_forward(pass->moe.objective, layer->moe.number, &layer->moe.record);
+        if (status == MT_OK && params->moe && t->observer.look != NULL) {
             struct mt_routing seen = layer->moe.record;
             seen.residual = layer->middle;
-            status = pass->observer.look(pass->observer.self, layer->moe.number, &seen, &layer->normed);
+            status = t->observer.look(t->observer.self, layer->moe.number, &seen, &layer->normed);
         }
         if (status != MT_OK)
             return mt_fail_within(mt_device_context(pass->device), status, "layer %lld", (long long)i);

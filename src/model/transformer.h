@@ -12,8 +12,9 @@ struct mt_transformer {
     struct mt_layer *layer;   // [layers], owned by the model
     struct mt_tensor *hidden; // [layers + 1]: what enters layer l, at last what leaves the last one; likewise
     struct mt_head head;
-    struct mt_tensor labels;  // i32 [T]
-    struct mt_tensor dhidden; // [T,d]: the gradient on its way down
+    struct mt_tensor labels;           // i32 [T]
+    struct mt_tensor dhidden;          // [T,d]: the gradient on its way down
+    struct mt_layer_observer observer; // zeroed: nobody
     struct mt_layer_hook hook;
     size_t work_bytes; // of work memory, the most any batch took
 };

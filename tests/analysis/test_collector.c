@@ -522,7 +522,7 @@ static enum mt_status look(void *self, int moe_layer, const struct mt_routing *r
         found += mt_model_layer_is_moe(desc, layer) ? 1 : 0;
         if (found == moe_layer) break;
     }
-    const float *weight = mt_model_params(onlooker->model)->layer[layer].router.weight.data; // [n,d]
+    const float *weight = mt_model_params(onlooker->model)->layer[layer].router.weight.stored->data; // [n,d]
     const float *x = input->data;
     const float *logits = record->logits.data;
     for (int64_t i = 0; i < record->tokens; i++) {

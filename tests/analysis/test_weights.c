@@ -34,11 +34,11 @@ static void expect_layer(const struct mt_layer_params *layer, int experts, int64
     static float gram[MOST_EXPERTS * MOST_EXPERTS];
     struct mt_coupling_figures expected;
     const struct mt_linear *router = &layer->router;
-    const struct mt_expert_linear *gate = &layer->gate;
+    const struct mt_linear *gate = &layer->experts.gate;
     assert_true(experts <= MOST_EXPERTS && width <= MOST_WIDTH);
     for (int i = 0; i < experts; i++) {
         for (int64_t c = 0; c < width; c++)
-            row[i][c] = sum_at(&router->weight, &router->a, &router->b, (double)router->lora_scale, i, c);
+            row[i][c] = sum_at(router->weight.stored, router->a, router->b, (double)router->lora_scale, i, c);
     }
     for (int j = 0; j < experts; j++) {
         const struct mt_tensor *a = gate->a != NULL ? &gate->a[j] : NULL;

@@ -95,8 +95,8 @@ static void round_trip(void **state)
         assert_int_equal(opened.params.trained_count, 2 * PAIRS);
         assert_true(opened.params.layer[0].q.lora_scale == 1.5f);
         assert_true(opened.params.layer[0].q.dropout == 0.1f);
-        assert_true(mt_tensor_present(&opened.params.layer[1].down.a[5]));
-        assert_false(mt_tensor_present(&opened.params.layer[1].down.a[4]));
+        assert_true(mt_tensor_present(&opened.params.layer[1].experts.down.a[5]));
+        assert_false(mt_tensor_present(&opened.params.layer[1].experts.down.a[4]));
         assert_int_equal(mt_adapter_apply(&adapter, &opened.params), MT_OK);
         for (size_t i = 0; i < 2 * PAIRS; i++) {
             char name[160];

@@ -61,7 +61,10 @@ static void add_tensor(struct block *block, int64_t rows, int64_t columns, struc
 
 static void add_linear(struct block *block, int64_t out, int64_t in, struct mt_linear *linear)
 {
-    add_tensor(block, out, in, &linear->weight, &linear->dweight);
+    struct mt_tensor *value = &block->value[block->count];
+    linear->dweight = &block->gradient[block->count];
+    linear->weight = (struct mt_weight){.stored = value, .count = 1, .out = out, .in = in};
+    add_tensor(block, out, in, value, linear->dweight);
     if (block->desc.attention_bias) add_tensor(block, 0, out, &linear->bias, &linear->dbias);
 }
 

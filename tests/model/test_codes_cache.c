@@ -97,15 +97,12 @@ static char *bits_of(struct bench *bench, size_t *bytes)
     struct mt_params *params = &bench->opened.params;
     for (int64_t i = 0; i < params->layers; i++) {
         struct mt_layer_params *layer = &params->layer[i];
-        const struct mt_expert_linear *const experts[] = {&layer->gate, &layer->up, &layer->down};
         struct mt_linear *linears[MT_LAYER_LINEARS];
         mt_layer_linears(layer, linears);
-        for (int p = 0; p < 3; p++) {
-            for (int64_t e = 0; experts[p]->weight.quantised != NULL && e < experts[p]->weight.count; e++)
-                append_matrix(&experts[p]->weight.quantised[e], out);
-        }
         for (int l = 0; l < MT_LAYER_LINEARS; l++) {
-            if (linears[l]->quantised != NULL) append_matrix(linears[l]->quantised, out);
+            const struct mt_weight *weight = &linears[l]->weight;
+            for (int e = 0; weight->quantised != NULL && e < weight->count; e++)
+                append_matrix(&weight->quantised[e], out);
         }
     }
     assert_int_equal(fclose(out), 0);

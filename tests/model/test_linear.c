@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "model/layers/expert_linear.h"
 #include "model/layers/linear.h"
 #include "support/cmocka_all.h"
 
@@ -42,31 +41,39 @@ static void test_by_hand(void **state)
     float y[] = {1000, 1000};
     float dy[] = {1, 2};
     float dx[] = {7, 7};
+    struct mt_tensor w_view = mt_tensor_2d(weight, MT_F32, 2, 2);
+    struct mt_tensor dw_view = mt_tensor_2d(dweight, MT_F32, 2, 2);
+    struct mt_tensor a_view = mt_tensor_2d(a, MT_F32, 1, 2);
+    struct mt_tensor b_view = mt_tensor_2d(b, MT_F32, 2, 1);
+    struct mt_tensor da_view = mt_tensor_2d(da, MT_F32, 1, 2);
+    struct mt_tensor db_view = mt_tensor_2d(db, MT_F32, 2, 1);
     struct mt_linear linear = {
-        .weight = mt_tensor_2d(weight, MT_F32, 2, 2),
+        .weight = {.stored = &w_view, .count = 1, .out = 2, .in = 2},
         .bias = mt_tensor_1d(bias, MT_F32, 2),
-        .dweight = mt_tensor_2d(dweight, MT_F32, 2, 2),
+        .dweight = &dw_view,
         .dbias = mt_tensor_1d(dbias, MT_F32, 2),
-        .a = mt_tensor_2d(a, MT_F32, 1, 2),
-        .b = mt_tensor_2d(b, MT_F32, 2, 1),
-        .da = mt_tensor_2d(da, MT_F32, 1, 2),
-        .db = mt_tensor_2d(db, MT_F32, 2, 1),
+        .a = &a_view,
+        .b = &b_view,
+        .da = &da_view,
+        .db = &db_view,
+        .rank = 1,
         .lora_scale = 3.0f,
         .dropout = 0.5f, // only in training
     };
-    struct mt_pass pass = {.device = device, .tokens = 1, .xa_work = {mt_tensor_1d(dlow, MT_F32, 1)}};
+    struct mt_pass pass = {.device = device, .tokens = 1, .work.xa = {mt_tensor_1d(dlow, MT_F32, 1)}};
     struct mt_tensor x_tensor = mt_tensor_2d(x, MT_F32, 1, 2);
     struct mt_tensor y_tensor = mt_tensor_2d(y, MT_F32, 1, 2);
     struct mt_tensor dy_tensor = mt_tensor_2d(dy, MT_F32, 1, 2);
     struct mt_tensor dx_tensor = mt_tensor_2d(dx, MT_F32, 1, 2);
     struct mt_lora_trace trace = {.xa = mt_tensor_2d(low, MT_F32, 1, 1)};
-    assert_int_equal(mt_linear_forward(&pass, &linear, &x_tensor, &trace, false, &y_tensor), MT_OK);
+    const struct mt_linear_output output = {.linear = &linear, .trace = &trace, .y = &y_tensor};
+    const struct mt_linear_gradient gradient = {.linear = &linear, .dy = &dy_tensor, .trace = &trace};
+    assert_int_equal(mt_linear_forward(&pass, &output, 1, NULL, &x_tensor, false), MT_OK);
     // W x = (5, 13); A x = 2; s B A x = (12, 3)
     assert_memory_equal(y, ((float[]){27, 36}), sizeof y);
-    assert_int_equal(mt_linear_forward(&pass, &linear, &x_tensor, &trace, true, &y_tensor), MT_OK);
+    assert_int_equal(mt_linear_forward(&pass, &output, 1, NULL, &x_tensor, true), MT_OK);
     assert_memory_equal(y, ((float[]){54, 72}), sizeof y);
-    assert_int_equal(mt_linear_backward(&pass, &linear, &dy_tensor, &x_tensor, &trace, true, &dx_tensor),
-                     MT_OK);
+    assert_int_equal(mt_linear_backward(&pass, &gradient, 1, NULL, &x_tensor, true, &dx_tensor), MT_OK);
     // dl = s B·dy = 9; dx += Wᵀ dy + A dl = (7, 10) + (9, -9)
     assert_memory_equal(dx, ((float[]){23, 8}), sizeof dx);
     assert_memory_equal(dweight, ((float[]){103, 1, 6, 2}), sizeof dweight);
@@ -74,8 +81,7 @@ static void test_by_hand(void **state)
     assert_memory_equal(da, ((float[]){27, 9}), sizeof da);
     assert_memory_equal(db, ((float[]){6, 12}), sizeof db);
     // The input's gradient may take the input's place.
-    assert_int_equal(mt_linear_backward(&pass, &linear, &dy_tensor, &x_tensor, &trace, false, &x_tensor),
-                     MT_OK);
+    assert_int_equal(mt_linear_backward(&pass, &gradient, 1, NULL, &x_tensor, false, &x_tensor), MT_OK);
     assert_memory_equal(x, ((float[]){16, 1}), sizeof x);
     assert_memory_equal(da, ((float[]){54, 18}), sizeof da);
     mt_device_destroy(device);
@@ -88,6 +94,7 @@ struct random_map {
     double low[TOKENS * RANK], y[TOKENS * OUT], dy[TOKENS * OUT];
     double xa_work[MT_LORA_LINEARS][TOKENS * RANK];
     uint32_t bits[TOKENS * WORDS];
+    struct mt_tensor view[6]; // of weight, a, b; then of their gradients
     struct mt_linear linear;
     struct mt_pass pass;
 };
@@ -106,15 +113,21 @@ static void make_map(struct random_map *map, struct mt_device *device, float dro
     fill(map->b, OUT * RANK, 4);
     fill(map->x, (int64_t)TOKENS * IN, 5);
     fill(map->dy, (int64_t)TOKENS * OUT, 6);
+    const struct mt_tensor views[] = {
+        mt_tensor_2d(map->weight, MT_F64, OUT, IN), mt_tensor_2d(map->a, MT_F64, RANK, IN),
+        mt_tensor_2d(map->b, MT_F64, OUT, RANK),    mt_tensor_2d(map->dweight, MT_F64, OUT, IN),
+        mt_tensor_2d(map->da, MT_F64, RANK, IN),    mt_tensor_2d(map->db, MT_F64, OUT, RANK)};
+    memcpy(map->view, views, sizeof views);
     map->linear = (struct mt_linear){
-        .weight = mt_tensor_2d(map->weight, MT_F64, OUT, IN),
+        .weight = {.stored = &map->view[0], .count = 1, .out = OUT, .in = IN},
         .bias = mt_tensor_1d(map->bias, MT_F64, OUT),
-        .dweight = mt_tensor_2d(map->dweight, MT_F64, OUT, IN),
+        .dweight = &map->view[3],
         .dbias = mt_tensor_1d(map->dbias, MT_F64, OUT),
-        .a = mt_tensor_2d(map->a, MT_F64, RANK, IN),
-        .b = mt_tensor_2d(map->b, MT_F64, OUT, RANK),
-        .da = mt_tensor_2d(map->da, MT_F64, RANK, IN),
-        .db = mt_tensor_2d(map->db, MT_F64, OUT, RANK),
+        .a = &map->view[1],
+        .b = &map->view[2],
+        .da = &map->view[4],
+        .db = &map->view[5],
+        .rank = RANK,
         .lora_scale = 0.75f,
         .dropout = dropout,
         .stream = 99,
@@ -122,7 +135,7 @@ static void make_map(struct random_map *map, struct mt_device *device, float dro
     map->pass = (struct mt_pass){
         .device = device, .type = MT_F64, .tokens = TOKENS, .training = true, .seed = 8, .step = 2};
     for (int i = 0; i < MT_LORA_LINEARS; i++)
-        map->pass.xa_work[i] = mt_tensor_1d(map->xa_work[i], MT_F64, TOKENS * RANK);
+        map->pass.work.xa[i] = mt_tensor_1d(map->xa_work[i], MT_F64, TOKENS * RANK);
 }
 
 static struct mt_lora_trace trace_of(struct random_map *map, int64_t rows)
@@ -137,7 +150,8 @@ static double loss_of(struct random_map *map)
     struct mt_tensor x = mt_tensor_2d(map->x, MT_F64, TOKENS, IN);
     struct mt_lora_trace trace = trace_of(map, TOKENS);
     struct mt_tensor y = mt_tensor_2d(map->y, MT_F64, TOKENS, OUT);
-    assert_int_equal(mt_linear_forward(&map->pass, &map->linear, &x, &trace, false, &y), MT_OK);
+    const struct mt_linear_output output = {.linear = &map->linear, .trace = &trace, .y = &y};
+    assert_int_equal(mt_linear_forward(&map->pass, &output, 1, NULL, &x, false), MT_OK);
     double loss = 0.0;
     for (int i = 0; i < TOKENS * OUT; i++) loss += map->dy[i] * map->y[i];
     return loss;
@@ -172,7 +186,8 @@ static void test_gradients(void **state)
         struct mt_lora_trace trace = trace_of(&map, TOKENS);
         struct mt_tensor dy = mt_tensor_2d(map.dy, MT_F64, TOKENS, OUT);
         struct mt_tensor dx = mt_tensor_2d(map.dx, MT_F64, TOKENS, IN);
-        assert_int_equal(mt_linear_backward(&map.pass, &map.linear, &dy, &x, &trace, false, &dx), MT_OK);
+        const struct mt_linear_gradient gradient = {.linear = &map.linear, .dy = &dy, .trace = &trace};
+        assert_int_equal(mt_linear_backward(&map.pass, &gradient, 1, NULL, &x, false, &dx), MT_OK);
         check_gradient(&map, map.x, map.dx, TOKENS * IN);
         check_gradient(&map, map.weight, map.dweight, OUT * IN);
         check_gradient(&map, map.bias, map.dbias, OUT);
@@ -204,16 +219,17 @@ static void test_together_as_alone(void **state)
     for (int i = 0; i < MT_LORA_LINEARS; i++) {
         make_map(&map[i], device, 0.4f);
         fill(map[i].a, RANK * IN, 20 + (uint64_t)i);
-        if (i == 1)
-            map[i].linear.a = map[i].linear.b = map[i].linear.da = map[i].linear.db = (struct mt_tensor){0};
+        if (i == 1) map[i].linear.a = map[i].linear.b = map[i].linear.da = map[i].linear.db = NULL;
         struct mt_tensor x = mt_tensor_2d(map[i].x, MT_F64, TOKENS, IN);
         struct mt_tensor dx = mt_tensor_2d(map[i].dx, MT_F64, TOKENS, IN);
         y[i] = mt_tensor_2d(map[i].y, MT_F64, TOKENS, OUT);
         dy[i] = mt_tensor_2d(map[i].dy, MT_F64, TOKENS, OUT);
         trace[i] = trace_of(&map[i], TOKENS);
         (void)loss_of(&map[i]);
-        assert_int_equal(mt_linear_backward(&map[i].pass, &map[i].linear, &dy[i], &x, &trace[i], false, &dx),
-                         MT_OK);
+        outputs[i] = (struct mt_linear_output){.linear = &map[i].linear, .trace = &trace[i], .y = &y[i]};
+        gradients[i] =
+            (struct mt_linear_gradient){.linear = &map[i].linear, .dy = &dy[i], .trace = &trace[i]};
+        assert_int_equal(mt_linear_backward(&map[i].pass, &gradients[i], 1, NULL, &x, false, &dx), MT_OK);
         for (int j = 0; j < TOKENS * IN; j++) sum[j] += map[i].dx[j];
         memcpy(alone_y[i], map[i].y, sizeof alone_y[i]);
         memcpy(da[i], map[i].da, sizeof da[i]);
@@ -223,15 +239,12 @@ static void test_together_as_alone(void **state)
         memset(map[i].db, 0, sizeof map[i].db);
         map[i].linear.stream += (uint64_t)i; // the first one's counts
         trace[i].bits = trace[0].bits;
-        outputs[i] = (struct mt_linear_output){.linear = &map[i].linear, .trace = &trace[i], .y = &y[i]};
-        gradients[i] =
-            (struct mt_linear_gradient){.linear = &map[i].linear, .dy = &dy[i], .trace = &trace[i]};
     }
     struct mt_tensor x = mt_tensor_2d(map[0].x, MT_F64, TOKENS, IN);
     struct mt_tensor dx = mt_tensor_2d(map[0].dx, MT_F64, TOKENS, IN);
     memset(map[0].bits, 0, sizeof map[0].bits);
-    assert_int_equal(mt_linear_forward_together(&map[0].pass, outputs, MT_LORA_LINEARS, &x), MT_OK);
-    assert_int_equal(mt_linear_backward_together(&map[0].pass, gradients, MT_LORA_LINEARS, &x, false, &dx),
+    assert_int_equal(mt_linear_forward(&map[0].pass, outputs, MT_LORA_LINEARS, NULL, &x, false), MT_OK);
+    assert_int_equal(mt_linear_backward(&map[0].pass, gradients, MT_LORA_LINEARS, NULL, &x, false, &dx),
                      MT_OK);
     for (int j = 0; j < TOKENS * IN; j++) assert_true(fabs(map[0].dx[j] - sum[j]) < 1e-12);
     for (int i = 0; i < MT_LORA_LINEARS; i++) {
@@ -254,12 +267,12 @@ static void test_bits_are_planned_once(void **state)
     struct mt_planner planner = {.base = memory};
     struct mt_tensor bits = {0};
     struct mt_linear plain = map.linear;
-    plain.a.rank = 0;
-    struct mt_lora_trace none = mt_linear_plan_lora(&planner, &map.pass, &plain, &bits);
+    plain.a = NULL;
+    struct mt_lora_trace none = mt_linear_plan_lora(&planner, &map.pass, &plain, TOKENS, &bits);
     assert_false(mt_tensor_present(&none.xa) || mt_tensor_present(&none.bits) || mt_tensor_present(&bits));
-    struct mt_lora_trace first = mt_linear_plan_lora(&planner, &map.pass, &map.linear, &bits);
-    struct mt_lora_trace second = mt_linear_plan_lora(&planner, &map.pass, &map.linear, &bits);
-    struct mt_lora_trace apart = mt_linear_plan_lora(&planner, &map.pass, &map.linear, NULL);
+    struct mt_lora_trace first = mt_linear_plan_lora(&planner, &map.pass, &map.linear, TOKENS, &bits);
+    struct mt_lora_trace second = mt_linear_plan_lora(&planner, &map.pass, &map.linear, TOKENS, &bits);
+    struct mt_lora_trace apart = mt_linear_plan_lora(&planner, &map.pass, &map.linear, TOKENS, NULL);
     assert_ptr_equal(first.bits.data, second.bits.data);
     assert_ptr_not_equal(first.xa.data, second.xa.data);
     assert_ptr_not_equal(first.bits.data, apart.bits.data);
@@ -309,23 +322,22 @@ static void test_experts_are_maps(void **state)
     for (int e = 0; e < EXPERTS; e++) {
         make_map(&map[e], device, 0.0f);
         fill(map[e].weight, OUT * IN, 10 + (uint64_t)e);
-        map[e].linear.bias = map[e].linear.dbias = (struct mt_tensor){0};
-        weight[e] = map[e].linear.weight;
-        dweight[e] = map[e].linear.dweight;
+        weight[e] = map[e].view[0];
+        dweight[e] = map[e].view[3];
         if (e == 0) continue; // has no pair
-        a[e] = map[e].linear.a;
-        b[e] = map[e].linear.b;
-        da[e] = map[e].linear.da;
-        db[e] = map[e].linear.db;
+        a[e] = map[e].view[1];
+        b[e] = map[e].view[2];
+        da[e] = map[e].view[4];
+        db[e] = map[e].view[5];
     }
-    struct mt_expert_linear experts = {.weight = {.stored = weight, .count = EXPERTS, .out = OUT, .in = IN},
-                                       .dweight = dweight,
-                                       .a = a,
-                                       .b = b,
-                                       .da = da,
-                                       .db = db,
-                                       .rank = RANK,
-                                       .lora_scale = 0.75f};
+    struct mt_linear experts = {.weight = {.stored = weight, .count = EXPERTS, .out = OUT, .in = IN},
+                                .dweight = dweight,
+                                .a = a,
+                                .b = b,
+                                .da = da,
+                                .db = db,
+                                .rank = RANK,
+                                .lora_scale = 0.75f};
     struct random_map rows;
     make_map(&rows, device, 0.0f);
     struct mt_tensor offset_tensor = mt_tensor_1d(offsets, MT_I32, EXPERTS + 1);
@@ -334,29 +346,29 @@ static void test_experts_are_maps(void **state)
     struct mt_lora_trace trace = trace_of(&rows, TOKENS);
     struct mt_tensor dy = mt_tensor_2d(rows.dy, MT_F64, TOKENS, OUT);
     struct mt_tensor dx = mt_tensor_2d(rows.dx, MT_F64, TOKENS, IN);
-    struct mt_projection_output output = {.linear = &experts, .trace = &trace, .y = &y};
-    assert_int_equal(mt_expert_linear_forward(&rows.pass, &output, 1, &offset_tensor, &x, false), MT_OK);
-    struct mt_projection_gradient gradient = {.linear = &experts, .dy = &dy, .trace = &trace};
-    assert_int_equal(mt_expert_linear_backward(&rows.pass, &gradient, 1, &offset_tensor, &x, false, &dx),
-                     MT_OK);
+    struct mt_linear_output output = {.linear = &experts, .trace = &trace, .y = &y};
+    assert_int_equal(mt_linear_forward(&rows.pass, &output, 1, &offset_tensor, &x, false), MT_OK);
+    struct mt_linear_gradient gradient = {.linear = &experts, .dy = &dy, .trace = &trace};
+    assert_int_equal(mt_linear_backward(&rows.pass, &gradient, 1, &offset_tensor, &x, false, &dx), MT_OK);
     for (int e = 0; e < EXPERTS; e++) {
         struct random_map alone;
         make_map(&alone, device, 0.0f);
         memcpy(alone.weight, map[e].weight, sizeof alone.weight);
         alone.linear.bias = alone.linear.dbias = (struct mt_tensor){0};
-        if (e == 0)
-            alone.linear.a = alone.linear.b = alone.linear.da = alone.linear.db = (struct mt_tensor){0};
+        if (e == 0) alone.linear.a = alone.linear.b = alone.linear.da = alone.linear.db = NULL;
         int64_t count = offsets[e + 1] - offsets[e];
         struct mt_tensor own_x = mt_tensor_rows(&x, offsets[e], count);
         struct mt_tensor own_dy = mt_tensor_rows(&dy, offsets[e], count);
         struct mt_tensor own_y = mt_tensor_2d(alone.y, MT_F64, count, OUT);
         struct mt_lora_trace own_trace = trace_of(&alone, count);
         struct mt_tensor own_dx = mt_tensor_2d(alone.dx, MT_F64, count, IN);
-        assert_int_equal(mt_linear_forward(&alone.pass, &alone.linear, &own_x, &own_trace, false, &own_y),
+        const struct mt_linear_output own_output = {
+            .linear = &alone.linear, .trace = &own_trace, .y = &own_y};
+        const struct mt_linear_gradient own_gradient = {
+            .linear = &alone.linear, .dy = &own_dy, .trace = &own_trace};
+        assert_int_equal(mt_linear_forward(&alone.pass, &own_output, 1, NULL, &own_x, false), MT_OK);
+        assert_int_equal(mt_linear_backward(&alone.pass, &own_gradient, 1, NULL, &own_x, false, &own_dx),
                          MT_OK);
-        assert_int_equal(
-            mt_linear_backward(&alone.pass, &alone.linear, &own_dy, &own_x, &own_trace, false, &own_dx),
-            MT_OK);
         assert_memory_equal(alone.y, rows.y + (int64_t)offsets[e] * OUT,
                             (size_t)(count * OUT) * sizeof(double));
         assert_memory_equal(alone.dx, rows.dx + (int64_t)offsets[e] * IN,

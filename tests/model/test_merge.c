@@ -245,7 +245,7 @@ static void refusals(void **state)
     struct mt_merge_options options = options_for(place, &paths);
     make(place, &mt_arch_olmoe, MT_HF_FLOAT32, MT_ADAPTER_FUSED, &opened);
     workplace_remove_folder(place, "adapter");
-    float *b = opened.params.layer[1].up.b[3].data;
+    float *b = opened.params.layer[1].experts.up.b[3].data;
     b[4] = INFINITY;
     assert_int_equal(
         drawn_adapter_write(place, "adapter", &opened.params, &opened.desc, &all_pairs, MT_ADAPTER_FUSED),

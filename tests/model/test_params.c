@@ -65,35 +65,35 @@ static void frozen_deepseek(const struct opened_model *o)
     const struct mt_layer_params *moe = &o->params.layer[2];
     assert_false(dense->moe);
     assert_true(moe->moe);
-    mapped(o, &dense->dense.gate.weight, "model.layers.0.mlp.gate_proj.weight");
-    mapped(o, &dense->dense.down.weight, "model.layers.0.mlp.down_proj.weight");
+    mapped(o, dense->dense.gate.weight.stored, "model.layers.0.mlp.gate_proj.weight");
+    mapped(o, dense->dense.down.weight.stored, "model.layers.0.mlp.down_proj.weight");
     mapped(o, &dense->q.bias, "model.layers.0.self_attn.q_proj.bias");
     mapped(o, &dense->norm2.weight, "model.layers.0.post_attention_layernorm.weight");
-    mapped(o, &moe->router.weight, "model.layers.2.mlp.gate.weight");
-    mapped(o, &moe->shared.up.weight, "model.layers.2.mlp.shared_experts.up_proj.weight");
-    mapped(o, &moe->gate.weight.stored[5], "model.layers.2.mlp.experts.5.gate_proj.weight");
-    mapped(o, &moe->down.weight.stored[0], "model.layers.2.mlp.experts.0.down_proj.weight");
-    assert_int_equal(moe->gate.weight.count, 6);
-    assert_int_equal(moe->gate.weight.out, 10);
-    assert_int_equal(moe->gate.weight.in, 24);
-    assert_int_equal(moe->down.weight.out, 24);
-    assert_int_equal(moe->down.weight.in, 10);
+    mapped(o, moe->router.weight.stored, "model.layers.2.mlp.gate.weight");
+    mapped(o, moe->shared.up.weight.stored, "model.layers.2.mlp.shared_experts.up_proj.weight");
+    mapped(o, &moe->experts.gate.weight.stored[5], "model.layers.2.mlp.experts.5.gate_proj.weight");
+    mapped(o, &moe->experts.down.weight.stored[0], "model.layers.2.mlp.experts.0.down_proj.weight");
+    assert_int_equal(moe->experts.gate.weight.count, 6);
+    assert_int_equal(moe->experts.gate.weight.out, 10);
+    assert_int_equal(moe->experts.gate.weight.in, 24);
+    assert_int_equal(moe->experts.down.weight.out, 24);
+    assert_int_equal(moe->experts.down.weight.in, 10);
 }
 
 static void frozen_latent(const struct opened_model *o)
 {
     const struct mt_layer_params *layer = &o->params.layer[1];
-    mapped(o, &layer->kv_a.weight, "model.layers.1.self_attn.kv_a_proj_with_mqa.weight");
-    mapped(o, &layer->kv_b.weight, "model.layers.1.self_attn.kv_b_proj.weight");
+    mapped(o, layer->kv_a.weight.stored, "model.layers.1.self_attn.kv_a_proj_with_mqa.weight");
+    mapped(o, layer->kv_b.weight.stored, "model.layers.1.self_attn.kv_b_proj.weight");
     mapped(o, &layer->kv_a_norm.weight, "model.layers.1.self_attn.kv_a_layernorm.weight");
-    mapped(o, &layer->o.weight, "model.layers.1.self_attn.o_proj.weight");
+    mapped(o, layer->o.weight.stored, "model.layers.1.self_attn.o_proj.weight");
     if (o->desc.query_rank > 0) {
-        mapped(o, &layer->q_a.weight, "model.layers.1.self_attn.q_a_proj.weight");
-        mapped(o, &layer->q_b.weight, "model.layers.1.self_attn.q_b_proj.weight");
+        mapped(o, layer->q_a.weight.stored, "model.layers.1.self_attn.q_a_proj.weight");
+        mapped(o, layer->q_b.weight.stored, "model.layers.1.self_attn.q_b_proj.weight");
         mapped(o, &layer->q_a_norm.weight, "model.layers.1.self_attn.q_a_layernorm.weight");
-        assert_false(mt_tensor_present(&layer->q.weight));
+        assert_null(layer->q.weight.stored);
     } else {
-        mapped(o, &layer->q.weight, "model.layers.1.self_attn.q_proj.weight");
+        mapped(o, layer->q.weight.stored, "model.layers.1.self_attn.q_proj.weight");
         mapped(o, &layer->kv_a.bias, "model.layers.1.self_attn.kv_a_proj_with_mqa.bias");
         assert_int_equal(layer->correction.dtype, MT_F32);
         assert_int_equal(layer->correction.dim[0], 8);
@@ -103,12 +103,12 @@ static void frozen_latent(const struct opened_model *o)
 static void frozen_sparse_block(const struct opened_model *o)
 {
     const struct mt_layer_params *layer = &o->params.layer[1];
-    mapped(o, &layer->router.weight, "model.layers.1.block_sparse_moe.gate.weight");
-    mapped(o, &layer->gate.weight.stored[2], "model.layers.1.block_sparse_moe.experts.2.w1.weight");
-    mapped(o, &layer->up.weight.stored[2], "model.layers.1.block_sparse_moe.experts.2.w3.weight");
-    mapped(o, &layer->down.weight.stored[2], "model.layers.1.block_sparse_moe.experts.2.w2.weight");
+    mapped(o, layer->router.weight.stored, "model.layers.1.block_sparse_moe.gate.weight");
+    mapped(o, &layer->experts.gate.weight.stored[2], "model.layers.1.block_sparse_moe.experts.2.w1.weight");
+    mapped(o, &layer->experts.up.weight.stored[2], "model.layers.1.block_sparse_moe.experts.2.w3.weight");
+    mapped(o, &layer->experts.down.weight.stored[2], "model.layers.1.block_sparse_moe.experts.2.w2.weight");
     if (o->desc.tied_head) {
-        mapped(o, &o->params.head.weight, "model.embed_tokens.weight");
+        mapped(o, o->params.head.weight.stored, "model.embed_tokens.weight");
     } else {
         mapped(o, &layer->norm1.bias, "model.layers.1.input_layernorm.bias");
         mapped(o, &o->params.norm.bias, "model.norm.bias");
@@ -121,16 +121,16 @@ static void frozen_normed(const struct opened_model *o)
     const struct mt_layer_params *layer = &o->params.layer[0];
     mapped(o, &layer->q_norm.weight, "model.layers.0.self_attn.q_norm.weight");
     mapped(o, &layer->k_norm.weight, "model.layers.0.self_attn.k_norm.weight");
-    mapped(o, &layer->v.weight, "model.layers.0.self_attn.v_proj.weight");
-    mapped(o, &o->params.head.weight, "lm_head.weight");
+    mapped(o, layer->v.weight.stored, "model.layers.0.self_attn.v_proj.weight");
+    mapped(o, o->params.head.weight.stored, "lm_head.weight");
 }
 
 static void frozen_gated(const struct opened_model *o)
 {
     const struct mt_layer_params *layer = &o->params.layer[2];
     mapped(o, &layer->k.bias, "model.layers.2.self_attn.k_proj.bias");
-    mapped(o, &layer->shared.down.weight, "model.layers.2.mlp.shared_expert.down_proj.weight");
-    mapped(o, &layer->shared_gate.weight, "model.layers.2.mlp.shared_expert_gate.weight");
+    mapped(o, layer->shared.down.weight.stored, "model.layers.2.mlp.shared_expert.down_proj.weight");
+    mapped(o, layer->shared_gate.weight.stored, "model.layers.2.mlp.shared_expert_gate.weight");
     assert_false(mt_tensor_present(&layer->o.bias));
 }
 
@@ -191,12 +191,12 @@ static void device_memory(void **state)
          &(struct mt_train_selection){.lora = PATTERNS("attention"), .lora_rank = 2, .lora_alpha = 4.0});
     const struct mt_layer_params *layer = &opened.params.layer[2];
     assert_int_equal(opened.params.mapped, 0);
-    assert_int_equal(layer->up.weight.stored[7].dtype, MT_BF16);
+    assert_int_equal(layer->experts.up.weight.stored[7].dtype, MT_BF16);
     const struct mt_safetensors_tensor *stored =
         mt_checkpoint_find(&opened.checkpoint, "model.layers.2.mlp.experts.7.up_proj.weight");
-    assert_ptr_not_equal(layer->up.weight.stored[7].data, stored->data);
-    same_values(&opened, &layer->up.weight.stored[7], stored->name);
-    same_values(&opened, &layer->q.weight, "model.layers.2.self_attn.q_proj.weight");
+    assert_ptr_not_equal(layer->experts.up.weight.stored[7].data, stored->data);
+    same_values(&opened, &layer->experts.up.weight.stored[7], stored->name);
+    same_values(&opened, layer->q.weight.stored, "model.layers.2.self_attn.q_proj.weight");
     finish(state, &opened);
 }
 
@@ -259,8 +259,8 @@ static void unaligned_and_bf16_correction(void **state)
     load(&opened, &(struct mt_train_selection){.full = PATTERNS("lm_head")});
     assert_int_equal(opened.params.mapped, 0);
     same_values(&opened, &opened.params.embedding, "model.embed_tokens.weight");
-    same_values(&opened, &opened.params.head.weight, "lm_head.weight");
-    same_values(&opened, &opened.params.layer[1].down.weight.stored[6],
+    same_values(&opened, opened.params.head.weight.stored, "lm_head.weight");
+    same_values(&opened, &opened.params.layer[1].experts.down.weight.stored[6],
                 "model.layers.1.mlp.experts.6.down_proj.weight");
     float *bias = opened.params.layer[1].correction.data;
     for (int i = 0; i < 7; i++) assert_true(bias[i] == (float)(i + 1));
@@ -284,10 +284,10 @@ static void roundings(void **state)
     for (int64_t i = 0; i < all.dim[0]; i++)
         assert_int_equal(((const uint16_t *)all.data)[i], mt_float_to_bf16(masters[i]));
     const struct mt_layer_params *layer = &params->layer[1];
-    const struct mt_tensor *pairs[][2] = {{&layer->o.a, &layer->o.rounded_a},
-                                          {&layer->shared.up.b, &layer->shared.up.rounded_b},
-                                          {&layer->gate.a[3], &layer->gate.rounded_a[3]},
-                                          {&layer->down.b[5], &layer->down.rounded_b[5]}};
+    const struct mt_tensor *pairs[][2] = {{layer->o.a, layer->o.rounded_a},
+                                          {layer->shared.up.b, layer->shared.up.rounded_b},
+                                          {&layer->experts.gate.a[3], &layer->experts.gate.rounded_a[3]},
+                                          {&layer->experts.down.b[5], &layer->experts.down.rounded_b[5]}};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         const struct mt_tensor *rounded = pairs[i][1];
         assert_int_equal(rounded->dtype, MT_BF16);
@@ -295,8 +295,8 @@ static void roundings(void **state)
         assert_int_equal((const uint16_t *)rounded->data - (const uint16_t *)all.data,
                          (const float *)pairs[i][0]->data - masters);
     }
-    assert_true(layer->router.exact && mt_tensor_present(&layer->router.rounded_a));
-    assert_false(mt_tensor_present(&params->head.rounded_a));
+    assert_true(layer->router.exact && layer->router.rounded_a != NULL);
+    assert_null(params->head.rounded_a);
     finish(state, &opened);
 }
 
@@ -338,8 +338,8 @@ static void tied_head(void **state)
     load(&opened, &(struct mt_train_selection){.full = PATTERNS("embedding")});
     assert_int_equal(opened.params.trained_count, 1);
     assert_string_equal(opened.params.trained[0].name, "model.embed_tokens.weight");
-    assert_ptr_equal(opened.params.head.weight.data, opened.params.embedding.data);
-    assert_ptr_equal(opened.params.head.dweight.data, opened.params.dembedding.data);
+    assert_ptr_equal(opened.params.head.weight.stored->data, opened.params.embedding.data);
+    assert_ptr_equal(opened.params.head.dweight->data, opened.params.dembedding.data);
     assert_ptr_equal(opened.params.dembedding.data, opened.params.trained[0].grad.data);
     refused(&opened, &(struct mt_train_selection){.full = PATTERNS("lm_head")},
             "targets: 'lm_head' matches no");
@@ -375,21 +375,21 @@ static void lora_pairs(void **state)
     // head.
     assert_int_equal(opened.params.trained_count, 2 * (3 * 4 + 3 + 2 * (1 + 6 * 3 + 3) + 1));
     const struct mt_layer_params *layer = &opened.params.layer[1];
-    mapped(&opened, &layer->q.weight, "model.layers.1.self_attn.q_proj.weight");
+    mapped(&opened, layer->q.weight.stored, "model.layers.1.self_attn.q_proj.weight");
     assert_true(layer->q.lora_scale == 1.5f && layer->q.dropout == 0.25f);
-    assert_true(layer->gate.lora_scale == 1.5f && layer->gate.dropout == 0.25f);
+    assert_true(layer->experts.gate.lora_scale == 1.5f && layer->experts.gate.dropout == 0.25f);
     assert_true(opened.params.lora_scale == 1.5f);
-    assert_int_equal(layer->gate.rank, 4);
-    assert_null(layer->gate.dweight);
-    assert_false(mt_tensor_present(&layer->q.dweight));
-    assert_true(layer->q.stream != layer->k.stream && layer->gate.stream != layer->up.stream);
+    assert_int_equal(layer->experts.gate.rank, 4);
+    assert_null(layer->experts.gate.dweight);
+    assert_null(layer->q.dweight);
+    assert_true(layer->q.stream != layer->k.stream && layer->experts.gate.stream != layer->experts.up.stream);
     const struct mt_param *a = opened_model_trained(
         &opened, "base_model.model.model.layers.1.mlp.experts.3.down_proj.lora_A.weight");
     const struct mt_param *b = opened_model_trained(
         &opened, "base_model.model.model.layers.1.mlp.experts.3.down_proj.lora_B.weight");
     assert_true(a != NULL && b == a + 1);
-    assert_ptr_equal(a->value.data, layer->down.a[3].data);
-    assert_ptr_equal(b->grad.data, layer->down.db[3].data);
+    assert_ptr_equal(a->value.data, layer->experts.down.a[3].data);
+    assert_ptr_equal(b->grad.data, layer->experts.down.db[3].data);
     assert_int_equal(a->value.dim[0], 4);
     assert_int_equal(a->value.dim[1], 10);
     assert_int_equal(b->value.dim[0], 24);
@@ -470,10 +470,10 @@ static void full_and_lora_together(void **state)
                                                .lora = PATTERNS("routed_experts"),
                                                .lora_rank = 2,
                                                .lora_alpha = 2.0});
-    assert_true(mt_tensor_present(&opened.params.layer[0].router.dweight));
-    assert_true(mt_tensor_present(&opened.params.layer[0].up.a[6]));
-    assert_int_equal(opened.params.layer[0].router.weight.dtype, MT_F32);
-    assert_int_equal(opened.params.layer[0].up.weight.stored[6].dtype, MT_BF16);
+    assert_true(mt_tensor_present(opened.params.layer[0].router.dweight));
+    assert_true(mt_tensor_present(&opened.params.layer[0].experts.up.a[6]));
+    assert_int_equal(opened.params.layer[0].router.weight.stored->dtype, MT_F32);
+    assert_int_equal(opened.params.layer[0].experts.up.weight.stored[6].dtype, MT_BF16);
     finish(state, &opened);
 }
 
@@ -485,7 +485,7 @@ static void chosen_experts(void **state)
     make(state, &mt_arch_deepseek_v3, MT_HF_BFLOAT16, &opened);
     load(&opened, &(struct mt_train_selection){.full = PATTERNS("routed_experts"), .experts = flags});
     assert_int_equal(opened.params.trained_count, 3 * (2 + 8));
-    const struct mt_expert_linear *gate = &opened.params.layer[1].gate;
+    const struct mt_linear *gate = &opened.params.layer[1].experts.gate;
     for (int e = 0; e < 8; e++) {
         assert_int_equal(mt_tensor_present(&gate->dweight[e]), some[e]);
         assert_int_equal(gate->weight.stored[e].dtype, some[e] ? MT_F32 : MT_BF16);
@@ -493,11 +493,11 @@ static void chosen_experts(void **state)
     load(&opened,
          &(struct mt_train_selection){
              .lora = PATTERNS("routed_experts"), .experts = flags, .lora_rank = 2, .lora_alpha = 2.0});
-    gate = &opened.params.layer[1].gate;
+    gate = &opened.params.layer[1].experts.gate;
     for (int e = 0; e < 8; e++) {
         assert_int_equal(mt_tensor_present(&gate->a[e]), some[e]);
         assert_int_equal(mt_tensor_present(&gate->db[e]), some[e]);
-        assert_int_equal(mt_tensor_present(&opened.params.layer[2].gate.a[e]), true);
+        assert_int_equal(mt_tensor_present(&opened.params.layer[2].experts.gate.a[e]), true);
     }
     refused(&opened, &(struct mt_train_selection){.full = PATTERNS("attention"), .experts = flags},
             "the targets have no routed expert among them");

@@ -58,7 +58,7 @@ struct layer_run {
     struct mt_context ctx;
     struct mt_device *device;
     double value[LISTS][LARGEST], gradient[LISTS][LARGEST];
-    struct mt_tensor expert[3][EXPERTS], dexpert[3][EXPERTS]; // gate, up, down
+    struct mt_tensor view[LISTS][EXPERTS], dview[LISTS][EXPERTS];
     double x[TOKENS * WIDTH], residual[TOKENS * WIDTH], y[TOKENS * WIDTH], dy[TOKENS * WIDTH];
     double work[MT_LORA_LINEARS][TOKENS * EXPERTS * RANK];
     struct mt_model_desc desc;
@@ -85,24 +85,23 @@ static struct mt_tensor tokens(double *data)
     return mt_tensor_2d(data, MT_F64, TOKENS, WIDTH);
 }
 
-static struct mt_linear linear(struct layer_run *run, int list)
+static void make_views(struct layer_run *run)
 {
-    return (struct mt_linear){.weight = matrix(run->value, list, 0),
-                              .dweight = matrix(run->gradient, list, 0)};
+    for (int list = 0; list < LISTS; list++) {
+        for (int i = 0; i < lists[list].count; i++) {
+            run->view[list][i] = matrix(run->value, list, i);
+            run->dview[list][i] = matrix(run->gradient, list, i);
+        }
+    }
 }
 
-static struct mt_expert_linear experts(struct layer_run *run, int list)
+static struct mt_linear linear(struct layer_run *run, int list)
 {
-    int which = list - GATE;
-    for (int e = 0; e < EXPERTS; e++) {
-        run->expert[which][e] = matrix(run->value, list, e);
-        run->dexpert[which][e] = matrix(run->gradient, list, e);
-    }
-    return (struct mt_expert_linear){.weight = {.stored = run->expert[which],
-                                                .count = EXPERTS,
-                                                .out = lists[list].rows,
-                                                .in = lists[list].columns},
-                                     .dweight = run->dexpert[which]};
+    return (struct mt_linear){.weight = {.stored = run->view[list],
+                                         .count = lists[list].count,
+                                         .out = lists[list].rows,
+                                         .in = lists[list].columns},
+                              .dweight = run->dview[list]};
 }
 
 static void plan(struct layer_run *run)
@@ -137,20 +136,22 @@ static void open_run(struct layer_run *run)
                                .names = {.router = "mlp.gate", .shared_gate = "mlp.shared_expert_gate"}};
     struct mt_layer_params *params = &run->params;
     *params = (struct mt_layer_params){.moe = true};
+    make_views(run);
     params->router = linear(run, ROUTER);
-    params->gate = experts(run, GATE);
-    params->up = experts(run, UP);
-    params->down = experts(run, DOWN);
+    params->experts.gate = linear(run, GATE);
+    params->experts.up = linear(run, UP);
+    params->experts.down = linear(run, DOWN);
     params->shared.gate = linear(run, SHARED_GATE_PROJ);
     params->shared.up = linear(run, SHARED_UP);
     params->shared.down = linear(run, SHARED_DOWN);
     params->shared_gate = linear(run, GATE_WEIGHT);
     run->params.router.exact = true;
     struct mt_linear *gate = &run->params.shared_gate;
-    gate->a = matrix(run->value, GATE_A, 0);
-    gate->b = matrix(run->value, GATE_B, 0);
-    gate->da = matrix(run->gradient, GATE_A, 0);
-    gate->db = matrix(run->gradient, GATE_B, 0);
+    gate->rank = RANK;
+    gate->a = run->view[GATE_A];
+    gate->b = run->view[GATE_B];
+    gate->da = run->dview[GATE_A];
+    gate->db = run->dview[GATE_B];
     gate->lora_scale = 0.5f;
     run->pass = (struct mt_pass){.device = run->device,
                                  .desc = &run->desc,
@@ -158,10 +159,10 @@ static void open_run(struct layer_run *run)
                                  .exact = MT_F64,
                                  .tokens = TOKENS,
                                  .sequences = 1,
-                                 .unmasked = TOKENS,
-                                 .placement = &mt_experts_local};
+                                 .moe.unmasked = TOKENS,
+                                 .moe.placement = &mt_experts_local};
     for (int i = 0; i < MT_LORA_LINEARS; i++)
-        run->pass.xa_work[i] = mt_tensor_1d(run->work[i], MT_F64, TOKENS * EXPERTS * RANK);
+        run->pass.work.xa[i] = mt_tensor_1d(run->work[i], MT_F64, TOKENS * EXPERTS * RANK);
     plan(run);
 }
 
@@ -260,17 +261,16 @@ static void test_gate_alone(void **state)
     memcpy(all, run->gradient[GATE_WEIGHT], sizeof all);
     memset(run->gradient, 0, sizeof run->gradient);
     const struct mt_linear gate = run->params.shared_gate;
-    run->params.router.dweight = (struct mt_tensor){0};
-    run->params.gate.dweight = run->params.up.dweight = run->params.down.dweight = NULL;
-    run->params.shared.gate.dweight = run->params.shared.up.dweight = (struct mt_tensor){0};
-    run->params.shared.down.dweight = (struct mt_tensor){0};
-    run->params.shared_gate.da = run->params.shared_gate.db = (struct mt_tensor){0};
+    struct mt_mlp_params *const blocks[] = {&run->params.experts, &run->params.shared};
+    for (int i = 0; i < 2; i++)
+        blocks[i]->gate.dweight = blocks[i]->up.dweight = blocks[i]->down.dweight = NULL;
+    run->params.router.dweight = run->params.shared_gate.da = run->params.shared_gate.db = NULL;
     assert_true(mt_moe_is_trained(&run->params));
     (void)forward(run);
     backward(run, false);
     assert_memory_equal(all, run->gradient[GATE_WEIGHT], sizeof all);
     run->params.shared_gate = gate;
-    run->params.shared_gate.dweight = (struct mt_tensor){0};
+    run->params.shared_gate.dweight = NULL;
     assert_true(mt_moe_is_trained(&run->params)); // by its pair
     close_run(run);
     free(run);
@@ -289,9 +289,9 @@ static void test_place(void **state)
                                      .rank = 2,
                                      .dim = {1, WIDTH}};
     struct mt_params_place place;
-    assert_int_equal(mt_params_find_place(&params, &desc, NULL, &tensor, &place), MT_OK);
+    assert_int_equal(mt_params_find_place(&params, &desc, &tensor, &place), MT_OK);
     assert_ptr_equal(place.linear, &layer.shared_gate);
-    assert_ptr_equal(place.value, &layer.shared_gate.weight);
+    assert_int_equal(place.index, 0);
     assert_true(mt_params_is_linear(&tensor));
     struct mt_linear *linears[MT_LAYER_LINEARS];
     bool listed = false;

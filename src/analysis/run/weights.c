@@ -14,11 +14,11 @@ enum mt_status mt_router_weight(struct mt_device *device, const struct mt_linear
                                 const struct mt_tensor *target)
 {
     const struct mt_tensor *weight = NULL;
-    enum mt_status status = mt_linear_weight(device, router, &weight);
+    enum mt_status status = mt_weight_operand(device, &router->weight, NULL, &weight);
     if (status == MT_OK) status = mt_copy(device, &(struct mt_copy_args){.x = *weight, .y = *target});
     if (status != MT_OK || !mt_linear_has_lora(router)) return status;
-    return mt_gemm(device, &(struct mt_gemm_args){.a = router->b,
-                                                  .b = router->a,
+    return mt_gemm(device, &(struct mt_gemm_args){.a = *router->b,
+                                                  .b = *router->a,
                                                   .c = *target,
                                                   .exact = true,
                                                   .alpha = router->lora_scale,
@@ -72,7 +72,7 @@ static enum mt_status fetch_square(const struct measuring *m)
 }
 
 /* square[e,i] = rstd of what expert e makes of row i. */
-static enum mt_status run_expert(const struct measuring *m, const struct mt_expert_linear *gate,
+static enum mt_status run_expert(const struct measuring *m, const struct mt_linear *gate,
                                  const struct mt_tensor *weight, int64_t e)
 {
     struct mt_device *device = m->device;
@@ -103,15 +103,7 @@ static enum mt_status run_expert(const struct measuring *m, const struct mt_expe
                     .x = m->made, .weight = m->ones, .y = m->made, .rstd = rstd, .epsilon = LEAST_SQUARE});
 }
 
-static bool all_are_here(const struct mt_expert_linear *gate)
-{
-    bool here = true;
-    for (int e = 0; e < gate->weight.count; e++)
-        here = here && (gate->weight.quantised != NULL || mt_tensor_present(&gate->weight.stored[e]));
-    return here;
-}
-
-static enum mt_status measure_norms(const struct measuring *m, const struct mt_expert_linear *gate,
+static enum mt_status measure_norms(const struct measuring *m, const struct mt_linear *gate,
                                     struct mt_coupling_figures *figures)
 {
     const struct mt_tensor *weight = NULL;
@@ -143,7 +135,7 @@ static enum mt_status measure_layer(const struct measuring *m, const struct mt_l
     if (status == MT_OK) status = fetch_square(m);
     if (status != MT_OK) return status;
     mt_coupling_rows(m->host, (int)m->experts, figures);
-    return shared || !all_are_here(&layer->gate) ? MT_OK : measure_norms(m, &layer->gate, figures);
+    return shared ? MT_OK : measure_norms(m, &layer->experts.gate, figures);
 }
 
 enum mt_status mt_model_coupling(struct mt_model *model, struct mt_coupling_figures *figures)
@@ -154,8 +146,8 @@ enum mt_status mt_model_coupling(struct mt_model *model, struct mt_coupling_figu
     enum mt_status status = MT_OK;
     for (int64_t i = 0; i < params->layers; i++) {
         if (!params->layer[i].moe) continue;
-        m.inner = params->layer[i].gate.weight.out;
-        if (params->layer[i].gate.rank > m.rank) m.rank = params->layer[i].gate.rank;
+        m.inner = params->layer[i].experts.gate.weight.out;
+        if (params->layer[i].experts.gate.rank > m.rank) m.rank = params->layer[i].experts.gate.rank;
     }
     status = open_measuring(&m);
     for (int64_t i = 0; i < params->layers && status == MT_OK; i++) {

@@ -431,7 +431,7 @@ enum mt_status mt_adapter_apply(const struct mt_adapter *adapter, struct mt_para
     }
     if (applied != 2 * adapter->module_count) return fail_unused(adapter, params);
     const struct mt_tensor *head = NULL;
-    enum mt_status status = mt_linear_weight(params->device, &params->head, &head);
+    enum mt_status status = mt_weight_operand(params->device, &params->head.weight, NULL, &head);
     if (status == MT_OK) status = check_head(adapter, params, adapter->head, head);
     if (status == MT_OK) status = check_head(adapter, params, adapter->head_bias, &params->head.bias);
     if (status == MT_OK) status = mt_router_bias_apply(&adapter->biases, params);

@@ -4,22 +4,23 @@
 #include "metier/ops.h"
 
 void mt_dense_router_plan(struct mt_dense_router *dense, const struct mt_pass *pass,
-                          const struct mt_layer_params *params, struct mt_planner *work)
+                          const struct mt_mlp_params *params, struct mt_planner *work)
 {
-    const struct mt_experts_planners planners = {.saved = work, .work = work};
     dense->outputs = mt_plan_2d(work, pass->type, pass->tokens, pass->desc->width);
-    mt_experts_plan_compute(&dense->experts, pass, params, pass->tokens, &planners);
+    mt_mlp_plan(&dense->mlp, pass, params, pass->tokens, &(struct mt_tensor){0}, work, work);
 }
 
-enum mt_status mt_dense_router_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+enum mt_status mt_dense_router_backward(const struct mt_pass *pass, const struct mt_mlp_params *params,
                                         const struct mt_dense_router *dense, const struct mt_routing *record,
                                         const struct mt_tensor *x, const struct mt_tensor *dy,
                                         const struct mt_tensor *dprobs)
 {
     const struct mt_router_config *router = &pass->desc->router;
     for (int e = 0; e < params->gate.weight.count; e++) {
-        const struct mt_expert_projections one = mt_experts_projections(params, e, 1);
-        enum mt_status status = mt_experts_compute(pass, &one, &dense->experts, NULL, x, &dense->outputs);
+        const struct mt_mlp_params one = mt_experts_some(params, e, 1);
+        enum mt_status status = mt_mlp_forward_inner(pass, &one, &dense->mlp, NULL, x);
+        if (status == MT_OK)
+            status = mt_mlp_forward_down(pass, &one, &dense->mlp, NULL, false, &dense->outputs);
         if (status != MT_OK) return status;
         status = mt_unchosen_backward(pass->device, &(struct mt_unchosen_backward_args){
                                                         .dy = *dy,

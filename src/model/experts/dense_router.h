@@ -9,16 +9,16 @@
 
 #include "model/experts/compute.h"
 
-struct mt_dense_router {       // work memory
-    struct mt_tensor outputs;  // [T,d]: of one expert at a time
-    struct mt_experts experts; // likewise
+struct mt_dense_router {      // work memory
+    struct mt_tensor outputs; // [T,d]: of one expert at a time
+    struct mt_mlp mlp;        // likewise
 };
 
 void mt_dense_router_plan(struct mt_dense_router *dense, const struct mt_pass *pass,
-                          const struct mt_layer_params *params, struct mt_planner *work);
+                          const struct mt_mlp_params *params, struct mt_planner *work);
 
 /* dprobs += what the experts that were not chosen say, of x [T,d] and the gradient dy [T,d] of their sum. */
-enum mt_status mt_dense_router_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+enum mt_status mt_dense_router_backward(const struct mt_pass *pass, const struct mt_mlp_params *params,
                                         const struct mt_dense_router *dense, const struct mt_routing *record,
                                         const struct mt_tensor *x, const struct mt_tensor *dy,
                                         const struct mt_tensor *dprobs);

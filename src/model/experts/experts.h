@@ -11,16 +11,12 @@
 #ifndef MT_MODEL_EXPERTS_EXPERTS_H
 #define MT_MODEL_EXPERTS_EXPERTS_H
 
-#include "model/layers/expert_linear.h"
+#include "model/layers/mlp.h"
 
 struct mt_experts {
-    int number; // of the layer among the MoE layers
-    // from forward to backward, which destroys gate and up
-    struct mt_tensor gate, up; // [Q,I]
-    struct mt_lora_trace gate_lora, up_lora, down_lora;
-    // work
-    struct mt_tensor inner; // [Q,I]: silu(gate) · up; in backward also its gradient
-    // where a term looks at `inner`, in backward: its gradient, made of what the term says first
+    int number;        // of the layer among the MoE layers
+    struct mt_mlp mlp; // of Q rows
+    // where a term looks at mlp.inner, in backward: its gradient, made of what the term says first
     struct mt_tensor dinner;         // [Q,I]
     struct mt_tensor inner_coupling; // [T,k,k]: of a token's activations
     struct mt_tensor row_of_slot;    // i32 [T,k]: the record's
@@ -50,7 +46,7 @@ struct mt_placement {
     /* The largest Q of a pass. */
     int64_t (*most_rows)(const struct mt_pass *pass);
 
-    void (*plan)(struct mt_experts *experts, const struct mt_pass *pass, const struct mt_layer_params *params,
+    void (*plan)(struct mt_experts *experts, const struct mt_pass *pass, const struct mt_mlp_params *params,
                  const struct mt_experts_planners *planners);
 
     /* The choice is made: the record's offsets and places of rows are there. NULL: nothing to do. */
@@ -58,25 +54,22 @@ struct mt_placement {
                              const struct mt_routing *record);
 
     /* record.rows [R,d] = what the experts make of x's rows. */
-    enum mt_status (*forward)(const struct mt_pass *pass, const struct mt_layer_params *params,
+    enum mt_status (*forward)(const struct mt_pass *pass, const struct mt_mlp_params *params,
                               const struct mt_experts *experts, const struct mt_routing *record,
                               const struct mt_tensor *x, const struct mt_meanwhile *meanwhile);
 
     /* Begins what backward needs of x, before there is a gradient. NULL: nothing to do. */
-    enum mt_status (*prepare_backward)(const struct mt_pass *pass, const struct mt_layer_params *params,
+    enum mt_status (*prepare_backward)(const struct mt_pass *pass, const struct mt_mlp_params *params,
                                        const struct mt_experts *experts, const struct mt_routing *record,
                                        const struct mt_tensor *x);
 
     /* drows [R,d]: the gradient of the outputs; afterwards, if it is wanted, that of the rows. */
-    enum mt_status (*backward)(const struct mt_pass *pass, const struct mt_layer_params *params,
+    enum mt_status (*backward)(const struct mt_pass *pass, const struct mt_mlp_params *params,
                                const struct mt_experts *experts, const struct mt_routing *record,
                                const struct mt_tensor *x, const struct mt_tensor *drows, bool want_rows,
                                const struct mt_meanwhile *meanwhile);
 };
 
 extern const struct mt_placement mt_experts_local, mt_experts_parallel;
-
-/* True when anything in them is trained. */
-bool mt_experts_are_trained(const struct mt_layer_params *params);
 
 #endif

@@ -47,55 +47,26 @@ struct mt_tensor mt_proxies_view(const struct mt_model_desc *desc, const struct 
     return mt_tensor_1d(places->data, MT_I32, place_count(desc));
 }
 
-/* i32 [rows,columns] from number `first` on of the places. */
-static struct mt_tensor places_at(const struct mt_pass *pass, int64_t first, int64_t rows, int64_t columns)
-{
-    return mt_tensor_2d((int32_t *)pass->proxy_places.data + first, MT_I32, rows, columns);
-}
-
-/* [n,n]: the row of proxy i at expert j; read as a list, the slot of each row. */
-static struct mt_tensor turned_places(const struct mt_pass *pass)
-{
-    return places_at(pass, 0, pass->desc->experts, pass->desc->experts);
-}
-
-/* [n·n,1]: every row's own number. */
-static struct mt_tensor own_places(const struct mt_pass *pass)
-{
-    int64_t rows = mt_proxies_rows(pass->desc);
-    return places_at(pass, rows, rows, 1);
-}
-
-/* [n+1] */
-static struct mt_tensor offsets_of(const struct mt_pass *pass)
-{
-    int32_t *places = pass->proxy_places.data;
-    return mt_tensor_1d(places + 2 * mt_proxies_rows(pass->desc), MT_I32, pass->desc->experts + 1);
-}
-
 // ------------------------------------------------------------------ memory
 
-/* The gate projections, without the dropout of their pairs. */
-static struct mt_expert_linear gates_of(const struct mt_layer_params *params)
-{
-    struct mt_expert_linear gates = params->gate;
-    gates.dropout = 0.0f;
-    return gates;
-}
-
 void mt_proxies_plan(struct mt_proxies *proxies, const struct mt_pass *pass,
-                     const struct mt_layer_params *params, int64_t layer, bool backward,
+                     const struct mt_mlp_params *params, int64_t layer, bool backward,
                      struct mt_planner *work)
 {
     int64_t rows = mt_proxies_rows(pass->desc);
     int64_t experts = pass->desc->experts;
     int64_t width = pass->desc->width;
-    struct mt_expert_linear gates = gates_of(params);
-    *proxies = (struct mt_proxies){.layer = layer};
+    int32_t *places = pass->moe.proxy_places.data;
+    *proxies = (struct mt_proxies){.layer = layer,
+                                   .gates = params->gate,
+                                   .turned = mt_tensor_2d(places, MT_I32, experts, experts),
+                                   .own = mt_tensor_2d(places + rows, MT_I32, rows, 1),
+                                   .offsets = mt_tensor_1d(places + 2 * rows, MT_I32, experts + 1)};
+    proxies->gates.dropout = 0.0f;
     proxies->noisy = mt_plan_2d(work, pass->type, experts, width);
     proxies->rows = mt_plan_2d(work, pass->type, rows, width);
     proxies->response = mt_plan_2d(work, pass->type, rows, pass->desc->expert_width);
-    proxies->lora = mt_expert_linear_plan_lora(work, pass, &gates, rows, NULL);
+    proxies->lora = mt_linear_plan_lora(work, pass, &proxies->gates, rows, NULL);
     if (!backward) return;
     proxies->dnoisy = mt_plan_2d(work, pass->exact, experts, width);
     proxies->coupling = mt_plan_2d(work, pass->exact, experts, experts);
@@ -113,31 +84,30 @@ static enum mt_status add_noise(const struct mt_pass *pass, const struct mt_prox
         &(struct mt_row_noise_args){.weight = record->router_weight,
                                     .x = *x,
                                     .y = *y,
-                                    .amount = pass->training ? (float)pass->method->erc_noise : 0.0f,
-                                    .seed = pass->method->seed,
+                                    .amount = pass->training ? (float)pass->moe.method->erc_noise : 0.0f,
+                                    .seed = pass->moe.method->seed,
                                     .stream = mt_pass_layer_stream(pass, MT_STREAM_PROXIES, proxies->layer),
                                     .accumulate = accumulate});
 }
 
 /* rows and response. */
-static enum mt_status respond(const struct mt_pass *pass, const struct mt_expert_linear *gates,
-                              const struct mt_proxies *proxies, const struct mt_routing *record)
+static enum mt_status respond(const struct mt_pass *pass, const struct mt_proxies *proxies,
+                              const struct mt_routing *record)
 {
-    struct mt_tensor turned = turned_places(pass);
-    struct mt_tensor offsets = offsets_of(pass);
+    const struct mt_tensor *turned = &proxies->turned;
     enum mt_status status = add_noise(pass, proxies, record, &record->router_weight, &proxies->noisy, false);
     if (status != MT_OK) return status;
     status = mt_dispatch_forward(
         pass->device, &(struct mt_dispatch_forward_args){
                           .x = proxies->noisy,
-                          .slot_of_row = mt_tensor_1d(turned.data, MT_I32, mt_tensor_count(&turned)),
+                          .slot_of_row = mt_tensor_1d(turned->data, MT_I32, mt_tensor_count(turned)),
                           .rows = proxies->rows,
                           .slots = pass->desc->experts,
                       });
     if (status != MT_OK) return status;
-    const struct mt_projection_output output = {
-        .linear = gates, .trace = &proxies->lora, .y = &proxies->response};
-    return mt_expert_linear_forward(pass, &output, 1, &offsets, &proxies->rows, false);
+    const struct mt_linear_output output = {
+        .linear = &proxies->gates, .trace = &proxies->lora, .y = &proxies->response};
+    return mt_linear_forward(pass, &output, 1, &proxies->offsets, &proxies->rows, false);
 }
 
 /* [n,n] as n·n matrices of one number. */
@@ -153,15 +123,14 @@ static struct mt_tensor unused_weight(const struct mt_routing *record)
     return mt_tensor_2d(squares->data, squares->dtype, mt_tensor_count(squares), 1);
 }
 
-enum mt_status mt_proxies_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                  const struct mt_proxies *proxies, const struct mt_routing *record)
+enum mt_status mt_proxies_forward(const struct mt_pass *pass, const struct mt_proxies *proxies,
+                                  const struct mt_routing *record)
 {
-    const struct mt_expert_linear gates = gates_of(params);
-    enum mt_status status = respond(pass, &gates, proxies, record);
+    enum mt_status status = respond(pass, proxies, record);
     if (status != MT_OK) return status;
     return mt_combine_forward(pass->device, &(struct mt_combine_forward_args){
                                                 .rows = proxies->response,
-                                                .row_of_slot = own_places(pass),
+                                                .row_of_slot = proxies->own,
                                                 .weight = unused_weight(record),
                                                 .gram = singles(&record->proxy_squares),
                                             });
@@ -169,32 +138,29 @@ enum mt_status mt_proxies_forward(const struct mt_pass *pass, const struct mt_la
 
 // ------------------------------------------------------------------ backward
 
-enum mt_status mt_proxies_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
-                                   const struct mt_proxies *proxies, const struct mt_routing *record,
-                                   const struct mt_tensor *drouter_weight)
+enum mt_status mt_proxies_backward(const struct mt_pass *pass, const struct mt_proxies *proxies,
+                                   const struct mt_routing *record, const struct mt_tensor *drouter_weight)
 {
-    const struct mt_expert_linear gates = gates_of(params);
     bool below = mt_tensor_present(drouter_weight);
-    if (!below && !mt_expert_linear_is_trained(&gates)) return MT_OK;
-    struct mt_tensor offsets = offsets_of(pass);
-    enum mt_status status = respond(pass, &gates, proxies, record);
+    if (!below && !mt_linear_is_trained(&proxies->gates)) return MT_OK;
+    enum mt_status status = respond(pass, proxies, record);
     if (status != MT_OK) return status;
     status = mt_combine_backward(pass->device, &(struct mt_combine_backward_args){
                                                    .rows = proxies->response,
-                                                   .row_of_slot = own_places(pass),
+                                                   .row_of_slot = proxies->own,
                                                    .weight = unused_weight(record),
                                                    .coupling = singles(&proxies->coupling),
                                                    .drows = proxies->response,
                                                });
     if (status != MT_OK) return status;
-    const struct mt_projection_gradient gradient = {
-        .linear = &gates, .dy = &proxies->response, .trace = &proxies->lora};
-    status = mt_expert_linear_backward(pass, &gradient, 1, &offsets, &proxies->rows, false,
-                                       below ? &proxies->rows : NULL);
+    const struct mt_linear_gradient gradient = {
+        .linear = &proxies->gates, .dy = &proxies->response, .trace = &proxies->lora};
+    status = mt_linear_backward(pass, &gradient, 1, &proxies->offsets, &proxies->rows, false,
+                                below ? &proxies->rows : NULL);
     if (status != MT_OK || !below) return status;
     status = mt_dispatch_backward(
         pass->device, &(struct mt_dispatch_backward_args){
-                          .drows = proxies->rows, .row_of_slot = turned_places(pass), .dx = proxies->dnoisy});
+                          .drows = proxies->rows, .row_of_slot = proxies->turned, .dx = proxies->dnoisy});
     if (status != MT_OK) return status;
     return add_noise(pass, proxies, record, &proxies->dnoisy, drouter_weight, true);
 }

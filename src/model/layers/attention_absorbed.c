@@ -13,7 +13,7 @@ void mt_attention_absorbed_plan(struct mt_attention_absorbed *absorbed, const st
     absorbed->query = mt_plan_2d(work, pass->type, tokens, desc->heads * (latent + desc->rope_width));
     absorbed->sum = mt_plan_2d(work, pass->type, tokens, desc->heads * latent);
     if (mt_linear_has_lora(&params->kv_b))
-        absorbed->xa = mt_plan_2d(work, pass->type, tokens, desc->heads * params->kv_b.a.dim[0]);
+        absorbed->xa = mt_plan_2d(work, pass->type, tokens, desc->heads * params->kv_b.rank);
 }
 
 /* y = scale · x W_h (or Wᵀ) + beta · y, head by head. */
@@ -40,7 +40,7 @@ static struct mt_tensor as_rows(const struct mt_tensor *heads)
 /* The pair's first matrix as products read it. */
 static struct mt_tensor lora_a(const struct mt_linear *kv_b)
 {
-    return mt_tensor_present(&kv_b->rounded_a) ? kv_b->rounded_a : kv_b->a;
+    return kv_b->rounded_a != NULL ? *kv_b->rounded_a : *kv_b->a;
 }
 
 /* Queries into the latent space: [K_hᵀ q_h | the rotated part]. */
@@ -95,8 +95,9 @@ enum mt_status mt_attention_absorbed_forward(const struct mt_pass *pass, const s
     int64_t sequences = pass->sequences - pass->cached.prompt_sequences;
     struct mt_tensor queries = mt_tensor_rows(q, 0, absorbed->query.dim[0]);
     struct mt_tensor target = mt_tensor_rows(out, 0, absorbed->query.dim[0]);
-    struct mt_tensor weight; // the cache has views of its heads
-    enum mt_status status = mt_linear_operand(pass, kv_b, &weight);
+    const struct mt_tensor *weight = NULL;
+    enum mt_status status = mt_weight_operand(pass->device, &kv_b->weight, NULL, &weight);
+    if (status == MT_OK) mt_cache_cut_heads(desc, weight, cache->head_key, cache->head_value);
     if (status == MT_OK) status = absorb_queries(pass, kv_b, cache, absorbed, &queries);
     if (status == MT_OK) status = mt_device_join(pass->device); // this pass's keys may come beside
     if (status != MT_OK) return status;

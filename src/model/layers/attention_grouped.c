@@ -46,10 +46,10 @@ void mt_attention_grouped_plan(struct mt_attention_grouped *attention, const str
     a->out = mt_plan_2d(saved, pass->type, tokens, out_width);
     a->lse = mt_plan_2d(saved, pass->exact, tokens, desc->heads);
     struct mt_tensor bits = {0}; // of x
-    a->q_lora = mt_linear_plan_lora(saved, pass, &params->q, &bits);
-    a->k_lora = mt_linear_plan_lora(saved, pass, &params->k, &bits);
-    a->v_lora = mt_linear_plan_lora(saved, pass, &params->v, &bits);
-    a->o_lora = mt_linear_plan_lora(saved, pass, &params->o, NULL);
+    a->q_lora = mt_linear_plan_lora(saved, pass, &params->q, tokens, &bits);
+    a->k_lora = mt_linear_plan_lora(saved, pass, &params->k, tokens, &bits);
+    a->v_lora = mt_linear_plan_lora(saved, pass, &params->v, tokens, &bits);
+    a->o_lora = mt_linear_plan_lora(saved, pass, &params->o, tokens, NULL);
     a->q = has_stages(desc) ? mt_plan_2d(work, pass->type, tokens, q_width) : a->q_projected;
     a->k = has_stages(desc) ? mt_plan_2d(work, pass->type, tokens, k_width) : a->k_projected;
     a->v = desc->clip > 0.0f ? mt_plan_2d(work, pass->type, tokens, v_width) : a->v_projected;
@@ -170,13 +170,14 @@ enum mt_status mt_attention_grouped_forward(const struct mt_pass *pass, const st
         {.linear = &params->q, .trace = &a->q_lora, .y = &a->q_projected},
         {.linear = &params->k, .trace = &a->k_lora, .y = &a->k_projected},
         {.linear = &params->v, .trace = &a->v_lora, .y = &a->v_projected}};
-    enum mt_status status = mt_linear_forward_together(pass, inputs, 3, x);
+    enum mt_status status = mt_linear_forward(pass, inputs, 3, NULL, x, false);
     if (status != MT_OK) return status;
     status = finish(pass, params, a);
     if (status != MT_OK) return status;
     status = attend(pass, a);
     if (status != MT_OK) return status;
-    return mt_linear_forward(pass, &params->o, &a->out, &a->o_lora, false, y);
+    const struct mt_linear_output output = {.linear = &params->o, .trace = &a->o_lora, .y = y};
+    return mt_linear_forward(pass, &output, 1, NULL, &a->out, false);
 }
 
 static enum mt_status scores_backward(const struct mt_pass *pass, const struct mt_attention_grouped *a)
@@ -241,8 +242,9 @@ enum mt_status mt_attention_grouped_backward(const struct mt_pass *pass, const s
     const struct mt_model_desc *desc = pass->desc;
     const struct mt_attention_grouped *a = attention;
     bool inner = dx != NULL || inputs_are_trained(params);
+    const struct mt_linear_gradient output = {.linear = &params->o, .dy = dy, .trace = &a->o_lora};
     enum mt_status status =
-        mt_linear_backward(pass, &params->o, dy, &a->out, &a->o_lora, false, inner ? &a->dout : NULL);
+        mt_linear_backward(pass, &output, 1, NULL, &a->out, false, inner ? &a->dout : NULL);
     if (status != MT_OK || !inner) return status;
     if (has_stages(desc)) {
         status = finish(pass, params, a);
@@ -262,5 +264,5 @@ enum mt_status mt_attention_grouped_backward(const struct mt_pass *pass, const s
     const struct mt_linear_gradient inputs[] = {{.linear = &params->q, .dy = &a->dq, .trace = &a->q_lora},
                                                 {.linear = &params->k, .dy = &a->dk, .trace = &a->k_lora},
                                                 {.linear = &params->v, .dy = &a->dv, .trace = &a->v_lora}};
-    return mt_linear_backward_together(pass, inputs, 3, x, false, dx);
+    return mt_linear_backward(pass, inputs, 3, NULL, x, false, dx);
 }

@@ -39,12 +39,12 @@ void mt_attention_latent_plan(struct mt_attention_latent *attention, const struc
     a->out = mt_plan_2d(saved, type, tokens, out_width);
     a->lse = mt_plan_2d(saved, pass->exact, tokens, desc->heads);
     struct mt_tensor bits = {0}; // of x
-    a->q_lora = mt_linear_plan_lora(saved, pass, &params->q, &bits);
-    a->q_a_lora = mt_linear_plan_lora(saved, pass, &params->q_a, &bits);
-    a->kv_a_lora = mt_linear_plan_lora(saved, pass, &params->kv_a, &bits);
-    a->q_b_lora = mt_linear_plan_lora(saved, pass, &params->q_b, NULL);
-    a->kv_b_lora = mt_linear_plan_lora(saved, pass, &params->kv_b, NULL);
-    a->o_lora = mt_linear_plan_lora(saved, pass, &params->o, NULL);
+    a->q_lora = mt_linear_plan_lora(saved, pass, &params->q, tokens, &bits);
+    a->q_a_lora = mt_linear_plan_lora(saved, pass, &params->q_a, tokens, &bits);
+    a->kv_a_lora = mt_linear_plan_lora(saved, pass, &params->kv_a, tokens, &bits);
+    a->q_b_lora = mt_linear_plan_lora(saved, pass, &params->q_b, tokens, NULL);
+    a->kv_b_lora = mt_linear_plan_lora(saved, pass, &params->kv_b, tokens, NULL);
+    a->o_lora = mt_linear_plan_lora(saved, pass, &params->o, tokens, NULL);
     a->kv_normed = mt_plan_2d(work, type, tokens, desc->latent_rank);
     a->kv = mt_plan_2d(work, type, tokens, kv_width);
     a->key = mt_plan_2d(work, type, tokens, q_width);
@@ -147,14 +147,26 @@ static enum mt_status make_keys(const struct mt_pass *pass, const struct mt_atte
 }
 
 /* Everything that reads x: queries, or their latent, and the latent of keys and values. */
+struct projections {
+    struct mt_linear_output both[2];
+};
+
+static struct projections projections_of(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                         const struct mt_attention_latent *a)
+{
+    struct projections inputs = {{{.linear = &params->q, .trace = &a->q_lora, .y = &a->q},
+                                  {.linear = &params->kv_a, .trace = &a->kv_a_lora, .y = &a->kv_latent}}};
+    if (pass->desc->query_rank > 0)
+        inputs.both[0] =
+            (struct mt_linear_output){.linear = &params->q_a, .trace = &a->q_a_lora, .y = &a->q_latent};
+    return inputs;
+}
+
 static enum mt_status project(const struct mt_pass *pass, const struct mt_layer_params *params,
                               const struct mt_attention_latent *a, const struct mt_tensor *x)
 {
-    struct mt_linear_output both[] = {{.linear = &params->q, .trace = &a->q_lora, .y = &a->q},
-                                      {.linear = &params->kv_a, .trace = &a->kv_a_lora, .y = &a->kv_latent}};
-    if (pass->desc->query_rank > 0)
-        both[0] = (struct mt_linear_output){.linear = &params->q_a, .trace = &a->q_a_lora, .y = &a->q_latent};
-    return mt_linear_forward_together(pass, both, 2, x);
+    struct projections inputs = projections_of(pass, params, a);
+    return mt_linear_forward(pass, inputs.both, 2, NULL, x, false);
 }
 
 /* Queries, from their latent where they have one. */
@@ -164,7 +176,8 @@ static enum mt_status finish_queries(const struct mt_pass *pass, const struct mt
     if (pass->desc->query_rank == 0) return MT_OK;
     enum mt_status status = normalise_queries(pass, params, a);
     if (status != MT_OK) return status;
-    return mt_linear_forward(pass, &params->q_b, &a->q_normed, &a->q_b_lora, false, &a->q);
+    const struct mt_linear_output output = {.linear = &params->q_b, .trace = &a->q_b_lora, .y = &a->q};
+    return mt_linear_forward(pass, &output, 1, NULL, &a->q_normed, false);
 }
 
 /* Keys and values from the latent. */
@@ -173,7 +186,8 @@ static enum mt_status widen_latent(const struct mt_pass *pass, const struct mt_l
 {
     enum mt_status status = normalise_latent(pass, params, a);
     if (status != MT_OK) return status;
-    status = mt_linear_forward(pass, &params->kv_b, &a->kv_normed, &a->kv_b_lora, false, &a->kv);
+    const struct mt_linear_output output = {.linear = &params->kv_b, .trace = &a->kv_b_lora, .y = &a->kv};
+    status = mt_linear_forward(pass, &output, 1, NULL, &a->kv_normed, false);
     if (status != MT_OK) return status;
     return make_keys(pass, a);
 }
@@ -232,16 +246,15 @@ static bool goes_beside(const struct mt_pass *pass)
 static enum mt_status project_and_remember(const struct mt_pass *pass, const struct mt_layer_params *params,
                                            const struct mt_attention_latent *a, const struct mt_tensor *x)
 {
-    enum mt_status status = mt_linear_forward(pass, &params->kv_a, x, &a->kv_a_lora, false, &a->kv_latent);
+    struct projections inputs = projections_of(pass, params, a);
+    enum mt_status status = mt_linear_forward(pass, &inputs.both[1], 1, NULL, x, false);
     if (status != MT_OK) return status;
     status = mt_device_beside_begin(pass->device);
     if (status == MT_OK) status = remember(pass, params, a);
     enum mt_status ended = mt_device_beside_end(pass->device);
     if (status == MT_OK) status = ended;
     if (status != MT_OK) return status;
-    if (pass->desc->query_rank > 0)
-        return mt_linear_forward(pass, &params->q_a, x, &a->q_a_lora, false, &a->q_latent);
-    return mt_linear_forward(pass, &params->q, x, &a->q_lora, false, &a->q);
+    return mt_linear_forward(pass, &inputs.both[0], 1, NULL, x, false);
 }
 
 /* The same out, over all tokens the cache knows. */
@@ -269,7 +282,8 @@ enum mt_status mt_attention_latent_forward(const struct mt_pass *pass, const str
         (void)mt_device_join(pass->device); // what failed may have come before attention did so
         return status;
     }
-    return mt_linear_forward(pass, &params->o, &a->out, &a->o_lora, false, y);
+    const struct mt_linear_output output = {.linear = &params->o, .trace = &a->o_lora, .y = y};
+    return mt_linear_forward(pass, &output, 1, NULL, &a->out, false);
 }
 
 // ------------------------------------------------------------------ backward
@@ -317,7 +331,8 @@ static enum mt_status queries_backward(const struct mt_pass *pass, const struct 
         status = normalise_queries(pass, params, a);
         if (status != MT_OK) return status;
     }
-    status = mt_linear_backward(pass, &params->q_b, &a->dq, &a->q_normed, &a->q_b_lora, false, &a->dq_latent);
+    const struct mt_linear_gradient gradient = {.linear = &params->q_b, .dy = &a->dq, .trace = &a->q_b_lora};
+    status = mt_linear_backward(pass, &gradient, 1, NULL, &a->q_normed, false, &a->dq_latent);
     if (status != MT_OK) return status;
     struct mt_norm norm = latent_norm(pass, &params->q_a_norm);
     return mt_norm_backward(pass, &norm, &a->dq_latent, &a->q_latent, &a->q_saved, false, &a->dq_latent);
@@ -327,8 +342,10 @@ static enum mt_status queries_backward(const struct mt_pass *pass, const struct 
 static enum mt_status keys_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
                                     const struct mt_attention_latent *a)
 {
+    const struct mt_linear_gradient gradient = {
+        .linear = &params->kv_b, .dy = &a->dkv, .trace = &a->kv_b_lora};
     enum mt_status status =
-        mt_linear_backward(pass, &params->kv_b, &a->dkv, &a->kv_normed, &a->kv_b_lora, false, &a->dkv_normed);
+        mt_linear_backward(pass, &gradient, 1, NULL, &a->kv_normed, false, &a->dkv_normed);
     if (status != MT_OK) return status;
     struct mt_norm norm = latent_norm(pass, &params->kv_a_norm);
     struct mt_tensor latent = latent_part(pass, &a->kv_latent);
@@ -347,7 +364,7 @@ static enum mt_status project_backward(const struct mt_pass *pass, const struct 
     if (pass->desc->query_rank > 0)
         both[0] =
             (struct mt_linear_gradient){.linear = &params->q_a, .dy = &a->dq_latent, .trace = &a->q_a_lora};
-    return mt_linear_backward_together(pass, both, 2, x, false, dx);
+    return mt_linear_backward(pass, both, 2, NULL, x, false, dx);
 }
 
 enum mt_status mt_attention_latent_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
@@ -357,8 +374,9 @@ enum mt_status mt_attention_latent_backward(const struct mt_pass *pass, const st
 {
     const struct mt_attention_latent *a = attention;
     bool inner = dx != NULL || inputs_are_trained(params);
+    const struct mt_linear_gradient output = {.linear = &params->o, .dy = dy, .trace = &a->o_lora};
     enum mt_status status =
-        mt_linear_backward(pass, &params->o, dy, &a->out, &a->o_lora, false, inner ? &a->dout : NULL);
+        mt_linear_backward(pass, &output, 1, NULL, &a->out, false, inner ? &a->dout : NULL);
     if (status != MT_OK || !inner) return status;
     status = widen_latent(pass, params, a);
     if (status != MT_OK) return status;

@@ -6,11 +6,10 @@ void mt_attention_widened_plan(struct mt_attention_widened *widened, const struc
 {
     const struct mt_model_desc *desc = pass->desc;
     int64_t keys = pass->cached.prompt_keys;
-    struct mt_expert_linear kv_b = mt_linear_as_expert(&params->kv_b);
     widened->latent = mt_plan_2d(work, pass->type, keys, desc->latent_rank + desc->rope_width);
     widened->kv = mt_plan_2d(work, pass->type, keys, desc->heads * (desc->nope_width + desc->value_width));
     widened->key = mt_plan_2d(work, pass->type, keys, desc->heads * desc->head_width);
-    widened->lora = mt_expert_linear_plan_lora(work, pass, &kv_b, keys, NULL);
+    widened->lora = mt_linear_plan_lora(work, pass, &params->kv_b, keys, NULL);
 }
 
 /* Keys and values of the heads, from the latents the cache has. */
@@ -23,7 +22,8 @@ static enum mt_status widen(const struct mt_pass *pass, const struct mt_linear *
                           .table = cache->latent, .ids = pass->cached.prompt_key_places, .y = w->latent});
     if (status != MT_OK) return status;
     struct mt_tensor latent = mt_tensor_columns(&w->latent, 0, desc->latent_rank);
-    status = mt_linear_forward(pass, kv_b, &latent, &w->lora, false, &w->kv);
+    const struct mt_linear_output output = {.linear = kv_b, .trace = &w->lora, .y = &w->kv};
+    status = mt_linear_forward(pass, &output, 1, NULL, &latent, false);
     if (status != MT_OK) return status;
     struct mt_tensor heads = mt_pass_heads(&w->kv, desc->heads);
     return mt_mla_key_forward(

@@ -20,33 +20,29 @@ static void plan_layer(const struct mt_model_desc *desc, enum mt_dtype type, int
     layer->value = mt_plan_2d(planner, type, rows, desc->key_heads * desc->value_width);
 }
 
-/* Rows [first, first+count) of every head's stretch of a [H·(Dn+Dv), columns] matrix. */
-static enum mt_status cut_heads(struct mt_arena *arena, const struct mt_model_desc *desc,
-                                const struct mt_tensor *matrix, int64_t first, int64_t count,
-                                const struct mt_tensor **views)
-{
-    enum mt_status status = MT_OK;
-    struct mt_tensor *view = mt_arena_array(arena, (size_t)desc->heads, sizeof **views, &status);
-    if (status != MT_OK) return status;
-    for (int64_t h = 0; h < desc->heads; h++)
-        view[h] = mt_tensor_rows(matrix, h * (desc->nope_width + desc->value_width) + first, count);
-    *views = view;
-    return MT_OK;
-}
-
-static enum mt_status cut_latent(struct mt_arena *arena, const struct mt_model_desc *desc,
-                                 const struct mt_linear *kv_b, struct mt_layer_cache *layer)
+void mt_cache_cut_heads(const struct mt_model_desc *desc, const struct mt_tensor *matrix,
+                        struct mt_tensor *key, struct mt_tensor *value)
 {
     int64_t keys = desc->nope_width;
     int64_t values = desc->value_width;
-    // Views of what is stored, or of its copy: whoever reads them has it made first (mt_linear_operand).
-    enum mt_status status = cut_heads(arena, desc, &kv_b->weight, 0, keys, &layer->head_key);
-    if (status == MT_OK) status = cut_heads(arena, desc, &kv_b->weight, keys, values, &layer->head_value);
-    if (status != MT_OK || !mt_tensor_present(&kv_b->b)) return status;
-    const struct mt_tensor *b = mt_tensor_present(&kv_b->rounded_b) ? &kv_b->rounded_b : &kv_b->b;
-    status = cut_heads(arena, desc, b, 0, keys, &layer->lora_key);
-    if (status == MT_OK) status = cut_heads(arena, desc, b, keys, values, &layer->lora_value);
-    return status;
+    for (int64_t h = 0; h < desc->heads; h++) {
+        key[h] = mt_tensor_rows(matrix, h * (keys + values), keys);
+        value[h] = mt_tensor_rows(matrix, h * (keys + values) + keys, values);
+    }
+}
+
+static enum mt_status make_views(struct mt_arena *arena, const struct mt_model_desc *desc,
+                                 const struct mt_linear *kv_b, struct mt_layer_cache *layer)
+{
+    enum mt_status status = MT_OK;
+    struct mt_tensor **const lists[] = {&layer->head_key, &layer->head_value, &layer->lora_key,
+                                        &layer->lora_value};
+    for (int i = 0; i < (kv_b->b != NULL ? 4 : 2); i++)
+        *lists[i] = mt_arena_array(arena, (size_t)desc->heads, sizeof **lists[i], &status);
+    if (status != MT_OK || kv_b->b == NULL) return status;
+    mt_cache_cut_heads(desc, kv_b->rounded_b != NULL ? kv_b->rounded_b : kv_b->b, layer->lora_key,
+                       layer->lora_value);
+    return MT_OK;
 }
 
 static enum mt_status check_size(struct mt_context *ctx, int64_t slots, int64_t positions)
@@ -71,7 +67,7 @@ static enum mt_status make(struct mt_cache *cache, const struct mt_model_desc *d
     for (int64_t i = 0; i < cache->layers; i++) {
         plan_layer(desc, cache->type, rows, &planner, &cache->layer[i]);
         if (desc->attention != MT_ATTENTION_LATENT) continue;
-        status = cut_latent(&cache->arena, desc, &params->layer[i].kv_b, &cache->layer[i]);
+        status = make_views(&cache->arena, desc, &params->layer[i].kv_b, &cache->layer[i]);
         if (status != MT_OK) return status;
     }
     status = mt_device_buffer_create(cache->device, planner.bytes, &cache->buffer);

@@ -19,11 +19,12 @@ struct mt_layer_cache {
     struct mt_tensor key;    // [slots·positions, G·D]; grouped attention
     struct mt_tensor value;  // [slots·positions, G·Dv]
     struct mt_tensor latent; // [slots·positions, C+Dr]; latent attention
-    // Latent attention: views of kv_b's weight, and of its LoRA B, by head; NULL where there are none.
-    const struct mt_tensor *head_key;   // H views [Dn,C]
-    const struct mt_tensor *head_value; // H views [Dv,C]
-    const struct mt_tensor *lora_key;   // H views [Dn,r]
-    const struct mt_tensor *lora_value; // H views [Dv,r]
+    // Latent attention: views by head of kv_b's weight, filled in by who is about to read it, and of its
+    // LoRA B; NULL where there are none.
+    struct mt_tensor *head_key;   // H views [Dn,C]
+    struct mt_tensor *head_value; // H views [Dv,C]
+    struct mt_tensor *lora_key;   // H views [Dn,r]
+    struct mt_tensor *lora_value; // H views [Dv,r]
 };
 
 struct mt_cache {
@@ -46,6 +47,10 @@ enum mt_status mt_cache_create(struct mt_device *device, const struct mt_model_d
                                const struct mt_params *params, const struct mt_cache_shape *shape,
                                struct mt_cache *cache);
 void mt_cache_destroy(struct mt_cache *cache); // a zeroed struct is allowed
+
+/* H views each of a [H·(Dn+Dv), columns] matrix: every head's rows for keys, and those for values. */
+void mt_cache_cut_heads(const struct mt_model_desc *desc, const struct mt_tensor *matrix,
+                        struct mt_tensor *key, struct mt_tensor *value);
 
 /* The first `tokens` positions of slot `from` become slot `to`'s. */
 enum mt_status mt_cache_copy(const struct mt_cache *cache, int64_t from, int64_t to, int64_t tokens);

@@ -17,7 +17,7 @@ void mt_head_plan(struct mt_head *head, const struct mt_pass *pass, const struct
     *head = (struct mt_head){0};
     head->saved = mt_norm_plan(planner, pass, pass->desc->norm, pass->tokens);
     head->normed = mt_plan_2d(planner, pass->type, pass->tokens, pass->desc->width);
-    head->lora = mt_linear_plan_lora(planner, pass, &params->head, NULL);
+    head->lora = mt_linear_plan_lora(planner, pass, &params->head, pass->tokens, NULL);
     head->loss = mt_plan_1d(planner, pass->exact, pass->tokens);
     head->loss_sum = mt_plan_1d(planner, MT_F64, 1);
     if (pass->cached.cache != NULL) {
@@ -26,7 +26,7 @@ void mt_head_plan(struct mt_head *head, const struct mt_pass *pass, const struct
     }
     if (!backward) return;
     if (mt_linear_has_lora(&params->head))
-        head->dxa = mt_plan_2d(planner, pass->type, pass->tokens, params->head.a.dim[0]);
+        head->dxa = mt_plan_2d(planner, pass->type, pass->tokens, params->head.rank);
     head->dloss = mt_plan_1d(planner, pass->exact, pass->tokens);
 }
 
@@ -41,19 +41,10 @@ enum mt_status mt_head_normalise(const struct mt_pass *pass, const struct mt_par
 static enum mt_status xa_backward(const struct mt_pass *pass, const struct mt_linear *linear,
                                   const struct mt_head *head, const struct mt_tensor *dnormed)
 {
-    struct mt_expert_linear one = mt_linear_as_expert(linear);
     enum mt_status status = mt_axpby(
         pass->device, &(struct mt_axpby_args){.x = head->dxa, .y = head->dxa, .alpha = linear->lora_scale});
     if (status != MT_OK) return status;
-    if (one.da != NULL) {
-        status = mt_expert_linear_xa_to_a(pass, &one, NULL, &head->dxa, &head->normed, &head->lora);
-        if (status != MT_OK) return status;
-    }
-    if (dnormed == NULL) return MT_OK;
-    struct mt_product_term term = mt_expert_linear_xa_term(pass, &one, &head->dxa, &head->lora);
-    return mt_grouped_sum(
-        pass->device,
-        &(struct mt_grouped_sum_args){.terms = &term, .count = 1, .experts = 1, .y = *dnormed, .beta = 1.0f});
+    return mt_linear_xa_backward(pass, linear, &head->dxa, &head->normed, &head->lora, dnormed);
 }
 
 enum mt_status mt_head_loss(const struct mt_pass *pass, const struct mt_params *params,
@@ -64,25 +55,26 @@ enum mt_status mt_head_loss(const struct mt_pass *pass, const struct mt_params *
     bool lora = mt_linear_has_lora(linear);
     struct mt_cross_entropy_args args = {
         .hidden = head->normed, .bias = linear->bias, .labels = *labels, .loss = head->loss};
-    enum mt_status status = mt_linear_operand(pass, linear, &args.weight);
+    const struct mt_tensor *weight = NULL;
+    enum mt_status status = mt_weight_operand(pass->device, &linear->weight, NULL, &weight);
     if (status != MT_OK) return status;
+    args.weight = *weight;
     if (lora) {
-        struct mt_expert_linear one = mt_linear_as_expert(linear);
-        status = mt_expert_linear_make_xa(pass, &one, NULL, &head->normed, linear->lora_scale, &head->lora);
+        status = mt_linear_make_xa(pass, linear, &head->normed, linear->lora_scale, &head->lora);
         if (status != MT_OK) return status;
         args.hidden_xa = head->lora.xa;
-        args.weight_b = linear->b;
+        args.weight_b = *linear->b;
     }
     if (gradients) {
         status = mt_fill(pass->device, &(struct mt_fill_args){.y = head->dloss, .value = loss_weight});
         if (status != MT_OK) return status;
         args.dloss = head->dloss;
         if (dnormed != NULL) args.dhidden = *dnormed;
-        args.dweight = linear->dweight;
+        if (linear->dweight != NULL) args.dweight = *linear->dweight;
         args.dbias = linear->dbias;
         if (lora) {
             args.dhidden_xa = head->dxa;
-            args.dweight_b = linear->db;
+            if (linear->db != NULL) args.dweight_b = *linear->db;
         }
     }
     status = mt_op_run_in(pass->device, head->space, MT_OP_cross_entropy, &args);
@@ -101,7 +93,8 @@ enum mt_status mt_head_backward(const struct mt_pass *pass, const struct mt_para
 enum mt_status mt_head_logits(const struct mt_pass *pass, const struct mt_params *params,
                               const struct mt_head *head, const struct mt_tensor *logits)
 {
-    return mt_linear_forward(pass, &params->head, &head->normed, &head->lora, false, logits);
+    const struct mt_linear_output output = {.linear = &params->head, .trace = &head->lora, .y = logits};
+    return mt_linear_forward(pass, &output, 1, NULL, &head->normed, false);
 }
 
 enum mt_status mt_head_logits_of(const struct mt_pass *pass, const struct mt_params *params,
@@ -116,5 +109,6 @@ enum mt_status mt_head_logits_of(const struct mt_pass *pass, const struct mt_par
                                                .y = wanted,
                                            });
     if (status != MT_OK) return status;
-    return mt_linear_forward(pass, &params->head, &wanted, &lora, false, logits);
+    const struct mt_linear_output output = {.linear = &params->head, .trace = &lora, .y = logits};
+    return mt_linear_forward(pass, &output, 1, NULL, &wanted, false);
 }

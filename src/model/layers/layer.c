@@ -28,8 +28,7 @@ static struct layer_planners layer_planners_of(const struct mt_pass *pass, const
 {
     bool attention = plan->backward && plan->recompute != MT_RECOMPUTE_FULL;
     bool experts = plan->backward && plan->recompute == MT_RECOMPUTE_NONE;
-    bool neighbours = pass->method != NULL && (mt_objective_needs(pass->method) & MT_NEEDS_NEIGHBOURS) != 0;
-    bool routing = plan->backward || plan->records || neighbours;
+    bool routing = plan->backward || plan->records || mt_pass_needs(pass, MT_NEEDS_NEIGHBOURS);
     return (struct layer_planners){
         .attention = attention ? &regions->kept : &regions->shared,
         .experts = experts ? &regions->kept : &regions->shared,
@@ -51,7 +50,8 @@ static void plan_mlp(struct mt_layer *layer, const struct mt_pass *pass, const s
                                               .work = work});
         return;
     }
-    mt_mlp_plan(&layer->dense, pass, &params->dense, &(struct mt_tensor){0}, planners.attention, work);
+    mt_mlp_plan(&layer->dense, pass, &params->dense, pass->tokens, &(struct mt_tensor){0}, planners.attention,
+                work);
 }
 
 void mt_layer_plan(struct mt_layer *layer, const struct mt_pass *pass, const struct mt_layer_params *params,
@@ -135,7 +135,8 @@ enum mt_status mt_layer_forward(const struct mt_pass *pass, const struct mt_laye
     if (status != MT_OK) return status;
     if (params->moe) return mt_moe_forward(pass, params, &layer->moe, normed, middle, y);
     status = mt_copy(pass->device, &(struct mt_copy_args){.x = *middle, .y = *y});
-    return status == MT_OK ? mt_mlp_forward(pass, &params->dense, &layer->dense, normed, true, y) : status;
+    if (status == MT_OK) status = mt_mlp_forward_inner(pass, &params->dense, &layer->dense, NULL, normed);
+    return status == MT_OK ? mt_mlp_forward_down(pass, &params->dense, &layer->dense, NULL, true, y) : status;
 }
 
 // ------------------------------------------------------------------ backward
@@ -159,9 +160,11 @@ static enum mt_status mlp_backward(const struct mt_pass *pass, const struct mt_l
     enum mt_status status = make_normed(pass, params, layer);
     if (status == MT_OK && repeat) status = mt_moe_repeat_experts(pass, params, &layer->moe, &layer->normed);
     if (status != MT_OK) return status;
-    if (!params->moe)
-        return mt_mlp_backward(pass, &params->dense, &layer->dense, dx, &layer->normed, false, dnormed);
-    return mt_moe_backward(pass, params, &layer->moe, dx, &layer->normed, dnormed);
+    if (params->moe) return mt_moe_backward(pass, params, &layer->moe, dx, &layer->normed, dnormed);
+    status = mt_mlp_backward_down(pass, &params->dense, &layer->dense, NULL, dx, want_input);
+    if (status != MT_OK) return status;
+    return mt_mlp_backward_inner(pass, &params->dense, &layer->dense, NULL, NULL, &layer->normed, false,
+                                 dnormed);
 }
 
 static enum mt_status attention_backward(const struct mt_pass *pass, const struct mt_layer_params *params,

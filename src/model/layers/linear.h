@@ -1,13 +1,30 @@
 /*
- * A linear layer with its LoRA pair: y = x Wᵀ + b + s · drop(x) Aᵀ Bᵀ, and its backward. Every linear layer
- * of a model goes through here: attention, router, dense and shared MLPs; the head's LoRA too.
+ * Linear layers with their LoRA pairs, and their backward: y = x Wᵀ + b + s · drop(x) Aᵀ Bᵀ. Every linear
+ * layer of a model goes through here, those of the routed experts over rows that are sorted by expert. Layers
+ * that read the same x are taken together, up to MT_LORA_LINEARS of them, and their pairs read it once.
+ *
+ * offsets: i32 [n+1], where the rows of each expert begin; NULL: there is one matrix, for all rows.
  */
 #ifndef MT_MODEL_LINEAR_H
 #define MT_MODEL_LINEAR_H
 
-#include "model/layers/expert_linear.h"
+#include "model/params/params.h"
+#include "model/pass.h"
+#include "model/planner.h"
 
-/* True when it has a LoRA pair. */
+/*
+ * What a LoRA pair keeps from forward to backward; all absent without one. The bits belong to x: linear
+ * layers of one x have the same tensor there, which the first of them that has a pair draws, from its stream.
+ */
+struct mt_lora_trace {
+    struct mt_tensor xa;   // [R,r]: drop(x)·Aᵀ, times s where products read roundings of the pair
+    struct mt_tensor bits; // i32 [R,ceil(in/32)]: what drop keeps of x; absent where nothing is ever dropped
+    bool drawn;            // another linear layer of x has drawn them before
+};
+
+/* The first rows of a trace. */
+struct mt_lora_trace mt_lora_trace_rows(const struct mt_lora_trace *trace, int64_t rows);
+
 bool mt_linear_has_lora(const struct mt_linear *linear);
 
 /* True when a gradient of its own is wanted. */
@@ -16,56 +33,33 @@ bool mt_linear_is_trained(const struct mt_linear *linear);
 /* True when backward reads x: to make the gradient of the weight, or of A. */
 bool mt_linear_reads_input(const struct mt_linear *linear);
 
-/* The weight as a product reads it, [out,in]: params/weight.h. */
-enum mt_status mt_linear_operand(const struct mt_pass *pass, const struct mt_linear *linear,
-                                 struct mt_tensor *operand);
-
-/* The linear layer without its bias as that of a single expert; it points into `linear`. */
-struct mt_expert_linear mt_linear_as_expert(const struct mt_linear *linear);
-
-/* What its pair keeps of T tokens from forward to backward; shared_bits as in mt_expert_linear_plan_lora. */
+/*
+ * The trace of so many rows. Linear layers of one x are planned in their order with the same shared_bits,
+ * absent at first; NULL: a linear layer by itself.
+ */
 struct mt_lora_trace mt_linear_plan_lora(struct mt_planner *planner, const struct mt_pass *pass,
-                                         const struct mt_linear *linear, struct mt_tensor *shared_bits);
-
-/* y = (y +, with add) the linear layer of x. The trace is written. */
-enum mt_status mt_linear_forward(const struct mt_pass *pass, const struct mt_linear *linear,
-                                 const struct mt_tensor *x, const struct mt_lora_trace *trace, bool add,
-                                 const struct mt_tensor *y);
+                                         const struct mt_linear *linear, int64_t rows,
+                                         struct mt_tensor *shared_bits);
 
 /* A linear layer and where its result goes. */
 struct mt_linear_output {
-    const struct mt_linear *linear; // not exact
-    const struct mt_lora_trace *trace;
+    const struct mt_linear *linear;    // one that is exact is taken alone
+    const struct mt_lora_trace *trace; // written
     const struct mt_tensor *y;
 };
 
-/* The same for up to MT_LORA_LINEARS linear layers of one x, whose pairs read it once. */
-enum mt_status mt_linear_forward_together(const struct mt_pass *pass, const struct mt_linear_output *linears,
-                                          int count, const struct mt_tensor *x);
+/* y = (y +, with add) the linear layer of x, for `count` of them; rows of no expert are untouched. */
+enum mt_status mt_linear_forward(const struct mt_pass *pass, const struct mt_linear_output *linears,
+                                 int count, const struct mt_tensor *offsets, const struct mt_tensor *x,
+                                 bool add);
 
-/* gate and up of a SwiGLU block, both overwritten, and inner = silu(gate) · up. */
-enum mt_status mt_linear_swiglu(const struct mt_pass *pass, const struct mt_linear_output *gate,
-                                const struct mt_linear_output *up, const struct mt_tensor *x,
+/*
+ * The first half of a SwiGLU block: gate and up, both overwritten, and inner = silu(gate) · up [R,I], of no
+ * meaning in rows of no expert.
+ */
+enum mt_status mt_linear_swiglu(const struct mt_pass *pass, const struct mt_linear_output gate_and_up[2],
+                                const struct mt_tensor *offsets, const struct mt_tensor *x,
                                 const struct mt_tensor *inner);
-
-/*
- * Adds the gradients of the parameters that are trained. dx (NULL: not wanted) is overwritten, with add added
- * to; when not adding it may be x itself. x may be absent when mt_linear_reads_input is false.
- */
-enum mt_status mt_linear_backward(const struct mt_pass *pass, const struct mt_linear *linear,
-                                  const struct mt_tensor *dy, const struct mt_tensor *x,
-                                  const struct mt_lora_trace *trace, bool add, const struct mt_tensor *dx);
-
-/*
- * The same in two parts for a SwiGLU block's down, as in expert_linear.h: from dy to gate's and up's
- * gradients, then the parameters' gradients, with no other linear layer's backward in between.
- */
-enum mt_status mt_linear_swiglu_backward(const struct mt_pass *pass, const struct mt_linear *down,
-                                         const struct mt_tensor *dy, const struct mt_lora_trace *trace,
-                                         const struct mt_swiglu_inner *block);
-enum mt_status mt_linear_backward_own(const struct mt_pass *pass, const struct mt_linear *linear,
-                                      const struct mt_tensor *dy, const struct mt_tensor *x,
-                                      const struct mt_lora_trace *trace);
 
 /* A linear layer and the gradient of what it made. */
 struct mt_linear_gradient {
@@ -74,9 +68,38 @@ struct mt_linear_gradient {
     const struct mt_lora_trace *trace;
 };
 
-/* Both parts for up to MT_LORA_LINEARS linear layers of one x, whose dx is one sum. */
-enum mt_status mt_linear_backward_together(const struct mt_pass *pass,
-                                           const struct mt_linear_gradient *linears, int count,
-                                           const struct mt_tensor *x, bool add, const struct mt_tensor *dx);
+/*
+ * Adds the gradients of the parameters that are trained. dx (NULL: not wanted) is overwritten, with add added
+ * to; when not adding it may be x itself. x may be absent when mt_linear_reads_input is false for all.
+ */
+enum mt_status mt_linear_backward(const struct mt_pass *pass, const struct mt_linear_gradient *linears,
+                                  int count, const struct mt_tensor *offsets, const struct mt_tensor *x,
+                                  bool add, const struct mt_tensor *dx);
+
+/* A SwiGLU block's inner tensors, [R,I] all. */
+struct mt_swiglu_inner {
+    const struct mt_tensor *gate, *up; // gradients take their place in backward
+    const struct mt_tensor *inner;     // silu(gate) · up, made again in backward
+};
+
+/*
+ * The whole backward of a SwiGLU block's down: from dy to gate's and up's gradients, with which what down
+ * read is made again in `inner`; then the gradients of down's parameters.
+ */
+enum mt_status mt_linear_swiglu_backward(const struct mt_pass *pass, const struct mt_linear_gradient *down,
+                                         const struct mt_tensor *offsets,
+                                         const struct mt_swiglu_inner *block);
+
+// ------------------------------------------------------------------ parts, for the head
+
+/* trace.xa = scale · drop(x)·Aᵀ; trace.bits is drawn. */
+enum mt_status mt_linear_make_xa(const struct mt_pass *pass, const struct mt_linear *linear,
+                                 const struct mt_tensor *x, float scale, const struct mt_lora_trace *trace);
+
+/* dA += dxaᵀ drop(x), if A is trained, and dx (NULL: not wanted) += drop's mask on dxa·A. dxa [R,r] is the
+ * gradient of drop(x)·Aᵀ. */
+enum mt_status mt_linear_xa_backward(const struct mt_pass *pass, const struct mt_linear *linear,
+                                     const struct mt_tensor *dxa, const struct mt_tensor *x,
+                                     const struct mt_lora_trace *trace, const struct mt_tensor *dx);
 
 #endif

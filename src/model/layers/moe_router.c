@@ -7,18 +7,12 @@
 
 bool mt_moe_router_has_jitter(const struct mt_pass *pass)
 {
-    return pass->method != NULL && pass->method->jitter > 0.0;
-}
-
-/* True when a term, or a scale, looks at the router's rows. */
-static bool rows_are_read(const struct mt_pass *pass)
-{
-    return pass->method != NULL && (mt_objective_needs(pass->method) & MT_NEEDS_ROUTER_WEIGHT) != 0;
+    return pass->moe.method != NULL && pass->moe.method->jitter > 0.0;
 }
 
 bool mt_moe_router_needs_sum(const struct mt_pass *pass, const struct mt_layer_params *params)
 {
-    return rows_are_read(pass) && mt_linear_has_lora(&params->router);
+    return mt_pass_needs(pass, MT_NEEDS_ROUTER_WEIGHT) && mt_linear_has_lora(&params->router);
 }
 
 static enum mt_status add_jitter(const struct mt_pass *pass, const struct mt_moe *moe,
@@ -29,8 +23,8 @@ static enum mt_status add_jitter(const struct mt_pass *pass, const struct mt_moe
                                   .x = *x,
                                   .y = *y,
                                   .kind = MT_RANDOM_JITTER,
-                                  .amount = (float)pass->method->jitter,
-                                  .seed = pass->method->seed,
+                                  .amount = (float)pass->moe.method->jitter,
+                                  .seed = pass->moe.method->seed,
                                   .stream = mt_pass_layer_stream(pass, MT_STREAM_ROUTER_JITTER, moe->layer)});
 }
 
@@ -53,18 +47,19 @@ static enum mt_status router_input(const struct mt_pass *pass, const struct mt_m
 static enum mt_status show_rows(const struct mt_pass *pass, const struct mt_linear *router,
                                 struct mt_moe *moe)
 {
-    struct mt_tensor weight;
-    enum mt_status status = mt_linear_operand(pass, router, &weight);
+    const struct mt_tensor *weight = NULL;
+    enum mt_status status = mt_weight_operand(pass->device, &router->weight, NULL, &weight);
     if (status != MT_OK) return status;
-    moe->record.router_weight = weight;
+    moe->record.router_weight = *weight;
     if (!mt_linear_has_lora(router)) return MT_OK;
     moe->record.router_weight = moe->router_sum;
-    status = mt_copy(pass->device, &(struct mt_copy_args){.x = weight, .y = moe->router_sum});
+    status = mt_copy(pass->device, &(struct mt_copy_args){.x = *weight, .y = moe->router_sum});
     if (status != MT_OK) return status;
-    return mt_gemm(
-        pass->device,
-        &(struct mt_gemm_args){
-            .a = router->b, .b = router->a, .c = moe->router_sum, .alpha = router->lora_scale, .beta = 1.0f});
+    return mt_gemm(pass->device, &(struct mt_gemm_args){.a = *router->b,
+                                                        .b = *router->a,
+                                                        .c = moe->router_sum,
+                                                        .alpha = router->lora_scale,
+                                                        .beta = 1.0f});
 }
 
 enum mt_status mt_moe_router_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
@@ -73,17 +68,19 @@ enum mt_status mt_moe_router_forward(const struct mt_pass *pass, const struct mt
     struct mt_tensor input;
     enum mt_status status = router_input(pass, moe, x, &input);
     if (status != MT_OK) return status;
-    status = mt_linear_forward(pass, &params->router, &input, &moe->router_lora, false, &moe->record.logits);
+    const struct mt_linear_output output = {
+        .linear = &params->router, .trace = &moe->router_lora, .y = &moe->record.logits};
+    status = mt_linear_forward(pass, &output, 1, NULL, &input, false);
     if (status != MT_OK) return status;
-    if (rows_are_read(pass)) {
+    if (mt_pass_needs(pass, MT_NEEDS_ROUTER_WEIGHT)) {
         status = show_rows(pass, &params->router, moe);
         if (status != MT_OK) return status;
     }
     uint64_t stream = mt_pass_layer_stream(pass, MT_STREAM_SAMPLING, moe->layer);
     struct mt_router_policy policy = {.training = pass->training, .seed = pass->seed, .stream = stream};
-    if (pass->method != NULL) policy = mt_objective_policy(pass->method, pass->training, stream);
+    if (pass->moe.method != NULL) policy = mt_objective_policy(pass->moe.method, pass->training, stream);
     policy.sequence_stream = mt_pass_sequence_stream(pass, MT_STREAM_POOL, moe->layer);
-    policy.first_sequence = pass->first_sequence;
+    policy.first_sequence = pass->moe.first_sequence;
     return mt_routing_forward(pass->device, &pass->desc->router, &policy, &moe->record);
 }
 
@@ -92,15 +89,15 @@ static enum mt_status rows_to_lora(const struct mt_pass *pass, const struct mt_l
                                    const struct mt_moe *moe)
 {
     enum mt_status status = mt_gemm(pass->device, &(struct mt_gemm_args){.a = moe->drouter_sum,
-                                                                         .b = router->a,
-                                                                         .c = router->db,
+                                                                         .b = *router->a,
+                                                                         .c = *router->db,
                                                                          .transpose_b = true,
                                                                          .alpha = router->lora_scale,
                                                                          .beta = 1.0f});
     if (status != MT_OK) return status;
-    return mt_gemm(pass->device, &(struct mt_gemm_args){.a = router->b,
+    return mt_gemm(pass->device, &(struct mt_gemm_args){.a = *router->b,
                                                         .b = moe->drouter_sum,
-                                                        .c = router->da,
+                                                        .c = *router->da,
                                                         .transpose_a = true,
                                                         .alpha = router->lora_scale,
                                                         .beta = 1.0f});
@@ -110,9 +107,9 @@ enum mt_status mt_moe_terms_backward(const struct mt_pass *pass, const struct mt
                                      struct mt_moe *moe)
 {
     const struct mt_linear *router = &params->router;
-    bool through_lora = rows_are_read(pass) && mt_tensor_present(&router->da);
+    bool through_lora = mt_pass_needs(pass, MT_NEEDS_ROUTER_WEIGHT) && router->da != NULL;
     enum mt_status status = MT_OK;
-    if (rows_are_read(pass)) {
+    if (mt_pass_needs(pass, MT_NEEDS_ROUTER_WEIGHT)) {
         status = show_rows(pass, router, moe);
         if (status != MT_OK) return status;
     }
@@ -123,18 +120,18 @@ enum mt_status mt_moe_terms_backward(const struct mt_pass *pass, const struct mt
     struct mt_routing_gradient gradient = {.dlogits = moe->dlogits,
                                            .dprobs = moe->dprobs,
                                            .dweight = moe->dweight,
-                                           .drouter_weight =
-                                               through_lora ? moe->drouter_sum : router->dweight,
                                            .inner_coupling = moe->experts.inner_coupling,
                                            .proxy_coupling = moe->proxies.coupling};
+    if (router->dweight != NULL) gradient.drouter_weight = *router->dweight;
+    if (through_lora) gradient.drouter_weight = moe->drouter_sum;
     if (mt_tensor_present(&moe->proxies.coupling)) {
         status = mt_fill(pass->device, &(struct mt_fill_args){.y = moe->proxies.coupling, .value = 0.0f});
         if (status != MT_OK) return status;
     }
-    status = mt_objective_backward(pass->objective, moe->number, &moe->record, &gradient, &moe->drows,
-                                   &(struct mt_objective_backward_options){.measure = pass->measure});
+    status = mt_objective_backward(pass->moe.objective, moe->number, &moe->record, &gradient, &moe->drows,
+                                   &(struct mt_objective_backward_options){.measure = pass->moe.measure});
     if (status == MT_OK && mt_tensor_present(&moe->proxies.coupling))
-        status = mt_proxies_backward(pass, params, &moe->proxies, &moe->record, &gradient.drouter_weight);
+        status = mt_proxies_backward(pass, &moe->proxies, &moe->record, &gradient.drouter_weight);
     if (status != MT_OK || !through_lora) return status;
     return rows_to_lora(pass, router, moe);
 }
@@ -156,11 +153,12 @@ enum mt_status mt_moe_router_backward(const struct mt_pass *pass, const struct m
         status = router_input(pass, moe, x, &input);
         if (status != MT_OK) return status;
     }
+    const struct mt_linear_gradient gradient = {
+        .linear = &params->router, .dy = &moe->dlogits, .trace = &moe->router_lora};
     if (dx == NULL || mt_moe_router_reads_x(pass))
-        return mt_linear_backward(pass, &params->router, &moe->dlogits, &input, &moe->router_lora, true, dx);
+        return mt_linear_backward(pass, &gradient, 1, NULL, &input, true, dx);
     const struct mt_tensor *dinput = &moe->drouter_input;
-    status =
-        mt_linear_backward(pass, &params->router, &moe->dlogits, &input, &moe->router_lora, false, dinput);
+    status = mt_linear_backward(pass, &gradient, 1, NULL, &input, false, dinput);
     if (status != MT_OK) return status;
     status = add_jitter(pass, moe, dinput, dinput);
     if (status != MT_OK) return status;

@@ -13,10 +13,10 @@ void mt_shared_experts_plan(struct mt_shared_experts *shared, const struct mt_pa
     struct mt_tensor bits = *drawn;
     if (has_gate(pass)) {
         shared->gate = mt_plan_2d(saved, pass->type, pass->tokens, 1);
-        shared->gate_lora = mt_linear_plan_lora(saved, pass, &params->shared_gate, &bits);
+        shared->gate_lora = mt_linear_plan_lora(saved, pass, &params->shared_gate, pass->tokens, &bits);
         shared->ungated = mt_plan_2d(saved, pass->type, pass->tokens, pass->desc->width);
     }
-    mt_mlp_plan(&shared->mlp, pass, &params->shared, &bits, saved, work);
+    mt_mlp_plan(&shared->mlp, pass, &params->shared, pass->tokens, &bits, saved, work);
     if (!has_gate(pass) || !backward) return;
     shared->dgate = mt_plan_2d(work, pass->type, pass->tokens, 1);
     shared->dungated = mt_plan_2d(work, pass->type, pass->tokens, pass->desc->width);
@@ -32,10 +32,10 @@ enum mt_status mt_shared_experts_forward_inner(const struct mt_pass *pass,
                                                const struct mt_shared_experts *shared,
                                                const struct mt_tensor *x)
 {
-    enum mt_status status = MT_OK;
-    if (has_gate(pass))
-        status = mt_linear_forward(pass, &params->shared_gate, x, &shared->gate_lora, false, &shared->gate);
-    return status == MT_OK ? mt_mlp_forward_inner(pass, &params->shared, &shared->mlp, x) : status;
+    const struct mt_linear_output gate = {
+        .linear = &params->shared_gate, .trace = &shared->gate_lora, .y = &shared->gate};
+    enum mt_status status = has_gate(pass) ? mt_linear_forward(pass, &gate, 1, NULL, x, false) : MT_OK;
+    return status == MT_OK ? mt_mlp_forward_inner(pass, &params->shared, &shared->mlp, NULL, x) : status;
 }
 
 enum mt_status mt_shared_experts_forward_down(const struct mt_pass *pass,
@@ -43,9 +43,9 @@ enum mt_status mt_shared_experts_forward_down(const struct mt_pass *pass,
                                               const struct mt_shared_experts *shared,
                                               const struct mt_tensor *y)
 {
-    if (!has_gate(pass)) return mt_mlp_forward_down(pass, &params->shared, &shared->mlp, false, y);
-    enum mt_status status = mt_mlp_forward_down(pass, &params->shared, &shared->mlp, false, &shared->ungated);
-    if (status != MT_OK) return status;
+    enum mt_status status = mt_mlp_forward_down(pass, &params->shared, &shared->mlp, NULL, false,
+                                                has_gate(pass) ? &shared->ungated : y);
+    if (status != MT_OK || !has_gate(pass)) return status;
     return mt_sigmoid_gate_forward(pass->device, &(struct mt_sigmoid_gate_forward_args){
                                                      .x = shared->ungated, .gate = shared->gate, .y = *y});
 }
@@ -55,7 +55,8 @@ enum mt_status mt_shared_experts_backward_down(const struct mt_pass *pass,
                                                const struct mt_shared_experts *shared,
                                                const struct mt_tensor *dy, const struct mt_tensor *dx)
 {
-    if (!has_gate(pass)) return mt_mlp_backward_down(pass, &params->shared, &shared->mlp, dy, dx);
+    if (!has_gate(pass))
+        return mt_mlp_backward_down(pass, &params->shared, &shared->mlp, NULL, dy, dx != NULL);
     enum mt_status status = mt_sigmoid_gate_backward(pass->device, &(struct mt_sigmoid_gate_backward_args){
                                                                        .dy = *dy,
                                                                        .x = shared->ungated,
@@ -64,7 +65,7 @@ enum mt_status mt_shared_experts_backward_down(const struct mt_pass *pass,
                                                                        .dgate = shared->dgate,
                                                                    });
     if (status != MT_OK) return status;
-    return mt_mlp_backward_down(pass, &params->shared, &shared->mlp, &shared->dungated, dx);
+    return mt_mlp_backward_down(pass, &params->shared, &shared->mlp, NULL, &shared->dungated, dx != NULL);
 }
 
 enum mt_status mt_shared_experts_backward_inner(const struct mt_pass *pass,
@@ -74,7 +75,9 @@ enum mt_status mt_shared_experts_backward_inner(const struct mt_pass *pass,
                                                 const struct mt_tensor *x, const struct mt_tensor *dx)
 {
     enum mt_status status =
-        mt_mlp_backward_inner(pass, &params->shared, &shared->mlp, together_with, x, true, dx);
+        mt_mlp_backward_inner(pass, &params->shared, &shared->mlp, NULL, together_with, x, true, dx);
     if (status != MT_OK || !has_gate(pass)) return status;
-    return mt_linear_backward(pass, &params->shared_gate, &shared->dgate, x, &shared->gate_lora, true, dx);
+    const struct mt_linear_gradient gate = {
+        .linear = &params->shared_gate, .dy = &shared->dgate, .trace = &shared->gate_lora};
+    return mt_linear_backward(pass, &gate, 1, NULL, x, true, dx);
 }

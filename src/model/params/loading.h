@@ -30,23 +30,12 @@ struct mt_params_items {
     size_t count;
 };
 
-/* The views of one kind of projection (gate, up or down) of a layer's experts, while they are being filled
- * in. */
-struct mt_expert_views {
-    struct mt_tensor *weight, *dweight, *a, *b, *da, *db; // n each
-    struct mt_quantised *quantised;                       // n; NULL: weights are as stored
-};
-
-#define MT_EXPERT_PROJECTIONS 3 // gate, up, down
-
-/* Where the views of a tensor go; NULL where there is no such place. */
+/* Where the views of a tensor go. */
 struct mt_params_place {
-    struct mt_tensor *value, *gradient;
-    struct mt_tensor *a, *b, *da, *db;
-    struct mt_linear *linear;         // a linear layer outside the routed experts
-    struct mt_expert_linear *experts; // a routed expert's
-    const struct mt_expert_views *views;
-    int projection; // of an expert's: 0 gate, 1 up, 2 down
+    struct mt_tensor *value, *gradient; // NULL: a linear layer's weight, or no gradient
+    struct mt_linear *linear;           // whose weight it is; NULL: of none
+    int index;                          // which of its matrices
+    int projection;                     // of an expert's: 0 gate, 1 up, 2 down
 };
 
 /* Decides what is trained: fills `trainable` of every item and, for correction biases, finds the frozen ones.
@@ -61,10 +50,8 @@ static inline bool mt_params_is_linear(const struct mt_model_tensor *tensor)
     return tensor->rank == 2 && tensor->part != MT_PART_EMBEDDING;
 }
 
-/* Where the views of this tensor go. `views` has MT_EXPERT_PROJECTIONS entries per layer. */
 enum mt_status mt_params_find_place(struct mt_params *params, const struct mt_model_desc *desc,
-                                    const struct mt_expert_views *views, const struct mt_model_tensor *tensor,
-                                    struct mt_params_place *place);
+                                    const struct mt_model_tensor *tensor, struct mt_params_place *place);
 
 /* Makes the roundings and points the linear layers to them. */
 enum mt_status mt_params_read_rounded(struct mt_params *params);

@@ -162,7 +162,6 @@ struct loader {
     const struct mt_train_selection *selection;
     struct mt_params *params;
     struct mt_params_items items;
-    struct mt_expert_views *views;   // MT_EXPERT_PROJECTIONS per layer, in the params' arena
     struct trained_memory common;    // what every rank holds
     struct trained_memory shard;     // our part of what is spread over ranks
     struct trained_memory elsewhere; // never has memory: the others' part
@@ -226,72 +225,44 @@ static void free_items(struct loader *loader)
 
 // ------------------------------------------------------------------ layers
 
-static enum mt_status prepare_experts(struct loader *loader, struct mt_expert_views *views,
-                                      struct mt_expert_linear *projection, const char *projection_name,
-                                      int64_t layer)
-{
-    const struct mt_model_desc *desc = loader->desc;
-    struct mt_tensor **const arrays[] = {&views->weight, &views->dweight, &views->a,
-                                         &views->b,      &views->da,      &views->db};
-    struct mt_arena *arena = &loader->params->arena;
-    size_t experts = (size_t)desc->experts;
-    enum mt_status status = MT_OK;
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
-        *arrays[i] = mt_arena_array(arena, experts, sizeof(struct mt_tensor), &status);
-    const struct mt_quantise_options *quantise = &loader->selection->quantise;
-    if (quantise->on || desc->config->quant.method != MT_HF_QUANT_NONE) // whether it is used, lay_out says
-        views->quantised = mt_arena_array(arena, experts, sizeof(struct mt_quantised), &status);
-    if (status != MT_OK) return status;
-    char name[MT_PARAMS_NAME_BYTES];
-    (void)snprintf(name, sizeof name, "model.layers.%lld.%s.%s", (long long)layer, desc->names.experts,
-                   projection_name);
-    bool down = strcmp(projection_name, desc->names.down) == 0;
-    *projection = (struct mt_expert_linear){
-        .weight = {.stored = views->weight,
-                   .count = desc->experts,
-                   .out = down ? desc->width : desc->expert_width,
-                   .in = down ? desc->expert_width : desc->width},
-        .stream = mt_stream_of_name(name),
-    };
-    return MT_OK;
-}
-
 static enum mt_status prepare_layers(struct loader *loader)
 {
     const struct mt_model_desc *desc = loader->desc;
     struct mt_params *params = loader->params;
     void *layers = NULL;
-    void *views = NULL;
-    size_t view_count = (size_t)desc->layers * MT_EXPERT_PROJECTIONS;
     enum mt_status status =
         mt_arena_allocate(&params->arena, (size_t)desc->layers * sizeof *params->layer, &layers);
-    if (status == MT_OK)
-        status = mt_arena_allocate(&params->arena, view_count * sizeof *loader->views, &views);
     if (status != MT_OK) return status;
     params->layer = layers;
     params->layers = desc->layers;
-    loader->views = views;
-    for (int64_t i = 0; i < desc->layers && status == MT_OK; i++) {
-        struct mt_layer_params *layer = &params->layer[i];
-        struct mt_expert_views *layer_views = loader->views + i * MT_EXPERT_PROJECTIONS;
-        layer->moe = mt_model_layer_is_moe(desc, i);
-        if (!layer->moe) continue;
-        layer->router.exact = true;
-        struct mt_expert_linear *const projections[] = {&layer->gate, &layer->up, &layer->down};
-        const char *const names[] = {desc->names.gate, desc->names.up, desc->names.down};
-        for (int p = 0; p < MT_EXPERT_PROJECTIONS && status == MT_OK; p++)
-            status = prepare_experts(loader, &layer_views[p], projections[p], names[p], i);
+    for (int64_t i = 0; i < desc->layers; i++) {
+        params->layer[i].moe = mt_model_layer_is_moe(desc, i);
+        params->layer[i].router.exact = true;
     }
-    return status;
+    return MT_OK;
 }
 
 void mt_layer_linears(struct mt_layer_params *layer, struct mt_linear *linears[MT_LAYER_LINEARS])
 {
-    struct mt_linear *const all[MT_LAYER_LINEARS] = {
-        &layer->q,          &layer->k,           &layer->v,           &layer->o,
-        &layer->q_a,        &layer->q_b,         &layer->kv_a,        &layer->kv_b,
-        &layer->dense.gate, &layer->dense.up,    &layer->dense.down,  &layer->router,
-        &layer->shared.up,  &layer->shared.gate, &layer->shared.down, &layer->shared_gate};
+    struct mt_linear *const all[MT_LAYER_LINEARS] = {&layer->q,
+                                                     &layer->k,
+                                                     &layer->v,
+                                                     &layer->o,
+                                                     &layer->q_a,
+                                                     &layer->q_b,
+                                                     &layer->kv_a,
+                                                     &layer->kv_b,
+                                                     &layer->dense.gate,
+                                                     &layer->dense.up,
+                                                     &layer->dense.down,
+                                                     &layer->router,
+                                                     &layer->shared.up,
+                                                     &layer->shared.gate,
+                                                     &layer->shared.down,
+                                                     &layer->shared_gate,
+                                                     &layer->experts.gate,
+                                                     &layer->experts.up,
+                                                     &layer->experts.down};
     memcpy(linears, all, sizeof all);
 }
 
@@ -302,6 +273,28 @@ static struct mt_tensor plan_like(struct mt_planner *planner, enum mt_dtype dtyp
 {
     if (tensor->rank == 1) return mt_plan_1d(planner, dtype, tensor->dim[0]);
     return mt_plan_2d(planner, dtype, tensor->dim[0], tensor->dim[1]);
+}
+
+/* An item's view in a list of its linear layer, which is made when somebody first asks. */
+static struct mt_tensor *view_in(struct loader *loader, const struct mt_params_place *place,
+                                 struct mt_tensor **list, enum mt_status *status)
+{
+    size_t count = (size_t)place->linear->weight.count;
+    if (*list == NULL) *list = mt_arena_array(&loader->params->arena, count, sizeof **list, status);
+    return *list != NULL ? &(*list)[place->index] : NULL;
+}
+
+static enum mt_status find_place(struct loader *loader, const struct mt_params_item *item,
+                                 struct mt_params_place *place)
+{
+    enum mt_status status = mt_params_find_place(loader->params, loader->desc, &item->tensor, place);
+    if (status != MT_OK || place->linear == NULL) return status;
+    struct mt_weight *weight = &place->linear->weight;
+    weight->count = item->tensor.expert >= 0 ? loader->desc->experts : 1;
+    weight->out = item->tensor.dim[0];
+    weight->in = item->tensor.dim[1];
+    place->value = view_in(loader, place, &weight->stored, &status);
+    return status;
 }
 
 /* A view into the mapping, if the device can read there and the address fits the type. */
@@ -327,29 +320,22 @@ static enum mt_status lay_out_quantised(struct loader *loader, const struct mt_p
         mt_quantised_image(&loader->selection->quantise, &item->tensor, item->kept, &found);
     }
     loader->params->mapped += mt_published_mapped(&found);
-    if (place->experts != NULL) {
-        const struct mt_comm *ranks = loader->selection->expert_ranks;
-        int all = loader->desc->experts;
-        int size = ranks != NULL ? mt_comm_size(ranks) : 1;
-        int rank = ranks != NULL ? mt_comm_rank(ranks) : 0;
-        int first = mt_expert_ranks_first(all, rank, size);
-        const struct mt_quantised_expert expert = {.projection = place->projection,
-                                                   .number = (int)item->tensor.expert - first,
-                                                   .here =
-                                                       mt_expert_ranks_first(all, rank + 1, size) - first};
-        place->experts->weight.quantised = place->views->quantised;
-        mt_quantised_lay_out(&loader->quantised, &item->tensor, &expert, own,
-                             &place->views->quantised[item->tensor.expert], place->value);
-        return MT_OK;
-    }
-    if (place->linear->quantised == NULL) {
-        enum mt_status status = MT_OK;
-        place->linear->quantised =
-            mt_arena_array(&loader->params->arena, 1, sizeof *place->linear->quantised, &status);
-        if (status != MT_OK) return status;
-    }
-    struct mt_quantised *matrix = (struct mt_quantised *)place->linear->quantised; // ours, from the arena
-    mt_quantised_lay_out(&loader->quantised, &item->tensor, NULL, own, matrix, place->value);
+    const struct mt_comm *ranks = loader->selection->expert_ranks;
+    int all = loader->desc->experts;
+    int size = ranks != NULL ? mt_comm_size(ranks) : 1;
+    int rank = ranks != NULL ? mt_comm_rank(ranks) : 0;
+    int first = mt_expert_ranks_first(all, rank, size);
+    const struct mt_quantised_expert expert = {.projection = place->projection,
+                                               .number = place->index - first,
+                                               .here = mt_expert_ranks_first(all, rank + 1, size) - first};
+    struct mt_weight *weight = &place->linear->weight;
+    enum mt_status status = MT_OK;
+    if (weight->quantised == NULL)
+        weight->quantised =
+            mt_arena_array(&loader->params->arena, (size_t)weight->count, sizeof *weight->quantised, &status);
+    if (status != MT_OK) return status;
+    mt_quantised_lay_out(&loader->quantised, &item->tensor, item->tensor.expert >= 0 ? &expert : NULL, own,
+                         &weight->quantised[place->index], place->value);
     return MT_OK;
 }
 
@@ -405,10 +391,13 @@ static enum mt_status lay_out_full(struct loader *loader, const struct mt_params
                                    const struct mt_params_place *place)
 {
     struct trained_memory *memory = memory_of(loader, item);
+    enum mt_status status = MT_OK;
+    struct mt_tensor *gradient =
+        place->linear != NULL ? view_in(loader, place, &place->linear->dweight, &status) : place->gradient;
+    if (status != MT_OK) return status;
     *place->value = plan_like(&memory->masters, MT_F32, &item->tensor);
-    *place->gradient = plan_like(&memory->gradients, MT_F32, &item->tensor);
-    if (place->experts != NULL) place->experts->dweight = place->views->dweight;
-    return add_trained(loader, item, item->tensor.name, place->value, place->gradient);
+    *gradient = plan_like(&memory->gradients, MT_F32, &item->tensor);
+    return add_trained(loader, item, item->tensor.name, place->value, gradient);
 }
 
 static void lora_name(const struct mt_params_item *item, char letter, char *name, size_t bytes)
@@ -418,51 +407,53 @@ static void lora_name(const struct mt_params_item *item, char letter, char *name
     (void)snprintf(name, bytes, "base_model.model.%s.lora_%c.weight", module, letter);
 }
 
-static void describe_lora(struct loader *loader, const struct mt_params_item *item,
+/* What a pair's layer is called for its random draws: experts of a layer draw together. */
+static uint64_t stream_of(const struct loader *loader, const struct mt_params_item *item,
                           const struct mt_params_place *place)
 {
-    const struct mt_train_selection *selection = loader->selection;
-    float scale = (float)(selection->lora_alpha / (double)selection->lora_rank);
-    float dropout = (float)selection->lora_dropout;
-    loader->params->lora_scale = scale;
-    if (place->experts != NULL) {
-        struct mt_expert_linear *experts = place->experts;
-        experts->a = place->views->a;
-        experts->b = place->views->b;
-        experts->da = place->views->da;
-        experts->db = place->views->db;
-        experts->rank = selection->lora_rank;
-        experts->lora_scale = scale;
-        experts->dropout = dropout;
-        return;
+    const struct mt_model_names *names = &loader->desc->names;
+    const char *const projections[] = {names->gate, names->up, names->down};
+    char module[MT_PARAMS_NAME_BYTES];
+    if (item->tensor.expert < 0) {
+        mt_params_module_name(item->tensor.name, module, sizeof module);
+    } else {
+        (void)snprintf(module, sizeof module, "model.layers.%lld.%s.%s", (long long)item->tensor.layer,
+                       names->experts, projections[place->projection]);
     }
-    char module[MT_MODEL_NAME_BYTES];
-    mt_params_module_name(item->tensor.name, module, sizeof module);
-    place->linear->lora_scale = scale;
-    place->linear->dropout = dropout;
-    place->linear->stream = mt_stream_of_name(module);
+    return mt_stream_of_name(module);
+}
+
+/* One half of a pair: its views and its entry. */
+static enum mt_status lay_out_half(struct loader *loader, const struct mt_params_item *item, char letter,
+                                   int64_t rows, int64_t columns, struct mt_tensor *value,
+                                   struct mt_tensor *gradient)
+{
+    struct trained_memory *memory = memory_of(loader, item);
+    char name[MT_PARAMS_NAME_BYTES];
+    *value = mt_plan_2d(&memory->masters, MT_F32, rows, columns);
+    *gradient = mt_plan_2d(&memory->gradients, MT_F32, rows, columns);
+    lora_name(item, letter, name, sizeof name);
+    return add_trained(loader, item, name, value, gradient);
 }
 
 static enum mt_status lay_out_lora(struct loader *loader, const struct mt_params_item *item,
                                    const struct mt_params_place *place)
 {
-    int64_t rank = loader->selection->lora_rank;
-    int64_t out = item->tensor.dim[0];
-    int64_t in = item->tensor.dim[1];
-    struct trained_memory *memory = memory_of(loader, item);
-    char name[MT_PARAMS_NAME_BYTES];
+    const struct mt_train_selection *selection = loader->selection;
+    struct mt_linear *linear = place->linear;
     enum mt_status status = lay_out_frozen(loader, item, place);
-    if (status != MT_OK) return status;
-    describe_lora(loader, item, place);
-    *place->a = mt_plan_2d(&memory->masters, MT_F32, rank, in);
-    *place->da = mt_plan_2d(&memory->gradients, MT_F32, rank, in);
-    lora_name(item, 'A', name, sizeof name);
-    status = add_trained(loader, item, name, place->a, place->da);
-    if (status != MT_OK) return status;
-    *place->b = mt_plan_2d(&memory->masters, MT_F32, out, rank);
-    *place->db = mt_plan_2d(&memory->gradients, MT_F32, out, rank);
-    lora_name(item, 'B', name, sizeof name);
-    return add_trained(loader, item, name, place->b, place->db);
+    linear->rank = selection->lora_rank;
+    linear->lora_scale = (float)(selection->lora_alpha / (double)selection->lora_rank);
+    linear->dropout = (float)selection->lora_dropout;
+    linear->stream = stream_of(loader, item, place);
+    loader->params->lora_scale = linear->lora_scale;
+    struct mt_tensor *a = view_in(loader, place, &linear->a, &status);
+    struct mt_tensor *da = view_in(loader, place, &linear->da, &status);
+    struct mt_tensor *b = view_in(loader, place, &linear->b, &status);
+    struct mt_tensor *db = view_in(loader, place, &linear->db, &status);
+    if (status == MT_OK) status = lay_out_half(loader, item, 'A', linear->rank, linear->weight.in, a, da);
+    return status == MT_OK ? lay_out_half(loader, item, 'B', linear->weight.out, linear->rank, b, db)
+                           : status;
 }
 
 /* A planner behind the first `skipped` bytes of a buffer, which may not be there yet. */
@@ -489,8 +480,7 @@ static enum mt_status lay_out(struct loader *loader)
     for (size_t i = 0; i < loader->items.count; i++) {
         const struct mt_params_item *item = &loader->items.item[i];
         struct mt_params_place place;
-        enum mt_status status =
-            mt_params_find_place(params, loader->desc, loader->views, &item->tensor, &place);
+        enum mt_status status = find_place(loader, item, &place);
         if (status != MT_OK) return status;
         switch (item->trainable) {
         case MT_TRAINABLE_NONE: status = lay_out_frozen(loader, item, &place); break;
@@ -500,8 +490,11 @@ static enum mt_status lay_out(struct loader *loader)
         if (status != MT_OK) return status;
     }
     if (loader->desc->tied_head) { // one matrix, trained once: both of its gradients add up in one place
-        params->head.weight = params->embedding;
-        params->head.dweight = params->dembedding;
+        params->head.weight = (struct mt_weight){.stored = &params->embedding,
+                                                 .count = 1,
+                                                 .out = params->embedding.dim[0],
+                                                 .in = params->embedding.dim[1]};
+        if (mt_tensor_present(&params->dembedding)) params->head.dweight = &params->dembedding;
     }
     return MT_OK;
 }
@@ -547,15 +540,13 @@ static enum mt_status fill_item(struct loader *loader, const struct mt_params_it
 {
     struct mt_params_place place;
     if (item->elsewhere) return MT_OK;
-    enum mt_status status =
-        mt_params_find_place(loader->params, loader->desc, loader->views, &item->tensor, &place);
+    enum mt_status status = find_place(loader, item, &place);
     if (status != MT_OK) return status;
     if (item->trainable == MT_TRAINABLE_FULL || item->correction) {
         return mt_params_upload_f32(loader->device, item->stored, place.value);
     }
     if (item->quantised) {
-        const struct mt_quantised *matrix =
-            place.experts != NULL ? &place.views->quantised[item->tensor.expert] : place.linear->quantised;
+        const struct mt_quantised *matrix = &place.linear->weight.quantised[place.index];
         status = item->published
                      ? mt_published_fill(loader->device, loader->desc->config, loader->checkpoint,
                                          &item->tensor, matrix)
@@ -567,9 +558,9 @@ static enum mt_status fill_item(struct loader *loader, const struct mt_params_it
     if (status != MT_OK || item->trainable != MT_TRAINABLE_LORA) return status;
     char name[MT_PARAMS_NAME_BYTES];
     lora_name(item, 'A', name, sizeof name);
-    status = fill_lora_a(loader->device, loader->selection->seed, name, place.a);
+    status = fill_lora_a(loader->device, loader->selection->seed, name, &place.linear->a[place.index]);
     if (status != MT_OK) return status;
-    return mt_fill(loader->device, &(struct mt_fill_args){.y = *place.b, .value = 0.0f});
+    return mt_fill(loader->device, &(struct mt_fill_args){.y = place.linear->b[place.index], .value = 0.0f});
 }
 
 static enum mt_status fill_values(struct loader *loader)
@@ -668,8 +659,8 @@ void mt_params_paths(const struct mt_params *params, const struct mt_model_desc 
     for (int64_t layer = 0; layer < desc->layers; layer++) {
         if (!params->layer[layer].moe) continue;
         const struct mt_layer_params *own = &params->layer[layer];
-        bool gates = own->gate.dweight != NULL || own->gate.da != NULL;
-        bool ups = own->up.dweight != NULL || own->up.da != NULL;
+        bool gates = own->experts.gate.dweight != NULL || own->experts.gate.da != NULL;
+        bool ups = own->experts.up.dweight != NULL || own->experts.up.da != NULL;
         *paths = (struct mt_layer_paths){.inner = gates || ups, .gates = gates};
         for (size_t i = 0; i < params->trained_count; i++) {
             const struct mt_param *param = &params->trained[i];

@@ -63,47 +63,23 @@ static inline bool mt_param_is_here(const struct mt_param *param)
     return param->value.data != NULL;
 }
 
-/* A linear layer: y = x Wᵀ (+ b) (+ scale · drop(x) Aᵀ Bᵀ). Absent tensors: not there, or not trained. */
+/*
+ * A linear layer, y = x Wᵀ (+ b) (+ scale · drop(x) Aᵀ Bᵀ), or those of a layer's routed experts, which have
+ * one shape. Lists have a view for each of weight.count and are the parameters' arena's; NULL: there is none,
+ * or none is trained. An absent view: this expert has none.
+ */
 struct mt_linear {
-    struct mt_tensor weight; // as it is stored, or where its copy goes; products read mt_linear_operand
-    const struct mt_quantised *quantised; // NULL: the weight is as stored
-    struct mt_tensor bias;                // [out]
-    struct mt_tensor dweight;             // f32 [out,in]
-    struct mt_tensor dbias;               // f32 [out]
-    struct mt_tensor a, b;                // f32 [r,in], [out,r]
-    struct mt_tensor da, db;
-    struct mt_tensor rounded_a, rounded_b; // bf16: a and b as products read them; absent: these themselves
+    struct mt_weight weight;
+    struct mt_tensor *dweight;               // f32 [out,in]
+    struct mt_tensor *a, *b;                 // f32 [r,in], [out,r]
+    struct mt_tensor *da, *db;               // f32, likewise
+    struct mt_tensor *rounded_a, *rounded_b; // bf16: a and b as products read them; NULL: these themselves
+    struct mt_tensor bias, dbias;            // [out], f32 [out]; of a single linear layer
+    int64_t rank;                            // r
     float lora_scale;
     float dropout;
     bool exact;      // never in less than f32: the router, whose order of experts would change
     uint64_t stream; // of its dropout; the step is added by the caller
-};
-
-/* Its weight as products read it, however it is stored; lasts as mt_weight_operand's. */
-static inline enum mt_status mt_linear_weight(struct mt_device *device, const struct mt_linear *linear,
-                                              const struct mt_tensor **operand)
-{
-    const struct mt_weight weight = {.stored = &linear->weight,
-                                     .quantised = linear->quantised,
-                                     .count = 1,
-                                     .out = linear->weight.dim[0],
-                                     .in = linear->weight.dim[1]};
-    return mt_weight_operand(device, &weight, NULL, operand);
-}
-
-/* The same for the routed experts of a layer: n linear layers of one shape, as arrays for the grouped
- * products. */
-struct mt_expert_linear {
-    struct mt_weight weight;         // n matrices
-    const struct mt_tensor *dweight; // n views; NULL when none is trained, absent entries where one is not
-    const struct mt_tensor *a, *b;   // n views; NULL without LoRA, absent entries where an expert has none
-    const struct mt_tensor *da, *db;
-    const struct mt_tensor *rounded_a, *rounded_b; // n views of bf16, as in mt_linear; NULL: a and b are read
-    int64_t rank;
-    float lora_scale;
-    float dropout;
-    uint64_t stream;
-    bool exact; // as in mt_linear; a single linear layer only
 };
 
 struct mt_norm_weight {
@@ -126,13 +102,14 @@ struct mt_layer_params {
     struct mt_linear router;
     struct mt_tensor correction; // f32 [n], the correction bias; moved by mt_bias_update, never by a gradient
     bool correction_frozen;      // the selection's freeze names it: not even mt_bias_update may move it
-    struct mt_expert_linear gate, up, down;
+    struct mt_mlp_params experts; // routed
     struct mt_mlp_params shared;
     struct mt_linear shared_gate; // [1,d]; only where the description names one
 };
 
-/* Every linear layer of a layer but those of the routed experts, there or not. */
-#define MT_LAYER_LINEARS 16
+/* Every linear layer of a layer, there or not; those of the routed experts come last. */
+#define MT_LAYER_LINEARS 19
+#define MT_LAYER_ROUTED  16 // the first of them
 void mt_layer_linears(struct mt_layer_params *layer, struct mt_linear *linears[MT_LAYER_LINEARS]);
 
 struct mt_params {

@@ -80,15 +80,7 @@ void mt_params_module_name(const char *tensor_name, char *module, size_t bytes)
 static struct mt_params_place linear_place(struct mt_linear *linear, bool bias)
 {
     if (bias) return (struct mt_params_place){.value = &linear->bias, .gradient = &linear->dbias};
-    return (struct mt_params_place){
-        .value = &linear->weight,
-        .gradient = &linear->dweight,
-        .a = &linear->a,
-        .b = &linear->b,
-        .da = &linear->da,
-        .db = &linear->db,
-        .linear = linear,
-    };
+    return (struct mt_params_place){.linear = linear};
 }
 
 static struct mt_params_place norm_place(struct mt_norm_weight *norm, bool bias)
@@ -112,25 +104,14 @@ static bool find_outside_layers(struct mt_params *params, const char *module, bo
     return true;
 }
 
-static bool find_expert(struct mt_layer_params *layer, const struct mt_model_names *names,
-                        const struct mt_expert_views *views, int64_t expert, const char *projection,
-                        struct mt_params_place *place)
+static bool find_expert(struct mt_mlp_params *experts, const struct mt_model_names *names, int64_t expert,
+                        const char *projection, struct mt_params_place *place)
 {
-    const char *const projection_names[MT_EXPERT_PROJECTIONS] = {names->gate, names->up, names->down};
-    struct mt_expert_linear *const linears[MT_EXPERT_PROJECTIONS] = {&layer->gate, &layer->up, &layer->down};
-    for (int i = 0; i < MT_EXPERT_PROJECTIONS; i++) {
+    const char *const projection_names[] = {names->gate, names->up, names->down};
+    struct mt_linear *const linears[] = {&experts->gate, &experts->up, &experts->down};
+    for (int i = 0; i < 3; i++) {
         if (strcmp(projection, projection_names[i]) != 0) continue;
-        *place = (struct mt_params_place){
-            .value = &views[i].weight[expert],
-            .gradient = &views[i].dweight[expert],
-            .a = &views[i].a[expert],
-            .b = &views[i].b[expert],
-            .da = &views[i].da[expert],
-            .db = &views[i].db[expert],
-            .experts = linears[i],
-            .views = &views[i],
-            .projection = i,
-        };
+        *place = (struct mt_params_place){.linear = linears[i], .index = (int)expert, .projection = i};
         return true;
     }
     return false;
@@ -165,8 +146,7 @@ static bool find_in_layer(struct mt_layer_params *layer, const struct mt_model_n
 }
 
 enum mt_status mt_params_find_place(struct mt_params *params, const struct mt_model_desc *desc,
-                                    const struct mt_expert_views *views, const struct mt_model_tensor *tensor,
-                                    struct mt_params_place *place)
+                                    const struct mt_model_tensor *tensor, struct mt_params_place *place)
 {
     char module[MT_MODEL_NAME_BYTES];
     bool bias = is_bias(tensor->name);
@@ -179,8 +159,7 @@ enum mt_status mt_params_find_place(struct mt_params *params, const struct mt_mo
         char prefix[64];
         int length = snprintf(prefix, sizeof prefix, "model.layers.%lld.", (long long)tensor->layer);
         found = tensor->expert >= 0
-                    ? find_expert(layer, &desc->names, views + tensor->layer * MT_EXPERT_PROJECTIONS,
-                                  tensor->expert, last_word(module), place)
+                    ? find_expert(&layer->experts, &desc->names, tensor->expert, last_word(module), place)
                     : find_in_layer(layer, &desc->names, module + length, bias, place);
     }
     if (found) return MT_OK;

@@ -14,14 +14,8 @@ static struct mt_tensor rounding_of(const struct mt_params *params, const struct
     return rounding;
 }
 
-static void point_linear(const struct mt_params *params, struct mt_linear *linear)
-{
-    linear->rounded_a = rounding_of(params, &linear->a);
-    linear->rounded_b = rounding_of(params, &linear->b);
-}
-
 static enum mt_status point_list(struct mt_params *params, const struct mt_tensor *masters, int count,
-                                 const struct mt_tensor **list)
+                                 struct mt_tensor **list)
 {
     enum mt_status status = MT_OK;
     struct mt_tensor *views = mt_arena_array(&params->arena, (size_t)count, sizeof *views, &status);
@@ -34,12 +28,10 @@ static enum mt_status point_list(struct mt_params *params, const struct mt_tenso
 static enum mt_status point_layer(struct mt_params *params, struct mt_layer_params *layer)
 {
     struct mt_linear *linears[MT_LAYER_LINEARS];
-    mt_layer_linears(layer, linears);
-    struct mt_expert_linear *const experts[] = {&layer->gate, &layer->up, &layer->down};
     enum mt_status status = MT_OK;
-    for (int i = 0; i < MT_LAYER_LINEARS; i++) point_linear(params, linears[i]);
-    for (size_t i = 0; i < sizeof experts / sizeof experts[0] && status == MT_OK; i++) {
-        struct mt_expert_linear *one = experts[i];
+    mt_layer_linears(layer, linears);
+    for (int i = 0; i < MT_LAYER_LINEARS && status == MT_OK; i++) {
+        struct mt_linear *one = linears[i];
         if (one->a == NULL) continue;
         status = point_list(params, one->a, one->weight.count, &one->rounded_a);
         if (status == MT_OK) status = point_list(params, one->b, one->weight.count, &one->rounded_b);

@@ -17,11 +17,17 @@
 #include "metier/ops.h"
 
 struct mt_weight {
-    const struct mt_tensor *stored;       // [count], borrowed: the matrices, or where their copies go
-    const struct mt_quantised *quantised; // [count], borrowed; NULL: the matrices are as stored
-    int count;                            // 1, or the routed experts of a layer
-    int64_t out, in;                      // the shape of each, however it is stored
+    struct mt_tensor *stored;       // [count], borrowed: the matrices, or where their copies go
+    struct mt_quantised *quantised; // [count], borrowed; NULL: the matrices are as stored
+    int count;                      // 1, or the routed experts of a layer; 0: there is no such weight
+    int64_t out, in;                // the shape of each, however it is stored
 };
+
+/* True when what products read lies in the memory that all layers share. */
+static inline bool mt_weight_is_copied(const struct mt_weight *weight)
+{
+    return weight->quantised != NULL;
+}
 
 /*
  * What products read: `count` tensors [out,in]. They last until the products of the same x are done. With
@@ -32,7 +38,7 @@ static inline enum mt_status mt_weight_operand(struct mt_device *device, const s
                                                const struct mt_tensor **operand)
 {
     *operand = weight->stored;
-    if (weight->quantised == NULL) return MT_OK;
+    if (!mt_weight_is_copied(weight)) return MT_OK;
     return mt_dequantize(device, &(struct mt_dequantize_args){
                                      .stored = weight->quantised,
                                      .y = weight->stored,
