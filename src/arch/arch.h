@@ -44,13 +44,15 @@ enum mt_row_size {
 enum mt_row_when {
     MT_WHEN_ALWAYS,
     MT_WHEN_ATTENTION_BIAS,
+    MT_WHEN_QK_NORM, // queries and keys are normalised
     MT_WHEN_Q_COMPRESSED,
     MT_WHEN_Q_COMPRESSED_BIAS,
     MT_WHEN_Q_PLAIN,
     MT_WHEN_MOE_LAYER,
-    MT_WHEN_SHARED,      // in a layer with experts, where the model has shared ones
-    MT_WHEN_CORRECTED,   // in a layer with experts, where the router has a correction bias
-    MT_WHEN_EACH_EXPERT, // once per routed expert of a layer with experts
+    MT_WHEN_SHARED,        // in a layer with experts, where the model has shared ones
+    MT_WHEN_CORRECTED,     // in a layer with experts, where the router has a correction bias
+    MT_WHEN_CORRECTED_ROW, // the same, stored as [1,n]
+    MT_WHEN_EACH_EXPERT,   // once per routed expert of a layer with experts
     MT_WHEN_DENSE_LAYER,
     MT_WHEN_LM_HEAD,
     MT_WHEN_LM_HEAD_BIAS,

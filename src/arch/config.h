@@ -97,10 +97,12 @@ struct mt_hf_config {
     int64_t kv_lora_rank;
     int64_t qk_nope_head_dim;
     int64_t qk_rope_head_dim;
-    int64_t v_head_dim; // head_dim where not MLA
-    bool rope_interleave;
+    int64_t v_head_dim;   // head_dim where not MLA
+    bool rope_interleave; // neighbours turn together; otherwise the halves of what is rotated
 
     // attention details
+    double rotated_share;   // of a head, its first elements; 0: all of it, and the class has no such key
+    bool use_qk_norm;       // queries and keys are normalised, as the architecture does it
     int64_t sliding_window; // 0: none
     double clip_qkv;        // 0: none
     struct mt_hf_rope rope;
@@ -161,6 +163,14 @@ const char *mt_hf_quant_name(enum mt_hf_quant_method method);
 static inline bool mt_hf_config_is_mla(const struct mt_hf_config *config)
 {
     return config->kv_lora_rank > 0;
+}
+
+/* How many elements of a head are rotated. */
+static inline int64_t mt_hf_config_rotated(const struct mt_hf_config *config)
+{
+    if (mt_hf_config_is_mla(config)) return config->qk_rope_head_dim;
+    return config->rotated_share > 0.0 ? (int64_t)((double)config->head_dim * config->rotated_share)
+                                       : config->head_dim;
 }
 
 #endif

@@ -31,6 +31,7 @@ struct mt_model_names {
     const char *gate;        // "gate_proj" or "w1"
     const char *up;          // "up_proj" or "w3"
     const char *down;        // "down_proj" or "w2"
+    const char *correction;  // owner of e_score_correction_bias; NULL: the router
     const char *shared_gate; // [1,d], scales the shared experts' output: "mlp.shared_expert_gate"; NULL: none
 };
 

@@ -164,8 +164,8 @@ static void class_defaults(void **state)
 {
     (void)state;
     static const char format[] =
-        "{\"model_type\": \"%s\", \"vocab_size\": 100, \"hidden_size\": 64, \"num_hidden_layers\": 4,"
-        " \"num_attention_heads\": 16, \"intermediate_size\": 32, \"moe_intermediate_size\": 16,"
+        "{\"model_type\": \"%s\", \"vocab_size\": 100, \"hidden_size\": 128, \"num_hidden_layers\": 4,"
+        " \"num_attention_heads\": 32, \"intermediate_size\": 32, \"moe_intermediate_size\": 16,"
         " \"shared_expert_intermediate_size\": 24, \"num_experts\": 8, \"num_experts_per_tok\": 2, "
         "\"max_position_embeddings\": 128}";
     static const struct {
@@ -174,14 +174,14 @@ static void class_defaults(void **state)
         int kv_heads, q_rank, shared, first_dense, bos, eos;
         bool normalised;
     } expected[] = {
-        {&mt_arch_deepseek, 1e-6, 1e4, 0.001, 16, 0, 0, 0, 100000, 100001, false},
-        {&mt_arch_deepseek_v2, 1e-6, 1e4, 0.001, 16, 1536, 2, 0, 1, 2, false},
-        {&mt_arch_deepseek_v3, 1e-6, 1e4, 0.001, 16, 1536, 1, 3, 0, 1, true},
+        {&mt_arch_deepseek, 1e-6, 1e4, 0.001, 32, 0, 0, 0, 100000, 100001, false},
+        {&mt_arch_deepseek_v2, 1e-6, 1e4, 0.001, 32, 1536, 2, 0, 1, 2, false},
+        {&mt_arch_deepseek_v3, 1e-6, 1e4, 0.001, 32, 1536, 1, 3, 0, 1, true},
         {&mt_arch_mixtral, 1e-5, 1e6, 0.001, 8, 0, 0, 0, 1, 2, true},
         {&mt_arch_phimoe, 1e-5, 1e6, 0.001, 8, 0, 0, 0, 1, 2, false},
-        {&mt_arch_olmoe, 1e-5, 1e4, 0.01, 16, 0, 0, 0, -1, 50279, false},
+        {&mt_arch_olmoe, 1e-5, 1e4, 0.01, 32, 0, 0, 0, -1, 50279, false},
         {&mt_arch_qwen3_moe, 1e-6, 1e4, 0.001, 4, 0, 0, 0, -1, -1, false},
-        {&mt_arch_glm4_moe_lite, 1e-5, 1e4, 0.0, 16, 768, 1, 1, 0, 1, true},
+        {&mt_arch_glm4_moe_lite, 1e-5, 1e4, 0.0, 32, 768, 1, 1, 0, 1, true},
         {&mt_arch_qwen2_moe, 1e-6, 1e4, 0.001, 16, 0, 1, 0, -1, -1, false},
     };
     assert_int_equal(sizeof expected / sizeof expected[0], MT_ARCH_COUNT);
@@ -343,7 +343,7 @@ static const struct refusal refusals[] = {
      "\"num_hidden_layers\": 2, \"mlp_layer_types\": [\"dense\", \"moe\"]",
      "mlp_layer_types[1] is neither dense nor sparse"},
     {&mt_arch_glm4_moe_lite, "\"partial_rotary_factor\": 1.0", "\"partial_rotary_factor\": 0.5",
-     "rotates only a share of 0.5"},
+     "partial_rotary_factor is 0.5: this architecture rotates whole heads"},
     {&mt_arch_qwen2_moe, "\"shared_expert_intermediate_size\": 5632", "\"x\": 0",
      "shared_expert_intermediate_size is missing"},
     {&mt_arch_qwen2_moe, "\"shared_expert_intermediate_size\": 5632",

@@ -1,4 +1,5 @@
 /* The tensor lists of the seven models: counts, totals against the published ones, shapes, uniqueness. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,10 +54,11 @@ static void published_totals(void **state)
         assert_int_equal(count.all, expected[m].total);
         assert_int_equal(count.all_active, expected[m].active);
         assert_int_equal(count.tensors, expected[m].tensors);
-        assert_true((double)count.all / 1e9 - expected[m].published_total < 0.06);
-        assert_true(expected[m].published_total - (double)count.all / 1e9 < 0.06);
-        assert_true((double)active / 1e9 - expected[m].published_active < 0.1);
-        assert_true(expected[m].published_active - (double)active / 1e9 < 0.1);
+        // The makers of large models round to whole billions, some of them down.
+        double total_slack = expected[m].published_total < 100.0 ? 0.06 : 1.0;
+        double active_slack = expected[m].published_total < 100.0 ? 0.1 : 1.0;
+        assert_true(fabs((double)count.all / 1e9 - expected[m].published_total) < total_slack);
+        assert_true(fabs((double)active / 1e9 - expected[m].published_active) < active_slack);
         mt_hf_config_free(&config);
     }
 }

@@ -187,6 +187,15 @@ def qwen2_moe(rng, variant):
     return config
 
 
+def corrected(rng, config):
+    """DeepSeek-V3's router and experts under grouped attention."""
+    config.update(shape_of_heads(rng))
+    config.update({
+        "head_dim": pick(rng, 8, 12), "intermediate_size": 44, "moe_intermediate_size": pick(rng, 10, 14),
+        "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 3, "first_k_dense_replace": 1,
+        "norm_topk_prob": True, "routed_scaling_factor": 2.5, "n_group": 1, "topk_group": 1, "attention_bias": False})
+
+
 def sequence_lengths(config, variant):
     """Phi's last variant is longer than the positions it was trained on, and takes its long factors."""
     return (40,) if config["model_type"] == "phimoe" and variant == 3 else (9, 1, 17)

@@ -205,7 +205,7 @@ def pair_gradients(total, pairs):
 
 def linear_maps(model):
     return {name[:-len(".weight")] for name, shape in model.shapes.items()
-            if len(shape) == 2 and not name.startswith("model.embed")}
+            if len(shape) == 2 and not name.startswith("model.embed") and not name.endswith("correction_bias")}
 
 
 def check_lora(table, case, program, model, tensors, sequences):
