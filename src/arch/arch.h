@@ -20,7 +20,8 @@
     X(olmoe)                                                                                                 \
     X(qwen3_moe)                                                                                             \
     X(glm4_moe_lite)                                                                                         \
-    X(qwen2_moe)
+    X(qwen2_moe)                                                                                             \
+    X(glm4_moe)
 
 enum mt_row_size {
     MT_SIZE_NONE, // second dimension of a vector

@@ -99,6 +99,13 @@ static void every_model(void **state)
     assert_int_equal(config.shared_width, 5632);
     assert_int_equal(config.shared_experts, 1);
     done(&ctx, &config);
+    read_text(model_config_text(&mt_arch_glm4_moe), &ctx, &config);
+    assert_int_equal(config.head_dim, 128);
+    assert_int_equal(mt_hf_config_rotated(&config), 64);
+    assert_true(config.attention_bias && !config.use_qk_norm);
+    assert_int_equal(config.topk, MT_HF_TOPK_NOAUX);
+    assert_int_equal(config.eos_count, 3);
+    done(&ctx, &config);
     read_text(model_config_text(&mt_arch_olmoe), &ctx, &config);
     assert_int_equal(config.bos, -1);
     assert_int_equal(config.pad, 1);
@@ -183,6 +190,7 @@ static void class_defaults(void **state)
         {&mt_arch_qwen3_moe, 1e-6, 1e4, 0.001, 4, 0, 0, 0, -1, -1, false},
         {&mt_arch_glm4_moe_lite, 1e-5, 1e4, 0.0, 32, 768, 1, 1, 0, 1, true},
         {&mt_arch_qwen2_moe, 1e-6, 1e4, 0.001, 16, 0, 1, 0, -1, -1, false},
+        {&mt_arch_glm4_moe, 1e-5, 1e4, 0.0, 8, 0, 1, 1, -1, -1, true},
     };
     assert_int_equal(sizeof expected / sizeof expected[0], MT_ARCH_COUNT);
     for (size_t m = 0; m < MT_ARCH_COUNT; m++) {
@@ -272,7 +280,7 @@ struct refusal {
 static const struct refusal refusals[] = {
     {&mt_arch_mixtral, "\"mixtral\"", "\"llama\"",
      "\"llama\"; known are deepseek deepseek_v2 deepseek_v3 mixtral phimoe olmoe qwen3_moe "
-     "glm4_moe_lite qwen2_moe"},
+     "glm4_moe_lite qwen2_moe glm4_moe"},
     {&mt_arch_mixtral, "\"model_type\": \"mixtral\", ", "", "model_type is missing"},
     {&mt_arch_mixtral, "\"hidden_size\": 4096, ", "", "hidden_size is missing"},
     {&mt_arch_mixtral, "\"hidden_size\": 4096", "\"hidden_size\": -1", "hidden_size is -1, expected 1 to"},
@@ -344,6 +352,17 @@ static const struct refusal refusals[] = {
      "mlp_layer_types[1] is neither dense nor sparse"},
     {&mt_arch_glm4_moe_lite, "\"partial_rotary_factor\": 1.0", "\"partial_rotary_factor\": 0.5",
      "partial_rotary_factor is 0.5: this architecture rotates whole heads"},
+    {&mt_arch_glm4_moe, "\"partial_rotary_factor\": 0.5", "\"partial_rotary_factor\": 1.5",
+     "partial_rotary_factor is 1.5, expected 1e-06 to 1"},
+    {&mt_arch_glm4_moe, "\"partial_rotary_factor\": 0.5", "\"partial_rotary_factor\": 0",
+     "partial_rotary_factor is 0, expected 1e-06 to 1"},
+    {&mt_arch_glm4_moe, "\"rope_scaling\": null, \"rope_theta\": 1000000",
+     "\"rope_parameters\": {\"rope_theta\": 1000000, \"partial_rotary_factor\": 0.0118}",
+     "partial_rotary_factor is 0.0118, which rotates 1 of"},
+    {&mt_arch_glm4_moe, "\"partial_rotary_factor\": 0.5", "\"partial_rotary_factor\": 0.01",
+     "which rotates 1 of a head's 128 elements"},
+    {&mt_arch_glm4_moe, "\"use_qk_norm\": false", "\"use_qk_norm\": 0", "use_qk_norm is a whole number"},
+    {&mt_arch_glm4_moe, "\"n_group\": 1", "\"n_group\": 3", "does not divide the 128 experts"},
     {&mt_arch_qwen2_moe, "\"shared_expert_intermediate_size\": 5632", "\"x\": 0",
      "shared_expert_intermediate_size is missing"},
     {&mt_arch_qwen2_moe, "\"shared_expert_intermediate_size\": 5632",

@@ -39,6 +39,7 @@ static void published_totals(void **state)
         {&mt_arch_qwen3_moe, 30532122624, 3353032704, 18867, 30.5, 3.3, false},
         {&mt_arch_glm4_moe_lite, 29943393920, 3896766080, 9491, 30.0, 3.6, true}, // "30B-A3B"
         {&mt_arch_qwen2_moe, 14315784192, 2689173504, 4659, 14.3, 2.7, false},
+        {&mt_arch_glm4_moe, 106852251264, 13424129664, 17925, 106.0, 12.0, true}, // "106B-A12B"
     };
     assert_int_equal(sizeof expected / sizeof expected[0], MT_ARCH_COUNT);
     for (size_t m = 0; m < MT_ARCH_COUNT; m++) {
@@ -113,6 +114,9 @@ static void shapes_that_are_easy_to_get_wrong(void **state)
         {&mt_arch_qwen2_moe, "model.layers.0.self_attn.k_proj.bias", 2048, 0, MT_PART_ATTENTION},
         {&mt_arch_qwen2_moe, "model.layers.23.mlp.shared_expert.up_proj.weight", 5632, 2048, MT_PART_SHARED},
         {&mt_arch_qwen2_moe, "model.layers.23.mlp.shared_expert_gate.weight", 1, 2048, MT_PART_SHARED},
+        {&mt_arch_glm4_moe, "model.layers.45.self_attn.k_proj.bias", 1024, 0, MT_PART_ATTENTION},
+        {&mt_arch_glm4_moe, "model.layers.45.self_attn.o_proj.weight", 4096, 12288, MT_PART_ATTENTION},
+        {&mt_arch_glm4_moe, "model.layers.1.mlp.gate.e_score_correction_bias", 128, 0, MT_PART_ROUTER},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct mt_context ctx;

@@ -5,7 +5,7 @@ of a model are equal by rule.
 """
 
 ARCHITECTURES = ("deepseek", "deepseek_v2", "deepseek_v3", "mixtral", "phimoe", "olmoe", "qwen3_moe",
-                 "glm4_moe_lite", "qwen2_moe")
+                 "glm4_moe_lite", "qwen2_moe", "glm4_moe")
 
 
 def pick(rng, *values):
@@ -196,6 +196,21 @@ def corrected(rng, config):
         "norm_topk_prob": True, "routed_scaling_factor": 2.5, "n_group": 1, "topk_group": 1, "attention_bias": False})
 
 
+def glm4_moe(rng, variant):
+    config = common(rng, "glm4_moe", "Glm4MoeForCausalLM", 3)
+    corrected(rng, config)
+    config.update({"use_qk_norm": False, "partial_rotary_factor": 0.5, "num_nextn_predict_layers": 0,
+                   "attention_bias": True})
+    if variant == 1:  # queries and keys normalised, groups, two dense layers, another share
+        config.update({"use_qk_norm": True, "n_group": 4, "topk_group": 2, "first_k_dense_replace": 2,
+                       "num_hidden_layers": 4, "rms_norm_eps": 0.03, "head_dim": 16, "partial_rotary_factor": 0.25})
+    if variant == 2:  # no biases, weights as they are, nothing dense, whole heads turned, a tied head, YaRN
+        config.update({"attention_bias": False, "norm_topk_prob": False, "first_k_dense_replace": 0,
+                       "partial_rotary_factor": 1.0, "tie_word_embeddings": True, "use_qk_norm": True,
+                       "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}})
+    return config
+
+
 def sequence_lengths(config, variant):
     """Phi's last variant is longer than the positions it was trained on, and takes its long factors."""
     return (40,) if config["model_type"] == "phimoe" and variant == 3 else (9, 1, 17)
@@ -213,7 +228,7 @@ def as_transformers_reads_it(config, lengths):
 
 
 VARIANTS = {"deepseek": 3, "deepseek_v2": 4, "deepseek_v3": 3, "mixtral": 3, "phimoe": 4, "olmoe": 3, "qwen3_moe": 3,
-            "glm4_moe_lite": 3, "qwen2_moe": 3}
+            "glm4_moe_lite": 3, "qwen2_moe": 3, "glm4_moe": 3}
 
 
 def draw(name, variant, rng):
