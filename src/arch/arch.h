@@ -21,7 +21,8 @@
     X(qwen3_moe)                                                                                             \
     X(glm4_moe_lite)                                                                                         \
     X(qwen2_moe)                                                                                             \
-    X(glm4_moe)
+    X(glm4_moe)                                                                                              \
+    X(dots1)
 
 enum mt_row_size {
     MT_SIZE_NONE, // second dimension of a vector

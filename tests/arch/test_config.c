@@ -106,6 +106,12 @@ static void every_model(void **state)
     assert_int_equal(config.topk, MT_HF_TOPK_NOAUX);
     assert_int_equal(config.eos_count, 3);
     done(&ctx, &config);
+    read_text(model_config_text(&mt_arch_dots1), &ctx, &config);
+    assert_int_equal(config.sliding_window, 0);
+    assert_int_equal(config.shared_width, 2816);
+    assert_int_equal(config.scoring, MT_HF_SCORING_SIGMOID); // whatever scoring_func says
+    assert_int_equal(mt_hf_config_rotated(&config), 128);
+    done(&ctx, &config);
     read_text(model_config_text(&mt_arch_olmoe), &ctx, &config);
     assert_int_equal(config.bos, -1);
     assert_int_equal(config.pad, 1);
@@ -191,6 +197,7 @@ static void class_defaults(void **state)
         {&mt_arch_glm4_moe_lite, 1e-5, 1e4, 0.0, 32, 768, 1, 1, 0, 1, true},
         {&mt_arch_qwen2_moe, 1e-6, 1e4, 0.001, 16, 0, 1, 0, -1, -1, false},
         {&mt_arch_glm4_moe, 1e-5, 1e4, 0.0, 8, 0, 1, 1, -1, -1, true},
+        {&mt_arch_dots1, 1e-6, 1e4, 0.0, 32, 0, 0, 0, -1, -1, false},
     };
     assert_int_equal(sizeof expected / sizeof expected[0], MT_ARCH_COUNT);
     for (size_t m = 0; m < MT_ARCH_COUNT; m++) {
@@ -280,7 +287,7 @@ struct refusal {
 static const struct refusal refusals[] = {
     {&mt_arch_mixtral, "\"mixtral\"", "\"llama\"",
      "\"llama\"; known are deepseek deepseek_v2 deepseek_v3 mixtral phimoe olmoe qwen3_moe "
-     "glm4_moe_lite qwen2_moe glm4_moe"},
+     "glm4_moe_lite qwen2_moe glm4_moe dots1"},
     {&mt_arch_mixtral, "\"model_type\": \"mixtral\", ", "", "model_type is missing"},
     {&mt_arch_mixtral, "\"hidden_size\": 4096, ", "", "hidden_size is missing"},
     {&mt_arch_mixtral, "\"hidden_size\": 4096", "\"hidden_size\": -1", "hidden_size is -1, expected 1 to"},
@@ -363,6 +370,10 @@ static const struct refusal refusals[] = {
      "which rotates 1 of a head's 128 elements"},
     {&mt_arch_glm4_moe, "\"use_qk_norm\": false", "\"use_qk_norm\": 0", "use_qk_norm is a whole number"},
     {&mt_arch_glm4_moe, "\"n_group\": 1", "\"n_group\": 3", "does not divide the 128 experts"},
+    {&mt_arch_dots1, "\"sliding_window\": null", "\"max_window_layers\": 61",
+     "max_window_layers is 61: only some layers would have a window"},
+    {&mt_arch_dots1, "\"sliding_window\": null", "\"layer_types\": [\"sliding_attention\"]",
+     "layer_types[0] is not full_attention"},
     {&mt_arch_qwen2_moe, "\"shared_expert_intermediate_size\": 5632", "\"x\": 0",
      "shared_expert_intermediate_size is missing"},
     {&mt_arch_qwen2_moe, "\"shared_expert_intermediate_size\": 5632",

@@ -230,6 +230,20 @@ static void glm4_moe(void **state)
     close_model(&model);
 }
 
+static void dots1(void **state)
+{
+    (void)state;
+    struct described model;
+    open_model(&mt_arch_dots1, &model);
+    assert_int_equal(model.desc.attention, MT_ATTENTION_GROUPED);
+    assert_int_equal(model.desc.qk_norm, MT_QK_NORM_HEAD);
+    assert_true(model.desc.window == 0 && model.desc.rope_width == model.desc.head_width);
+    assert_int_equal(model.desc.router.kind, MT_ROUTER_SIGMOID);
+    assert_true(model.desc.correction_bias && model.desc.router.scale == 2.5f);
+    assert_true(!mt_model_layer_is_moe(&model.desc, 0) && mt_model_layer_is_moe(&model.desc, 1));
+    close_model(&model);
+}
+
 /* A small config with one more key, which wins over an earlier one of that name. */
 static void refused(const struct mt_arch *model, const char *extra, const char *words)
 {
@@ -319,6 +333,7 @@ int main(void)
         cmocka_unit_test(qwen3_moe),
         cmocka_unit_test(qwen2_moe),
         cmocka_unit_test(glm4_moe),
+        cmocka_unit_test(dots1),
         cmocka_unit_test(refusals),
         cmocka_unit_test(refusals_instead),
         cmocka_unit_test(papers_moonlight),

@@ -5,7 +5,7 @@ of a model are equal by rule.
 """
 
 ARCHITECTURES = ("deepseek", "deepseek_v2", "deepseek_v3", "mixtral", "phimoe", "olmoe", "qwen3_moe",
-                 "glm4_moe_lite", "qwen2_moe", "glm4_moe")
+                 "glm4_moe_lite", "qwen2_moe", "glm4_moe", "dots1")
 
 
 def pick(rng, *values):
@@ -211,6 +211,19 @@ def glm4_moe(rng, variant):
     return config
 
 
+def dots1(rng, variant):
+    config = common(rng, "dots1", "Dots1ForCausalLM", 3)
+    corrected(rng, config)
+    config.update({"sliding_window": None, "max_window_layers": 3, "n_shared_experts": 2})
+    if variant == 1:  # biases, groups, two dense layers
+        config.update({"attention_bias": True, "n_group": 4, "topk_group": 2, "first_k_dense_replace": 2,
+                       "num_hidden_layers": 4, "rms_norm_eps": 0.03})
+    if variant == 2:  # weights as they are, nothing dense, a tied head, a window no layer has
+        config.update({"norm_topk_prob": False, "first_k_dense_replace": 0, "tie_word_embeddings": True,
+                       "sliding_window": 5})
+    return config
+
+
 def sequence_lengths(config, variant):
     """Phi's last variant is longer than the positions it was trained on, and takes its long factors."""
     return (40,) if config["model_type"] == "phimoe" and variant == 3 else (9, 1, 17)
@@ -228,7 +241,7 @@ def as_transformers_reads_it(config, lengths):
 
 
 VARIANTS = {"deepseek": 3, "deepseek_v2": 4, "deepseek_v3": 3, "mixtral": 3, "phimoe": 4, "olmoe": 3, "qwen3_moe": 3,
-            "glm4_moe_lite": 3, "qwen2_moe": 3, "glm4_moe": 3}
+            "glm4_moe_lite": 3, "qwen2_moe": 3, "glm4_moe": 3, "dots1": 3}
 
 
 def draw(name, variant, rng):

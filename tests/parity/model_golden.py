@@ -60,6 +60,8 @@ MODELS = {  # name: architecture, variant, type of the weights, what makes it ti
     "glm4_moe": ("glm4_moe", 1, torch.float32, {**HEADS, "head_dim": 8, "intermediate_size": 20,
                                                 "moe_intermediate_size": 6, "first_k_dense_replace": 1,
                                                 "num_hidden_layers": 2, "partial_rotary_factor": 0.5}),
+    "dots1": ("dots1", 1, torch.float32, {**HEADS, "head_dim": 6, "intermediate_size": 20, "moe_intermediate_size": 6,
+                                          "first_k_dense_replace": 1, "num_hidden_layers": 2}),
 }
 METHODS = {"metier": {"c_o": 300.0, "c_v": 100.0}, "ernie": {"lambda_orth": 3.0, "zeta": 0.3},
            "paper-code": {"beta": 10.0, "gamma": 10.0}, "erc": {"lambda_erc": 10.0, "erc_alpha": 0.8},
