@@ -22,7 +22,8 @@
     X(glm4_moe_lite)                                                                                         \
     X(qwen2_moe)                                                                                             \
     X(glm4_moe)                                                                                              \
-    X(dots1)
+    X(dots1)                                                                                                 \
+    X(ernie4_5_moe)
 
 enum mt_row_size {
     MT_SIZE_NONE, // second dimension of a vector

@@ -44,7 +44,7 @@ static void every_model(void **state)
         read_text(model_config_text(model), &ctx, &config);
         assert_ptr_equal(config.arch, model);
         assert_int_equal(config.dtype, MT_HF_BFLOAT16);
-        assert_false(config.tie_word_embeddings);
+        assert_int_equal(config.tie_word_embeddings, model == &mt_arch_ernie4_5_moe);
         assert_true(config.eos_count >= 1);
         done(&ctx, &config);
     }
@@ -111,6 +111,14 @@ static void every_model(void **state)
     assert_int_equal(config.shared_width, 2816);
     assert_int_equal(config.scoring, MT_HF_SCORING_SIGMOID); // whatever scoring_func says
     assert_int_equal(mt_hf_config_rotated(&config), 128);
+    done(&ctx, &config);
+    read_text(model_config_text(&mt_arch_ernie4_5_moe), &ctx, &config);
+    assert_true(config.rope_interleave && config.tie_word_embeddings);
+    assert_int_equal(config.experts, 64);
+    assert_int_equal(config.experts_per_token, 6);
+    assert_int_equal(config.scoring, MT_HF_SCORING_SOFTMAX);
+    assert_int_equal(config.topk, MT_HF_TOPK_NOAUX);
+    assert_true(!mt_hf_config_layer_is_moe(&config, 0) && mt_hf_config_layer_is_moe(&config, 27));
     done(&ctx, &config);
     read_text(model_config_text(&mt_arch_olmoe), &ctx, &config);
     assert_int_equal(config.bos, -1);
@@ -198,6 +206,7 @@ static void class_defaults(void **state)
         {&mt_arch_qwen2_moe, 1e-6, 1e4, 0.001, 16, 0, 1, 0, -1, -1, false},
         {&mt_arch_glm4_moe, 1e-5, 1e4, 0.0, 8, 0, 1, 1, -1, -1, true},
         {&mt_arch_dots1, 1e-6, 1e4, 0.0, 32, 0, 0, 0, -1, -1, false},
+        {&mt_arch_ernie4_5_moe, 1e-5, 5e5, 0.001, 4, 0, 2, 1, 1, 2, true},
     };
     assert_int_equal(sizeof expected / sizeof expected[0], MT_ARCH_COUNT);
     for (size_t m = 0; m < MT_ARCH_COUNT; m++) {
@@ -287,7 +296,7 @@ struct refusal {
 static const struct refusal refusals[] = {
     {&mt_arch_mixtral, "\"mixtral\"", "\"llama\"",
      "\"llama\"; known are deepseek deepseek_v2 deepseek_v3 mixtral phimoe olmoe qwen3_moe "
-     "glm4_moe_lite qwen2_moe glm4_moe dots1"},
+     "glm4_moe_lite qwen2_moe glm4_moe dots1 ernie4_5_moe"},
     {&mt_arch_mixtral, "\"model_type\": \"mixtral\", ", "", "model_type is missing"},
     {&mt_arch_mixtral, "\"hidden_size\": 4096, ", "", "hidden_size is missing"},
     {&mt_arch_mixtral, "\"hidden_size\": 4096", "\"hidden_size\": -1", "hidden_size is -1, expected 1 to"},
@@ -374,6 +383,12 @@ static const struct refusal refusals[] = {
      "max_window_layers is 61: only some layers would have a window"},
     {&mt_arch_dots1, "\"sliding_window\": null", "\"layer_types\": [\"sliding_attention\"]",
      "layer_types[0] is not full_attention"},
+    {&mt_arch_ernie4_5_moe, "\"use_bias\": false", "\"use_bias\": true", "would give the experts biases"},
+    {&mt_arch_ernie4_5_moe, "\"moe_k\": 6, ", "", "has neither num_experts_per_tok nor moe_k"},
+    {&mt_arch_ernie4_5_moe, "\"moe_k\": 6", "\"moe_k\": 6, \"num_experts_per_tok\": 5",
+     "another key says 5 experts"},
+    {&mt_arch_ernie4_5_moe, "\"moe_layer_end_index\": 27", "\"moe_layer_end_index\": -2",
+     "moe_layer_end_index is -2, expected -1 to"},
     {&mt_arch_qwen2_moe, "\"shared_expert_intermediate_size\": 5632", "\"x\": 0",
      "shared_expert_intermediate_size is missing"},
     {&mt_arch_qwen2_moe, "\"shared_expert_intermediate_size\": 5632",

@@ -244,6 +244,25 @@ static void dots1(void **state)
     close_model(&model);
 }
 
+static void ernie4_5_moe(void **state)
+{
+    (void)state;
+    struct described model;
+    open_model(&mt_arch_ernie4_5_moe, &model);
+    assert_int_equal(model.desc.attention, MT_ATTENTION_GROUPED);
+    assert_int_equal(model.desc.rope_layout, MT_ROPE_INTERLEAVED);
+    assert_int_equal(model.desc.rope_width, 128);
+    assert_int_equal(model.desc.router.kind, MT_ROUTER_SOFTMAX);
+    assert_true(model.desc.correction_bias && model.desc.router.normalise && model.desc.tied_head);
+    assert_int_equal(model.desc.shared_width, 3072);
+    close_model(&model);
+
+    assert_int_equal(describe(small_model_config(&mt_arch_ernie4_5_moe), &model), MT_OK);
+    assert_true(!mt_model_layer_is_moe(&model.desc, 0) && mt_model_layer_is_moe(&model.desc, 2));
+    assert_false(mt_model_layer_is_moe(&model.desc, 3)); // beyond moe_layer_end_index
+    close_model(&model);
+}
+
 /* A small config with one more key, which wins over an earlier one of that name. */
 static void refused(const struct mt_arch *model, const char *extra, const char *words)
 {
@@ -334,6 +353,7 @@ int main(void)
         cmocka_unit_test(qwen2_moe),
         cmocka_unit_test(glm4_moe),
         cmocka_unit_test(dots1),
+        cmocka_unit_test(ernie4_5_moe),
         cmocka_unit_test(refusals),
         cmocka_unit_test(refusals_instead),
         cmocka_unit_test(papers_moonlight),

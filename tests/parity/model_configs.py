@@ -5,7 +5,7 @@ of a model are equal by rule.
 """
 
 ARCHITECTURES = ("deepseek", "deepseek_v2", "deepseek_v3", "mixtral", "phimoe", "olmoe", "qwen3_moe",
-                 "glm4_moe_lite", "qwen2_moe", "glm4_moe", "dots1")
+                 "glm4_moe_lite", "qwen2_moe", "glm4_moe", "dots1", "ernie4_5_moe")
 
 
 def pick(rng, *values):
@@ -224,6 +224,23 @@ def dots1(rng, variant):
     return config
 
 
+def ernie4_5_moe(rng, variant):
+    config = common(rng, "ernie4_5_moe", "Ernie4_5_MoeForCausalLM", 3)
+    config.update(shape_of_heads(rng))
+    config.update({
+        "intermediate_size": 44, "moe_intermediate_size": pick(rng, 10, 14), "moe_num_experts": pick(rng, 7, 10),
+        "moe_k": 3, "moe_num_shared_experts": 2, "moe_layer_start_index": 1, "moe_layer_end_index": -1,
+        "moe_layer_interval": 1, "use_bias": False, "rope_theta": 500000.0, "router_aux_loss_coef": 0.001})
+    if variant == 1:  # a dense layer at the end, heads of their own width, one shared expert
+        config.update({"moe_layer_end_index": 2, "num_hidden_layers": 4, "head_dim": pick(rng, 10, 12),
+                       "moe_num_shared_experts": 1, "rms_norm_eps": 0.03})
+    if variant == 2:  # every other layer sparse, nothing shared, a tied head, YaRN
+        config.update({"moe_layer_interval": 2, "num_hidden_layers": 4, "moe_num_shared_experts": 0,
+                       "moe_layer_start_index": 0, "tie_word_embeddings": True,
+                       "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}})
+    return config
+
+
 def sequence_lengths(config, variant):
     """Phi's last variant is longer than the positions it was trained on, and takes its long factors."""
     return (40,) if config["model_type"] == "phimoe" and variant == 3 else (9, 1, 17)
@@ -241,7 +258,7 @@ def as_transformers_reads_it(config, lengths):
 
 
 VARIANTS = {"deepseek": 3, "deepseek_v2": 4, "deepseek_v3": 3, "mixtral": 3, "phimoe": 4, "olmoe": 3, "qwen3_moe": 3,
-            "glm4_moe_lite": 3, "qwen2_moe": 3, "glm4_moe": 3, "dots1": 3}
+            "glm4_moe_lite": 3, "qwen2_moe": 3, "glm4_moe": 3, "dots1": 3, "ernie4_5_moe": 3}
 
 
 def draw(name, variant, rng):

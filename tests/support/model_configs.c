@@ -136,6 +136,18 @@ static const char dots1[] =
     " \"tie_word_embeddings\": false, \"topk_group\": 1, \"torch_dtype\": \"bfloat16\", \"vocab_size\": "
     "152064}";
 
+static const char ernie4_5_moe[] =
+    "{\"model_type\": \"ernie4_5_moe\", \"bos_token_id\": 1, \"eos_token_id\": 2, \"hidden_act\": \"silu\","
+    " \"hidden_size\": 2560, \"intermediate_size\": 12288, \"max_position_embeddings\": 131072,"
+    " \"moe_capacity\": [64, 64, 64], \"moe_gate\": \"topk\", \"moe_intermediate_size\": 1536, \"moe_k\": 6,"
+    " \"moe_layer_end_index\": 27, \"moe_layer_interval\": 1, \"moe_layer_start_index\": 1,"
+    " \"moe_num_experts\": 64, \"moe_num_shared_experts\": 2, \"moe_use_aux_free\": true,"
+    " \"num_attention_heads\": 20, \"num_hidden_layers\": 28, \"num_key_value_heads\": 4, \"pad_token_id\": "
+    "0,"
+    " \"rms_norm_eps\": 1e-05, \"rope_scaling\": null, \"rope_theta\": 500000.0,"
+    " \"tie_word_embeddings\": true, \"torch_dtype\": \"bfloat16\", \"use_bias\": false, \"vocab_size\": "
+    "103424}";
+
 const char *model_config_text(const struct mt_arch *model)
 {
     const struct {
@@ -153,6 +165,7 @@ const char *model_config_text(const struct mt_arch *model)
         {&mt_arch_qwen2_moe, qwen2_moe},
         {&mt_arch_glm4_moe, glm4_moe},
         {&mt_arch_dots1, dots1},
+        {&mt_arch_ernie4_5_moe, ernie4_5_moe},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (texts[i].model == model) return texts[i].text;

@@ -112,6 +112,14 @@ static const char dots1[] =
     " \"rope_theta\": 10000.0, \"routed_scaling_factor\": 2.5, \"sliding_window\": null,"
     " \"topk_group\": 1, \"vocab_size\": 53, \"initializer_range\": 0.3}";
 
+static const char ernie4_5_moe[] =
+    "{\"model_type\": \"ernie4_5_moe\", \"hidden_size\": 24, \"intermediate_size\": 44,"
+    " \"max_position_embeddings\": 64, \"moe_intermediate_size\": 10, \"moe_k\": 3,"
+    " \"moe_layer_end_index\": 2, \"moe_layer_interval\": 1, \"moe_layer_start_index\": 1,"
+    " \"moe_num_experts\": 7, \"moe_num_shared_experts\": 2, \"num_attention_heads\": 6,"
+    " \"num_hidden_layers\": 4, \"num_key_value_heads\": 2, \"rms_norm_eps\": 1e-05,"
+    " \"rope_theta\": 500000.0, \"vocab_size\": 53, \"initializer_range\": 0.3}";
+
 const char *small_model_config(const struct mt_arch *model)
 {
     const struct {
@@ -129,6 +137,7 @@ const char *small_model_config(const struct mt_arch *model)
         {&mt_arch_qwen2_moe, qwen2_moe},
         {&mt_arch_glm4_moe, glm4_moe},
         {&mt_arch_dots1, dots1},
+        {&mt_arch_ernie4_5_moe, ernie4_5_moe},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (texts[i].model == model) return texts[i].text;
