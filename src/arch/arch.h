@@ -101,10 +101,12 @@ struct mt_hf_config {
     int64_t kv_lora_rank;
     int64_t qk_nope_head_dim;
     int64_t qk_rope_head_dim;
-    int64_t v_head_dim; // head_dim where not MLA
-    bool rope_interleave;
+    int64_t v_head_dim;   // head_dim where not MLA
+    bool rope_interleave; // neighbours turn together; otherwise the halves of what is rotated
 
     // attention details
+    double rotated_share;   // of a head, its first elements; 0: all of it, and the class has no such key
+    bool use_qk_norm;       // queries and keys are normalised, as the architecture does it
     int64_t sliding_window; // 0: none
     double clip_qkv;        // 0: none
     struct mt_hf_rope rope;
@@ -153,7 +155,10 @@ struct mt_hf_config {
     X(olmoe)                                                                                                 \
     X(qwen3_moe)                                                                                             \
     X(glm4_moe_lite)                                                                                         \
-    X(qwen2_moe)
+    X(qwen2_moe)                                                                                             \
+    X(glm4_moe)                                                                                              \
+    X(dots1)                                                                                                 \
+    X(ernie4_5_moe)
 
 // One line per part: enumerator, text for people, key for scripts.
 #define MT_MODEL_PART_LIST(X)                                                                                \
@@ -195,13 +200,15 @@ enum mt_row_size {
 enum mt_row_when {
     MT_WHEN_ALWAYS,
     MT_WHEN_ATTENTION_BIAS,
+    MT_WHEN_QK_NORM, // queries and keys are normalised
     MT_WHEN_Q_COMPRESSED,
     MT_WHEN_Q_COMPRESSED_BIAS,
     MT_WHEN_Q_PLAIN,
     MT_WHEN_MOE_LAYER,
-    MT_WHEN_SHARED,      // in a layer with experts, where the model has shared ones
-    MT_WHEN_CORRECTED,   // in a layer with experts, where the router has a correction bias
-    MT_WHEN_EACH_EXPERT, // once per routed expert of a layer with experts
+    MT_WHEN_SHARED,        // in a layer with experts, where the model has shared ones
+    MT_WHEN_CORRECTED,     // in a layer with experts, where the router has a correction bias
+    MT_WHEN_CORRECTED_ROW, // the same, stored as [1,n]
+    MT_WHEN_EACH_EXPERT,   // once per routed expert of a layer with experts
     MT_WHEN_DENSE_LAYER,
     MT_WHEN_LM_HEAD,
     MT_WHEN_LM_HEAD_BIAS,
@@ -234,6 +241,7 @@ struct mt_model_names {
     const char *gate;        // "gate_proj" or "w1"
     const char *up;          // "up_proj" or "w3"
     const char *down;        // "down_proj" or "w2"
+    const char *correction;  // owner of e_score_correction_bias; NULL: the router
     const char *shared_gate; // [1,d], scales the shared experts' output: "mlp.shared_expert_gate"; NULL: none
 };
 
@@ -326,6 +334,14 @@ const char *mt_hf_quant_name(enum mt_hf_quant_method method);
 static inline bool mt_hf_config_is_mla(const struct mt_hf_config *config)
 {
     return config->kv_lora_rank > 0;
+}
+
+/* How many elements of a head are rotated. */
+static inline int64_t mt_hf_config_rotated(const struct mt_hf_config *config)
+{
+    if (mt_hf_config_is_mla(config)) return config->qk_rope_head_dim;
+    return config->rotated_share > 0.0 ? (int64_t)((double)config->head_dim * config->rotated_share)
+                                       : config->head_dim;
 }
 
 #endif

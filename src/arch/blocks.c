@@ -1,6 +1,8 @@
 /* What several architectures share. */
 #include "arch/blocks.h"
 
+#include <string.h>
+
 const struct mt_hf_word mt_scoring_words[] = {
     {"softmax", MT_HF_SCORING_SOFTMAX},
     {"sigmoid", MT_HF_SCORING_SIGMOID},
@@ -32,5 +34,21 @@ enum mt_status mt_arch_read_window_switch(const struct mt_json_node *root, struc
     bool used = false;
     enum mt_status status = mt_json_optional_bool(root, "use_sliding_window", &used);
     if (!used) config->sliding_window = 0;
+    return status;
+}
+
+enum mt_status mt_arch_refuse_layer_types(const struct mt_json_node *root, bool *present)
+{
+    struct mt_json_node list;
+    enum mt_status status = mt_json_optional_array(root, "layer_types", &list, present);
+    for (size_t i = 0; status == MT_OK && *present && i < mt_json_count(&list); i++) {
+        const char *type = NULL;
+        struct mt_json_node item = mt_json_element(&list, i);
+        status = mt_json_as_string(&item, &type);
+        if (status == MT_OK && strcmp(type, "full_attention") != 0) {
+            (void)mt_json_fail(&item, "is not full_attention, which alone is supported");
+            status = MT_ERR_UNSUPPORTED;
+        }
+    }
     return status;
 }

@@ -78,6 +78,9 @@ enum mt_status mt_arch_read_dense_layers(const struct mt_json_node *root, struct
 /* use_sliding_window: a window may be given and switched off; off where the key is absent. */
 enum mt_status mt_arch_read_window_switch(const struct mt_json_node *root, struct mt_hf_config *config);
 
+/* Refuses layer_types with anything but full_attention; `present` says whether there is a list at all. */
+enum mt_status mt_arch_refuse_layer_types(const struct mt_json_node *root, bool *present);
+
 /* rope_parameters, or rope_theta with rope_scaling (config_rope.c); needs the shape of attention. */
 enum mt_status mt_hf_read_rope(const struct mt_json_node *root, struct mt_hf_config *config);
 

@@ -45,7 +45,6 @@ static const struct mt_hf_key common_keys[] = {
     MT_KEY_REQUIRED("num_attention_heads", heads, MT_HF_HEADS_MAX),
     MT_KEY_OR_NULL("num_key_value_heads", kv_heads, 1, MT_HF_HEADS_MAX), // null: as many as heads, always
     MT_KEY_REQUIRED("intermediate_size", intermediate_size, MT_HF_WIDTH_MAX),
-    MT_KEY_REQUIRED("num_experts_per_tok", experts_per_token, MT_HF_EXPERTS_MAX),
     MT_KEY_TOKEN("bos_token_id", bos),
     MT_KEY_TOKEN("pad_token_id", pad),
 };
@@ -157,27 +156,40 @@ static enum mt_status read_attention(const struct mt_json_node *root, struct mt_
 
 // ------------------------------------------------------------------ experts
 
-/* The number of routed experts has three spellings; those given must agree. */
-static enum mt_status read_expert_count(const struct mt_json_node *root, struct mt_hf_config *config)
+/* A number of experts has several spellings; those given must agree. Stays 0 where none is. */
+static enum mt_status read_count(const struct mt_json_node *root, const char *const *keys, int64_t *count)
 {
-    static const char *const keys[] = {"n_routed_experts", "num_local_experts", "num_experts"};
-    config->experts = 0;
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    *count = 0;
+    for (size_t i = 0; keys[i] != NULL; i++) {
         int64_t found = 0;
         enum mt_status status = mt_json_optional_integer(root, keys[i], 1, MT_HF_EXPERTS_MAX, &found);
         if (status != MT_OK) return status;
         if (found == 0) continue;
-        if (config->experts != 0 && config->experts != found) {
+        if (*count != 0 && *count != found) {
             struct mt_json_node node;
             (void)mt_json_member(root, keys[i], &node);
             return mt_json_fail(&node, "is %lld, but another key says %lld experts", (long long)found,
-                                (long long)config->experts);
+                                (long long)*count);
         }
-        config->experts = found;
+        *count = found;
     }
+    return MT_OK;
+}
+
+static enum mt_status read_expert_counts(const struct mt_json_node *root, struct mt_hf_config *config)
+{
+    static const char *const all[] = {"n_routed_experts", "num_local_experts", "num_experts",
+                                      "moe_num_experts", NULL};
+    static const char *const chosen[] = {"num_experts_per_tok", "moe_k", NULL};
+    enum mt_status status = read_count(root, all, &config->experts);
+    if (status == MT_OK) status = read_count(root, chosen, &config->experts_per_token);
+    if (status != MT_OK) return status;
     if (config->experts == 0) {
-        return mt_json_fail(root, "has none of n_routed_experts, num_local_experts and num_experts");
+        return mt_json_fail(
+            root, "has none of n_routed_experts, num_local_experts, num_experts and moe_num_experts");
     }
+    if (config->experts_per_token == 0)
+        return mt_json_fail(root, "has neither num_experts_per_tok nor moe_k");
     return MT_OK;
 }
 
@@ -210,7 +222,7 @@ static enum mt_status check_router(const struct mt_json_node *root, const struct
 
 static enum mt_status read_experts(const struct mt_json_node *root, struct mt_hf_config *config)
 {
-    enum mt_status status = read_expert_count(root, config);
+    enum mt_status status = read_expert_counts(root, config);
     if (config->moe_intermediate_size == 0) config->moe_intermediate_size = config->intermediate_size;
     if (config->shared_width == 0) {
         config->shared_width = config->shared_experts * config->moe_intermediate_size;

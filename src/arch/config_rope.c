@@ -112,25 +112,39 @@ static enum mt_status read_longrope(const struct mt_json_node *scaling, size_t p
     return status;
 }
 
+/* partial_rotary_factor stands at the top or among the words on positions, as in transformers. */
+static enum mt_status read_share(const struct mt_json_node *node, struct mt_hf_config *config)
+{
+    struct mt_json_node key;
+    bool known = config->rotated_share > 0.0; // otherwise the class rotates whole heads
+    double share = known ? config->rotated_share : 1.0;
+    enum mt_status status = mt_json_optional_real(node, "partial_rotary_factor", 1e-6, 1.0, &share);
+    if (status != MT_OK) return status;
+    (void)mt_json_member(node, "partial_rotary_factor", &key);
+    if (!known) {
+        if (share == 1.0) return MT_OK;
+        (void)mt_json_fail(&key, "is %g: this architecture rotates whole heads", share);
+        return MT_ERR_UNSUPPORTED;
+    }
+    config->rotated_share = share;
+    int64_t rotated = mt_hf_config_rotated(config);
+    if (rotated >= 2 && rotated % 2 == 0) return MT_OK;
+    return mt_json_fail(&key, "is %g, which rotates %lld of a head's %lld elements; expected an even number",
+                        share, (long long)rotated, (long long)config->head_dim);
+}
+
 static enum mt_status read_scaling(const struct mt_json_node *scaling, struct mt_hf_config *config)
 {
     struct mt_hf_rope *rope = &config->rope;
-    double rotated_share = 1.0;
     enum mt_status status = read_kind(scaling, &rope->kind);
     if (status == MT_OK) status = mt_json_optional_real(scaling, "rope_theta", 1.0, THETA_MAX, &rope->theta);
-    if (status == MT_OK) {
-        status = mt_json_optional_real(scaling, "partial_rotary_factor", 0.0, 1.0, &rotated_share);
-    }
-    if (status == MT_OK && rotated_share < 1.0) {
-        status = mt_json_fail(
-            scaling, "rotates only a share of %g of each head; none of the known models does", rotated_share);
-    }
+    if (status == MT_OK) status = read_share(scaling, config);
     if (status == MT_OK) {
         status = mt_json_optional_integer(scaling, "original_max_position_embeddings", 1, MT_HF_POSITION_MAX,
                                           &rope->original_max_position);
     }
     if (status != MT_OK) return status;
-    int64_t rotated = mt_hf_config_is_mla(config) ? config->qk_rope_head_dim : config->head_dim;
+    int64_t rotated = mt_hf_config_rotated(config);
     switch (rope->kind) {
     case MT_HF_ROPE_LINEAR: return mt_json_get_real(scaling, "factor", 1.0, FACTOR_MAX, &rope->factor);
     case MT_HF_ROPE_YARN: return read_yarn(scaling, rope);
@@ -154,6 +168,7 @@ enum mt_status mt_hf_read_rope(const struct mt_json_node *root, struct mt_hf_con
         status = mt_json_optional_integer(root, "original_max_position_embeddings", 1, MT_HF_POSITION_MAX,
                                           &rope->original_max_position);
     }
+    if (status == MT_OK) status = read_share(root, config);
     if (status == MT_OK) status = mt_json_optional_object(root, "rope_scaling", &scaling, &has_scaling);
     if (status == MT_OK) {
         status = mt_json_optional_object(root, "rope_parameters", &parameters, &has_parameters);

@@ -21,12 +21,11 @@ static enum mt_status check_rope(struct mt_context *ctx, const struct mt_hf_rope
     return mt_fail(ctx, MT_ERR_UNSUPPORTED, "rope_theta is %g, yarn needs more than 1", rope->theta);
 }
 
-/* Attention with q, k and v projections: every element of a head is rotated. */
+/* Attention with q, k and v projections: the first elements of a head are rotated, mostly all of them. */
 static void describe_grouped(const struct mt_hf_config *config, struct mt_model_desc *desc)
 {
     desc->attention = MT_ATTENTION_GROUPED;
-    desc->rope_width = config->head_dim;
-    desc->rope_layout = MT_ROPE_HALF;
+    desc->rope_width = mt_hf_config_rotated(config);
     desc->score_scale = (float)(1.0 / sqrt((double)config->head_dim));
 }
 
@@ -38,7 +37,6 @@ static void describe_latent(const struct mt_hf_config *config, struct mt_model_d
     desc->latent_rank = config->kv_lora_rank;
     desc->nope_width = config->qk_nope_head_dim;
     desc->rope_width = config->qk_rope_head_dim;
-    desc->rope_layout = config->rope_interleave ? MT_ROPE_INTERLEAVED : MT_ROPE_HALF;
     double scale = 1.0 / sqrt((double)config->head_dim); // of nope and rope together
     desc->score_scale = (float)(scale * mt_rope_score_factor(&config->rope));
 }
@@ -91,7 +89,8 @@ enum mt_status mt_model_describe(struct mt_context *ctx, const struct mt_hf_conf
         .head_width = config->head_dim,
         .value_width = config->v_head_dim,
         .attention_bias = config->attention_bias,
-        .qk_norm = arch->qk_norm,
+        .rope_layout = config->rope_interleave ? MT_ROPE_INTERLEAVED : MT_ROPE_HALF,
+        .qk_norm = config->use_qk_norm ? arch->qk_norm : MT_QK_NORM_NONE,
         .clip = (float)config->clip_qkv,
         .window = window_of(config),
         .dense_width = config->intermediate_size,

@@ -41,18 +41,6 @@ static enum mt_status read_layer_types(const struct mt_json_node *root, struct m
     return MT_OK;
 }
 
-static enum mt_status read_rest(const struct mt_json_node *root, struct mt_hf_config *config)
-{
-    // transformers takes this key out of the file's top, too, for rope_parameters.
-    double rotated_share = 1.0;
-    enum mt_status status = mt_json_optional_real(root, "partial_rotary_factor", 0.0, 1.0, &rotated_share);
-    if (status == MT_OK && rotated_share < 1.0) {
-        status = mt_json_fail(root, "rotates only a share of %g of each head; none of the known models does",
-                              rotated_share);
-    }
-    return status == MT_OK ? read_layer_types(root, config) : status;
-}
-
 static const struct mt_tensor_row layer[] = {
     MT_ROWS_LATENT_ATTENTION, MT_ROWS_NORM_WEIGHTS, MT_ROWS_DENSE,
     MT_ROW_CORRECTION,        MT_ROWS_EXPERTS,      MT_ROWS_SHARED("mlp.shared_experts"),
@@ -81,7 +69,7 @@ const struct mt_arch mt_arch_glm4_moe_lite = {
             .pad = -1,
         },
     MT_ARCH_KEYS(keys),
-    .read = read_rest,
+    .read = read_layer_types,
     MT_ARCH_LAYER(layer),
     MT_ARCH_AFTER(mt_arch_after),
     .names = {MT_NAMES_EXPERTS},

@@ -38,16 +38,18 @@ static enum mt_status add_finding(struct mt_model_check *check, struct mt_model_
 static enum mt_status compare_one(struct mt_model_check *check, const struct mt_model_tensor *expected,
                                   const struct mt_safetensors_tensor *found)
 {
-    bool same = found->rank == expected->rank;
-    for (int i = 0; i < expected->rank && same; i++) same = found->dim[i] == expected->dim[i];
+    int rank = 0;
+    int64_t dim[2];
+    mt_model_tensor_stored_shape(expected, &rank, dim);
+    bool same = found->rank == rank;
+    for (int i = 0; i < rank && same; i++) same = found->dim[i] == dim[i];
     bool number = found->dtype == MT_SAFETENSORS_F32 || found->dtype == MT_SAFETENSORS_BF16 ||
                   found->dtype == MT_SAFETENSORS_F16;
     if (same && number) return MT_OK;
     char text[512];
     (void)snprintf(text, sizeof text, "is %s %s, expected %s in F32, BF16 or F16",
                    mt_safetensors_dtype_name(found->dtype),
-                   mt_safetensors_shape(found->rank, found->dim).text,
-                   mt_safetensors_shape(expected->rank, expected->dim).text);
+                   mt_safetensors_shape(found->rank, found->dim).text, mt_safetensors_shape(rank, dim).text);
     return add_finding(check, &check->wrong, expected->name, text);
 }
 
@@ -57,6 +59,7 @@ static bool is_unread(const struct mt_hf_config *config, const char *name)
     static const char prefix[] = "model.layers.";
     if (mt_ends_with(name, ".rotary_emb.inv_freq")) return true; // computed, but saved by old versions
     if (strcmp(name, "lm_head.weight") == 0) return config->tie_word_embeddings;
+    if (strncmp(name, "model.mtp_", 10) == 0) return true; // predicts further tokens
     if (strncmp(name, prefix, sizeof prefix - 1) != 0) return false;
     char *end = NULL;
     long long layer = strtoll(name + sizeof prefix - 1, &end, 10);

@@ -37,13 +37,15 @@ static bool applies(const struct mt_hf_config *config, enum mt_row_when when, bo
     switch (when) {
     case MT_WHEN_ALWAYS: break;
     case MT_WHEN_ATTENTION_BIAS: return config->attention_bias;
+    case MT_WHEN_QK_NORM: return config->use_qk_norm;
     case MT_WHEN_Q_COMPRESSED: return config->q_lora_rank > 0;
     case MT_WHEN_Q_COMPRESSED_BIAS: return config->q_lora_rank > 0 && config->attention_bias;
     case MT_WHEN_Q_PLAIN: return config->q_lora_rank == 0;
     case MT_WHEN_MOE_LAYER:
     case MT_WHEN_EACH_EXPERT: return moe;
     case MT_WHEN_SHARED: return moe && config->shared_width > 0;
-    case MT_WHEN_CORRECTED: return moe && config->topk == MT_HF_TOPK_NOAUX;
+    case MT_WHEN_CORRECTED:
+    case MT_WHEN_CORRECTED_ROW: return moe && config->topk == MT_HF_TOPK_NOAUX;
     case MT_WHEN_DENSE_LAYER: return !moe;
     case MT_WHEN_LM_HEAD: return !config->tie_word_embeddings;
     case MT_WHEN_LM_HEAD_BIAS: return config->lm_head_bias;
@@ -63,6 +65,7 @@ static void fill(const struct mt_model_tensors *walk, const struct mt_tensor_row
         .layer = in_layer ? walk->layer : -1,
         .expert = in_expert ? walk->expert : -1,
         .rank = row->columns == MT_SIZE_NONE ? 1 : 2,
+        .as_row = row->when == MT_WHEN_CORRECTED_ROW,
         .dim = {size_of(walk->config, row->rows), size_of(walk->config, row->columns)},
     };
     if (in_expert) {
@@ -125,6 +128,13 @@ bool mt_model_tensors_next(struct mt_model_tensors *walk, struct mt_model_tensor
 bool mt_model_tensor_is_linear(const struct mt_model_tensor *tensor)
 {
     return tensor->rank == 2 && tensor->layer >= 0;
+}
+
+void mt_model_tensor_stored_shape(const struct mt_model_tensor *tensor, int *rank, int64_t dim[2])
+{
+    *rank = tensor->as_row ? 2 : tensor->rank;
+    dim[0] = tensor->as_row ? 1 : tensor->dim[0];
+    dim[1] = tensor->as_row ? tensor->dim[0] : tensor->dim[1];
 }
 
 int64_t mt_model_tensor_count(const struct mt_model_tensor *tensor)

@@ -16,6 +16,7 @@ struct mt_model_tensor {
     int64_t expert; // -1: of no routed expert
     int rank;       // 1 or 2
     int64_t dim[2];
+    bool as_row; // a vector [n] that is stored as [1,n]
 };
 
 /* A place in the list; copy it to go on from there twice. */
@@ -40,6 +41,9 @@ bool mt_model_tensors_next(struct mt_model_tensors *walk, struct mt_model_tensor
 
 /* True for the matrices LoRA can adapt: linear layers inside the layers, router included. */
 bool mt_model_tensor_is_linear(const struct mt_model_tensor *tensor);
+
+/* The shape it has in a file: *rank and dim[2]. */
+void mt_model_tensor_stored_shape(const struct mt_model_tensor *tensor, int *rank, int64_t dim[2]);
 
 /* Elements of a tensor. */
 int64_t mt_model_tensor_count(const struct mt_model_tensor *tensor);

@@ -23,6 +23,7 @@ const struct mt_arch mt_arch_olmoe = {
     .name = "olmoe",
     .defaults =
         {
+            .use_qk_norm = true,
             .norm_epsilon = 1e-5,
             .rope = {.theta = 1e4},
             .aux_loss_coefficient = 0.01,

@@ -2,8 +2,6 @@
  * Qwen1.5-MoE and Qwen2-MoE: biases on queries, keys and values but not on the output; softmax over all
  * experts, the k best as they are (or normalised); one shared expert, whose output a gate of one row scales.
  */
-#include <string.h>
-
 #include "arch/blocks.h"
 
 static const struct mt_hf_key keys[] = {
@@ -15,30 +13,19 @@ static const struct mt_hf_key keys[] = {
     MT_KEY_AUX_LOSS,
 };
 
-/* With use_sliding_window every other layer has a window; layer_types says which. One for all is supported.
- */
+/* With use_sliding_window only some layers have a window. */
 static enum mt_status refuse_windows(const struct mt_json_node *root)
 {
     struct mt_json_node node;
     bool used = false;
-    bool present = false;
+    bool listed = false;
     enum mt_status status = mt_json_optional_bool(root, "use_sliding_window", &used);
     if (status == MT_OK && used) {
         (void)mt_json_member(root, "use_sliding_window", &node);
         (void)mt_json_fail(&node, "is true: only some layers would have a window, which is not supported");
         return MT_ERR_UNSUPPORTED;
     }
-    if (status == MT_OK) status = mt_json_optional_array(root, "layer_types", &node, &present);
-    for (size_t i = 0; status == MT_OK && present && i < mt_json_count(&node); i++) {
-        const char *type = NULL;
-        struct mt_json_node item = mt_json_element(&node, i);
-        status = mt_json_as_string(&item, &type);
-        if (status == MT_OK && strcmp(type, "full_attention") != 0) {
-            (void)mt_json_fail(&item, "is not full_attention, which alone is supported");
-            status = MT_ERR_UNSUPPORTED;
-        }
-    }
-    return status;
+    return status == MT_OK ? mt_arch_refuse_layer_types(root, &listed) : status;
 }
 
 static enum mt_status read_layers(const struct mt_json_node *root, struct mt_hf_config *config)

@@ -25,6 +25,7 @@ const struct mt_arch mt_arch_qwen3_moe = {
     .name = "qwen3_moe",
     .defaults =
         {
+            .use_qk_norm = true,
             .norm_epsilon = 1e-6,
             .rope = {.theta = 1e4},
             .kv_heads = 4,

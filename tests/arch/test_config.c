@@ -44,7 +44,7 @@ static void every_model(void **state)
         read_text(model_config_text(model), &ctx, &config);
         assert_ptr_equal(config.arch, model);
         assert_int_equal(config.dtype, MT_HF_BFLOAT16);
-        assert_false(config.tie_word_embeddings);
+        assert_int_equal(config.tie_word_embeddings, model == &mt_arch_ernie4_5_moe);
         assert_true(config.eos_count >= 1);
         done(&ctx, &config);
     }
@@ -98,6 +98,27 @@ static void every_model(void **state)
     assert_int_equal(config.moe_intermediate_size, 1408);
     assert_int_equal(config.shared_width, 5632);
     assert_int_equal(config.shared_experts, 1);
+    done(&ctx, &config);
+    read_text(model_config_text(&mt_arch_glm4_moe), &ctx, &config);
+    assert_int_equal(config.head_dim, 128);
+    assert_int_equal(mt_hf_config_rotated(&config), 64);
+    assert_true(config.attention_bias && !config.use_qk_norm);
+    assert_int_equal(config.topk, MT_HF_TOPK_NOAUX);
+    assert_int_equal(config.eos_count, 3);
+    done(&ctx, &config);
+    read_text(model_config_text(&mt_arch_dots1), &ctx, &config);
+    assert_int_equal(config.sliding_window, 0);
+    assert_int_equal(config.shared_width, 2816);
+    assert_int_equal(config.scoring, MT_HF_SCORING_SIGMOID); // whatever scoring_func says
+    assert_int_equal(mt_hf_config_rotated(&config), 128);
+    done(&ctx, &config);
+    read_text(model_config_text(&mt_arch_ernie4_5_moe), &ctx, &config);
+    assert_true(config.rope_interleave && config.tie_word_embeddings);
+    assert_int_equal(config.experts, 64);
+    assert_int_equal(config.experts_per_token, 6);
+    assert_int_equal(config.scoring, MT_HF_SCORING_SOFTMAX);
+    assert_int_equal(config.topk, MT_HF_TOPK_NOAUX);
+    assert_true(!mt_hf_config_layer_is_moe(&config, 0) && mt_hf_config_layer_is_moe(&config, 27));
     done(&ctx, &config);
     read_text(model_config_text(&mt_arch_olmoe), &ctx, &config);
     assert_int_equal(config.bos, -1);
@@ -164,8 +185,8 @@ static void class_defaults(void **state)
 {
     (void)state;
     static const char format[] =
-        "{\"model_type\": \"%s\", \"vocab_size\": 100, \"hidden_size\": 64, \"num_hidden_layers\": 4,"
-        " \"num_attention_heads\": 16, \"intermediate_size\": 32, \"moe_intermediate_size\": 16,"
+        "{\"model_type\": \"%s\", \"vocab_size\": 100, \"hidden_size\": 128, \"num_hidden_layers\": 4,"
+        " \"num_attention_heads\": 32, \"intermediate_size\": 32, \"moe_intermediate_size\": 16,"
         " \"shared_expert_intermediate_size\": 24, \"num_experts\": 8, \"num_experts_per_tok\": 2, "
         "\"max_position_embeddings\": 128}";
     static const struct {
@@ -174,15 +195,18 @@ static void class_defaults(void **state)
         int kv_heads, q_rank, shared, first_dense, bos, eos;
         bool normalised;
     } expected[] = {
-        {&mt_arch_deepseek, 1e-6, 1e4, 0.001, 16, 0, 0, 0, 100000, 100001, false},
-        {&mt_arch_deepseek_v2, 1e-6, 1e4, 0.001, 16, 1536, 2, 0, 1, 2, false},
-        {&mt_arch_deepseek_v3, 1e-6, 1e4, 0.001, 16, 1536, 1, 3, 0, 1, true},
+        {&mt_arch_deepseek, 1e-6, 1e4, 0.001, 32, 0, 0, 0, 100000, 100001, false},
+        {&mt_arch_deepseek_v2, 1e-6, 1e4, 0.001, 32, 1536, 2, 0, 1, 2, false},
+        {&mt_arch_deepseek_v3, 1e-6, 1e4, 0.001, 32, 1536, 1, 3, 0, 1, true},
         {&mt_arch_mixtral, 1e-5, 1e6, 0.001, 8, 0, 0, 0, 1, 2, true},
         {&mt_arch_phimoe, 1e-5, 1e6, 0.001, 8, 0, 0, 0, 1, 2, false},
-        {&mt_arch_olmoe, 1e-5, 1e4, 0.01, 16, 0, 0, 0, -1, 50279, false},
+        {&mt_arch_olmoe, 1e-5, 1e4, 0.01, 32, 0, 0, 0, -1, 50279, false},
         {&mt_arch_qwen3_moe, 1e-6, 1e4, 0.001, 4, 0, 0, 0, -1, -1, false},
-        {&mt_arch_glm4_moe_lite, 1e-5, 1e4, 0.0, 16, 768, 1, 1, 0, 1, true},
+        {&mt_arch_glm4_moe_lite, 1e-5, 1e4, 0.0, 32, 768, 1, 1, 0, 1, true},
         {&mt_arch_qwen2_moe, 1e-6, 1e4, 0.001, 16, 0, 1, 0, -1, -1, false},
+        {&mt_arch_glm4_moe, 1e-5, 1e4, 0.0, 8, 0, 1, 1, -1, -1, true},
+        {&mt_arch_dots1, 1e-6, 1e4, 0.0, 32, 0, 0, 0, -1, -1, false},
+        {&mt_arch_ernie4_5_moe, 1e-5, 5e5, 0.001, 4, 0, 2, 1, 1, 2, true},
     };
     assert_int_equal(sizeof expected / sizeof expected[0], MT_ARCH_COUNT);
     for (size_t m = 0; m < MT_ARCH_COUNT; m++) {
@@ -272,7 +296,7 @@ struct refusal {
 static const struct refusal refusals[] = {
     {&mt_arch_mixtral, "\"mixtral\"", "\"llama\"",
      "\"llama\"; known are deepseek deepseek_v2 deepseek_v3 mixtral phimoe olmoe qwen3_moe "
-     "glm4_moe_lite qwen2_moe"},
+     "glm4_moe_lite qwen2_moe glm4_moe dots1 ernie4_5_moe"},
     {&mt_arch_mixtral, "\"model_type\": \"mixtral\", ", "", "model_type is missing"},
     {&mt_arch_mixtral, "\"hidden_size\": 4096, ", "", "hidden_size is missing"},
     {&mt_arch_mixtral, "\"hidden_size\": 4096", "\"hidden_size\": -1", "hidden_size is -1, expected 1 to"},
@@ -343,7 +367,28 @@ static const struct refusal refusals[] = {
      "\"num_hidden_layers\": 2, \"mlp_layer_types\": [\"dense\", \"moe\"]",
      "mlp_layer_types[1] is neither dense nor sparse"},
     {&mt_arch_glm4_moe_lite, "\"partial_rotary_factor\": 1.0", "\"partial_rotary_factor\": 0.5",
-     "rotates only a share of 0.5"},
+     "partial_rotary_factor is 0.5: this architecture rotates whole heads"},
+    {&mt_arch_glm4_moe, "\"partial_rotary_factor\": 0.5", "\"partial_rotary_factor\": 1.5",
+     "partial_rotary_factor is 1.5, expected 1e-06 to 1"},
+    {&mt_arch_glm4_moe, "\"partial_rotary_factor\": 0.5", "\"partial_rotary_factor\": 0",
+     "partial_rotary_factor is 0, expected 1e-06 to 1"},
+    {&mt_arch_glm4_moe, "\"rope_scaling\": null, \"rope_theta\": 1000000",
+     "\"rope_parameters\": {\"rope_theta\": 1000000, \"partial_rotary_factor\": 0.0118}",
+     "partial_rotary_factor is 0.0118, which rotates 1 of"},
+    {&mt_arch_glm4_moe, "\"partial_rotary_factor\": 0.5", "\"partial_rotary_factor\": 0.01",
+     "which rotates 1 of a head's 128 elements"},
+    {&mt_arch_glm4_moe, "\"use_qk_norm\": false", "\"use_qk_norm\": 0", "use_qk_norm is a whole number"},
+    {&mt_arch_glm4_moe, "\"n_group\": 1", "\"n_group\": 3", "does not divide the 128 experts"},
+    {&mt_arch_dots1, "\"sliding_window\": null", "\"max_window_layers\": 61",
+     "max_window_layers is 61: only some layers would have a window"},
+    {&mt_arch_dots1, "\"sliding_window\": null", "\"layer_types\": [\"sliding_attention\"]",
+     "layer_types[0] is not full_attention"},
+    {&mt_arch_ernie4_5_moe, "\"use_bias\": false", "\"use_bias\": true", "would give the experts biases"},
+    {&mt_arch_ernie4_5_moe, "\"moe_k\": 6, ", "", "has neither num_experts_per_tok nor moe_k"},
+    {&mt_arch_ernie4_5_moe, "\"moe_k\": 6", "\"moe_k\": 6, \"num_experts_per_tok\": 5",
+     "another key says 5 experts"},
+    {&mt_arch_ernie4_5_moe, "\"moe_layer_end_index\": 27", "\"moe_layer_end_index\": -2",
+     "moe_layer_end_index is -2, expected -1 to"},
     {&mt_arch_qwen2_moe, "\"shared_expert_intermediate_size\": 5632", "\"x\": 0",
      "shared_expert_intermediate_size is missing"},
     {&mt_arch_qwen2_moe, "\"shared_expert_intermediate_size\": 5632",

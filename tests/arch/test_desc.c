@@ -210,6 +210,59 @@ static void qwen2_moe(void **state)
     close_model(&model);
 }
 
+static void glm4_moe(void **state)
+{
+    (void)state;
+    struct described model;
+    open_model(&mt_arch_glm4_moe, &model);
+    assert_int_equal(model.desc.attention, MT_ATTENTION_GROUPED);
+    assert_int_equal(model.desc.rope_layout, MT_ROPE_HALF);
+    assert_true(model.desc.head_width == 128 && model.desc.rope_width == 64);
+    assert_int_equal(model.desc.qk_norm, MT_QK_NORM_NONE);
+    assert_int_equal(model.desc.router.kind, MT_ROUTER_SIGMOID);
+    assert_true(model.desc.correction_bias && model.desc.router.normalise && model.desc.router.scale == 1.0f);
+    close_model(&model);
+
+    assert_int_equal(describe(small_model_config(&mt_arch_glm4_moe), &model), MT_OK);
+    assert_int_equal(model.desc.qk_norm, MT_QK_NORM_HEAD);
+    assert_int_equal(model.desc.rope_width, 6);
+    assert_int_equal(model.desc.router.group_rule, MT_GROUP_TOP2_SUM);
+    close_model(&model);
+}
+
+static void dots1(void **state)
+{
+    (void)state;
+    struct described model;
+    open_model(&mt_arch_dots1, &model);
+    assert_int_equal(model.desc.attention, MT_ATTENTION_GROUPED);
+    assert_int_equal(model.desc.qk_norm, MT_QK_NORM_HEAD);
+    assert_true(model.desc.window == 0 && model.desc.rope_width == model.desc.head_width);
+    assert_int_equal(model.desc.router.kind, MT_ROUTER_SIGMOID);
+    assert_true(model.desc.correction_bias && model.desc.router.scale == 2.5f);
+    assert_true(!mt_model_layer_is_moe(&model.desc, 0) && mt_model_layer_is_moe(&model.desc, 1));
+    close_model(&model);
+}
+
+static void ernie4_5_moe(void **state)
+{
+    (void)state;
+    struct described model;
+    open_model(&mt_arch_ernie4_5_moe, &model);
+    assert_int_equal(model.desc.attention, MT_ATTENTION_GROUPED);
+    assert_int_equal(model.desc.rope_layout, MT_ROPE_INTERLEAVED);
+    assert_int_equal(model.desc.rope_width, 128);
+    assert_int_equal(model.desc.router.kind, MT_ROUTER_SOFTMAX);
+    assert_true(model.desc.correction_bias && model.desc.router.normalise && model.desc.tied_head);
+    assert_int_equal(model.desc.shared_width, 3072);
+    close_model(&model);
+
+    assert_int_equal(describe(small_model_config(&mt_arch_ernie4_5_moe), &model), MT_OK);
+    assert_true(!mt_model_layer_is_moe(&model.desc, 0) && mt_model_layer_is_moe(&model.desc, 2));
+    assert_false(mt_model_layer_is_moe(&model.desc, 3)); // beyond moe_layer_end_index
+    close_model(&model);
+}
+
 /* A small config with one more key, which wins over an earlier one of that name. */
 static void refused(const struct mt_arch *model, const char *extra, const char *words)
 {
@@ -298,6 +351,9 @@ int main(void)
         cmocka_unit_test(olmoe),
         cmocka_unit_test(qwen3_moe),
         cmocka_unit_test(qwen2_moe),
+        cmocka_unit_test(glm4_moe),
+        cmocka_unit_test(dots1),
+        cmocka_unit_test(ernie4_5_moe),
         cmocka_unit_test(refusals),
         cmocka_unit_test(refusals_instead),
         cmocka_unit_test(papers_moonlight),

@@ -17,7 +17,7 @@ nothing() {
 
 # ---------------------------------------------------------------- every architecture
 
-for name in deepseek deepseek_v2 deepseek_v3 mixtral phimoe olmoe qwen3_moe glm4_moe_lite qwen2_moe; do
+for name in deepseek deepseek_v2 deepseek_v3 mixtral phimoe olmoe qwen3_moe glm4_moe_lite qwen2_moe glm4_moe dots1 ernie4_5_moe; do
     "$here/support/any-model" "$metier" $name "$place/$name" || exit 1
     expect 0 "4 of 8 experts in each of" prune "$place/$name" --keep 50% --data "$data" --out "$place/$name-half" --verify
     grep -q '^verified .*256 tokens' "$place/text" && grep -q '^tokens/s .* before, .* after' "$place/text" &&

@@ -153,8 +153,9 @@ static void make_golden_model(const struct workplace *place, const char *name, s
 
 static void peft_keys(void **state)
 {
-    static const char *const models[] = {"deepseek", "deepseek_v2", "deepseek_v3",   "mixtral",  "phimoe",
-                                         "olmoe",    "qwen3_moe",   "glm4_moe_lite", "qwen2_moe"};
+    static const char *const models[] = {"deepseek",  "deepseek_v2", "deepseek_v3", "mixtral",
+                                         "phimoe",    "olmoe",       "qwen3_moe",   "glm4_moe_lite",
+                                         "qwen2_moe", "glm4_moe",    "dots1",       "ernie4_5_moe"};
     static const char *const parts[] = {
         "attention", "router", "routed_experts", "shared_experts", "dense_mlp", "lm_head", "*"};
     static char text[TEXT_BYTES];

@@ -86,50 +86,12 @@ static void test_architecture(void **state, const struct mt_arch *model)
     check(place, &(struct gradient_case){.model = model, .lora = true, .method = "paper-code"});
 }
 
-static void test_deepseek(void **state)
-{
-    test_architecture(state, &mt_arch_deepseek);
-}
-
-static void test_deepseek_v2(void **state)
-{
-    test_architecture(state, &mt_arch_deepseek_v2);
-}
-
-static void test_deepseek_v3(void **state)
-{
-    test_architecture(state, &mt_arch_deepseek_v3);
-}
-
-static void test_mixtral(void **state)
-{
-    test_architecture(state, &mt_arch_mixtral);
-}
-
-static void test_phimoe(void **state)
-{
-    test_architecture(state, &mt_arch_phimoe);
-}
-
-static void test_olmoe(void **state)
-{
-    test_architecture(state, &mt_arch_olmoe);
-}
-
-static void test_qwen3(void **state)
-{
-    test_architecture(state, &mt_arch_qwen3_moe);
-}
-
-static void test_glm4_moe_lite(void **state)
-{
-    test_architecture(state, &mt_arch_glm4_moe_lite);
-}
-
-static void test_qwen2_moe(void **state)
-{
-    test_architecture(state, &mt_arch_qwen2_moe);
-}
+#define TEST_ARCHITECTURE(name)                                                                              \
+    static void test_##name(void **state)                                                                    \
+    {                                                                                                        \
+        test_architecture(state, &mt_arch_##name);                                                           \
+    }
+MT_ARCH_LIST(TEST_ARCHITECTURE)
 
 /* Dropout, the method's jitter and dropped slots are drawn again in backward; the draws are the step's. */
 static void test_training(void **state)
@@ -159,16 +121,9 @@ static void test_training(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_deepseek, workplace_open, workplace_close),
-        cmocka_unit_test_setup_teardown(test_deepseek_v2, workplace_open, workplace_close),
-        cmocka_unit_test_setup_teardown(test_deepseek_v3, workplace_open, workplace_close),
-        cmocka_unit_test_setup_teardown(test_mixtral, workplace_open, workplace_close),
-        cmocka_unit_test_setup_teardown(test_phimoe, workplace_open, workplace_close),
-        cmocka_unit_test_setup_teardown(test_olmoe, workplace_open, workplace_close),
-        cmocka_unit_test_setup_teardown(test_qwen3, workplace_open, workplace_close),
-        cmocka_unit_test_setup_teardown(test_glm4_moe_lite, workplace_open, workplace_close),
-        cmocka_unit_test_setup_teardown(test_qwen2_moe, workplace_open, workplace_close),
-        cmocka_unit_test_setup_teardown(test_training, workplace_open, workplace_close),
+#define ARCHITECTURE_TEST(name) cmocka_unit_test_setup_teardown(test_##name, workplace_open, workplace_close),
+        MT_ARCH_LIST(ARCHITECTURE_TEST)
+            cmocka_unit_test_setup_teardown(test_training, workplace_open, workplace_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

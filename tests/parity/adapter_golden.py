@@ -20,7 +20,7 @@ from adapter_parity import ALPHA, HERE, RANK, ROOT, Metier, peft, torch, transfo
 
 GOLDEN = os.path.join(ROOT, "tests", "model", "golden")
 MODELS = ("deepseek", "deepseek_v2", "deepseek_v3", "mixtral", "phimoe", "olmoe", "qwen3_moe", "glm4_moe_lite",
-          "qwen2_moe")
+          "qwen2_moe", "glm4_moe", "dots1", "ernie4_5_moe")
 PARTS = ("attention", "router", "routed_experts", "shared_experts", "dense_mlp", "lm_head")
 
 

@@ -72,11 +72,19 @@ CONFIGS = {
     "qwen3_moe": {"architectures": ["Qwen3MoeForCausalLM"], "num_key_value_heads": 2, "head_dim": 8,
                   "intermediate_size": 40, "moe_intermediate_size": 12, "num_experts": 6, "num_experts_per_tok": 2,
                   "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [1], "attention_bias": False},
+    "glm4_moe": {"architectures": ["Glm4MoeForCausalLM"], "num_key_value_heads": 2, "head_dim": 8, **FINE, "n_group": 4,
+                 "topk_group": 2, "routed_scaling_factor": 2.4, "norm_topk_prob": True, "use_qk_norm": True},
+    "dots1": {"architectures": ["Dots1ForCausalLM"], "num_key_value_heads": 2, "head_dim": 8, **FINE, "n_group": 4,
+              "topk_group": 2, "routed_scaling_factor": 2.4, "norm_topk_prob": True, "sliding_window": None},
+    "ernie4_5_moe": {"architectures": ["Ernie4_5_MoeForCausalLM"], "num_key_value_heads": 2, "head_dim": 8,
+                     "intermediate_size": 44, "moe_intermediate_size": 12, "moe_num_experts": 8, "moe_k": 3,
+                     "moe_num_shared_experts": 2, "moe_layer_start_index": 1},
     "qwen2_moe": {"architectures": ["Qwen2MoeForCausalLM"], "num_key_value_heads": 2, "intermediate_size": 40,
                   "moe_intermediate_size": 12, "shared_expert_intermediate_size": 20, "num_experts": 6,
                   "num_experts_per_tok": 2, "norm_topk_prob": False, "decoder_sparse_step": 1, "mlp_only_layers": [1]},
 }
-SHARED = ("deepseek", "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "qwen2_moe")
+SHARED = ("deepseek", "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "qwen2_moe", "glm4_moe", "dots1",
+          "ernie4_5_moe")
 DENSE = (*SHARED, "qwen3_moe")
 # The shipped configs that write adapters, and a small model of their architecture.
 SHIPPED = {"deepseek-moe-16b": "deepseek", "deepseek-v2-lite": "deepseek_v2", "moonlight-16b-a3b": "deepseek_v3",

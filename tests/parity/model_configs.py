@@ -5,7 +5,7 @@ of a model are equal by rule.
 """
 
 ARCHITECTURES = ("deepseek", "deepseek_v2", "deepseek_v3", "mixtral", "phimoe", "olmoe", "qwen3_moe",
-                 "glm4_moe_lite", "qwen2_moe")
+                 "glm4_moe_lite", "qwen2_moe", "glm4_moe", "dots1", "ernie4_5_moe")
 
 
 def pick(rng, *values):
@@ -187,6 +187,60 @@ def qwen2_moe(rng, variant):
     return config
 
 
+def corrected(rng, config):
+    """DeepSeek-V3's router and experts under grouped attention."""
+    config.update(shape_of_heads(rng))
+    config.update({
+        "head_dim": pick(rng, 8, 12), "intermediate_size": 44, "moe_intermediate_size": pick(rng, 10, 14),
+        "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 3, "first_k_dense_replace": 1,
+        "norm_topk_prob": True, "routed_scaling_factor": 2.5, "n_group": 1, "topk_group": 1, "attention_bias": False})
+
+
+def glm4_moe(rng, variant):
+    config = common(rng, "glm4_moe", "Glm4MoeForCausalLM", 3)
+    corrected(rng, config)
+    config.update({"use_qk_norm": False, "partial_rotary_factor": 0.5, "num_nextn_predict_layers": 0,
+                   "attention_bias": True})
+    if variant == 1:  # queries and keys normalised, groups, two dense layers, another share
+        config.update({"use_qk_norm": True, "n_group": 4, "topk_group": 2, "first_k_dense_replace": 2,
+                       "num_hidden_layers": 4, "rms_norm_eps": 0.03, "head_dim": 16, "partial_rotary_factor": 0.25})
+    if variant == 2:  # no biases, weights as they are, nothing dense, whole heads turned, a tied head, YaRN
+        config.update({"attention_bias": False, "norm_topk_prob": False, "first_k_dense_replace": 0,
+                       "partial_rotary_factor": 1.0, "tie_word_embeddings": True, "use_qk_norm": True,
+                       "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}})
+    return config
+
+
+def dots1(rng, variant):
+    config = common(rng, "dots1", "Dots1ForCausalLM", 3)
+    corrected(rng, config)
+    config.update({"sliding_window": None, "max_window_layers": 3, "n_shared_experts": 2})
+    if variant == 1:  # biases, groups, two dense layers
+        config.update({"attention_bias": True, "n_group": 4, "topk_group": 2, "first_k_dense_replace": 2,
+                       "num_hidden_layers": 4, "rms_norm_eps": 0.03})
+    if variant == 2:  # weights as they are, nothing dense, a tied head, a window no layer has
+        config.update({"norm_topk_prob": False, "first_k_dense_replace": 0, "tie_word_embeddings": True,
+                       "sliding_window": 5})
+    return config
+
+
+def ernie4_5_moe(rng, variant):
+    config = common(rng, "ernie4_5_moe", "Ernie4_5_MoeForCausalLM", 3)
+    config.update(shape_of_heads(rng))
+    config.update({
+        "intermediate_size": 44, "moe_intermediate_size": pick(rng, 10, 14), "moe_num_experts": pick(rng, 7, 10),
+        "moe_k": 3, "moe_num_shared_experts": 2, "moe_layer_start_index": 1, "moe_layer_end_index": -1,
+        "moe_layer_interval": 1, "use_bias": False, "rope_theta": 500000.0, "router_aux_loss_coef": 0.001})
+    if variant == 1:  # a dense layer at the end, heads of their own width, one shared expert
+        config.update({"moe_layer_end_index": 2, "num_hidden_layers": 4, "head_dim": pick(rng, 10, 12),
+                       "moe_num_shared_experts": 1, "rms_norm_eps": 0.03})
+    if variant == 2:  # every other layer sparse, nothing shared, a tied head, YaRN
+        config.update({"moe_layer_interval": 2, "num_hidden_layers": 4, "moe_num_shared_experts": 0,
+                       "moe_layer_start_index": 0, "tie_word_embeddings": True,
+                       "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}})
+    return config
+
+
 def sequence_lengths(config, variant):
     """Phi's last variant is longer than the positions it was trained on, and takes its long factors."""
     return (40,) if config["model_type"] == "phimoe" and variant == 3 else (9, 1, 17)
@@ -204,7 +258,7 @@ def as_transformers_reads_it(config, lengths):
 
 
 VARIANTS = {"deepseek": 3, "deepseek_v2": 4, "deepseek_v3": 3, "mixtral": 3, "phimoe": 4, "olmoe": 3, "qwen3_moe": 3,
-            "glm4_moe_lite": 3, "qwen2_moe": 3}
+            "glm4_moe_lite": 3, "qwen2_moe": 3, "glm4_moe": 3, "dots1": 3, "ernie4_5_moe": 3}
 
 
 def draw(name, variant, rng):

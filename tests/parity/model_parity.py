@@ -40,7 +40,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 LIMIT = 1e-4
 LORA_ALPHA, LORA_RANK = 6.0, 4
 METHOD_MODELS = (("deepseek", 0), ("deepseek_v2", 1), ("deepseek_v3", 1), ("mixtral", 1), ("phimoe", 1), ("olmoe", 1),
-                 ("qwen3_moe", 1), ("glm4_moe_lite", 1), ("qwen2_moe", 1))
+                 ("qwen3_moe", 1), ("glm4_moe_lite", 1), ("qwen2_moe", 1), ("glm4_moe", 1), ("dots1", 1),
+                 ("ernie4_5_moe", 1))
 
 
 def shown(values):
@@ -205,7 +206,7 @@ def pair_gradients(total, pairs):
 
 def linear_maps(model):
     return {name[:-len(".weight")] for name, shape in model.shapes.items()
-            if len(shape) == 2 and not name.startswith("model.embed")}
+            if len(shape) == 2 and not name.startswith("model.embed") and not name.endswith("correction_bias")}
 
 
 def check_lora(table, case, program, model, tensors, sequences):

@@ -21,6 +21,19 @@ NEW_NAMES = {"mixtral", "phimoe"}  # "block_sparse_moe" on disk, "mlp" in memory
 FUSED = re.compile(r"(.*)\.experts\.(gate_up_proj|down_proj)$")
 
 
+def owner_of_correction(router):
+    return getattr(router, "moe_statics", router)  # ERNIE's module of its own
+
+
+def correction_of(router):
+    return getattr(owner_of_correction(router), "e_score_correction_bias", None)
+
+
+def set_correction(router, value):
+    owner, name = owner_of_correction(router), "e_score_correction_bias"
+    (owner._parameters if name in owner._parameters else owner._buffers)[name] = value
+
+
 @dataclass
 class Captured:
     """One MoE layer's router, all sequences one after the other."""
@@ -66,7 +79,7 @@ class Model:
     def disk_name(self, name):
         if self.kind in NEW_NAMES:
             name = name.replace(".mlp.", ".block_sparse_moe.").replace(".router.", ".gate.")
-        return name
+        return name.replace(".gate.moe_statics.", ".moe_statics.")
 
     def expert_names(self):
         return ("w1", "w3", "w2") if self.kind in NEW_NAMES else ("gate_proj", "up_proj", "down_proj")
@@ -78,6 +91,15 @@ class Model:
     def router_name(self, layer, tensor="weight"):
         block = "block_sparse_moe" if self.kind in NEW_NAMES else "mlp"
         return f"model.layers.{layer}.{block}.gate.{tensor}"
+
+    def correction_name(self, layer):
+        if self.kind == "ernie4_5_moe":
+            return f"model.layers.{layer}.mlp.moe_statics.e_score_correction_bias"
+        return self.router_name(layer, "e_score_correction_bias")
+
+    def correction(self, tensors, layer):
+        bias = tensors.get(self.correction_name(layer))
+        return None if bias is None else bias.flatten()  # ERNIE keeps it as [1,n]
 
     def split(self, memory):
         """From names and tensors in memory to those on disk."""
@@ -190,24 +212,24 @@ class Model:
             kind, experts, settings = self.router(), logits.shape[-1], self.pool_settings
             size = objective.pool_sizes(1, experts, kind.slots, settings["seed"], pool_stream(number), self.sequence)[0]
             scores = objective.scores_of(logits.detach().reshape(-1, experts).double(), kind)
-            correction = getattr(router, "e_score_correction_bias", None)
-            pool = objective.pool_of(scores, correction, size)
+            correction = correction_of(router)
+            pool = objective.pool_of(scores, None if correction is None else correction.flatten(), size)
             self.run_parts["pools"].setdefault(number, []).append(pool)
             if correction is not None:
-                router.e_score_correction_bias = correction.masked_fill(~pool, -torch.inf)
+                set_correction(router, correction.masked_fill(~pool, -torch.inf))
             return logits.masked_fill(~pool, -torch.inf)
 
         def forward(*inputs, **named):
             if self.pool_settings is None:
                 return plain(*inputs, **named)
-            kept = getattr(router, "e_score_correction_bias", None)
+            kept = correction_of(router)
             F.linear = within_pool
             try:
                 return plain(*inputs, **named)
             finally:
                 F.linear = linear
                 if kept is not None:
-                    router.e_score_correction_bias = kept
+                    set_correction(router, kept)
 
         router.forward = forward
 
@@ -248,17 +270,18 @@ class Model:
         config = self.config
         if self.kind == "phimoe":
             return objective.Router("sparsemixer", 2, jitter=config["router_jitter_noise"])
-        router = objective.Router("softmax", config["num_experts_per_tok"])
-        router.normalise = config.get("norm_topk_prob", self.kind == "mixtral")
+        router = objective.Router("softmax", config.get("moe_k") or config["num_experts_per_tok"])
+        router.normalise = config.get("norm_topk_prob", self.kind in ("mixtral", "ernie4_5_moe"))
         router.scale = config.get("routed_scaling_factor", 1.0)
-        if self.kind in ("deepseek_v3", "glm4_moe_lite"):
+        if self.kind in ("deepseek_v3", "glm4_moe_lite", "glm4_moe", "dots1"):
             router.kind, router.group_rule = "sigmoid", "top2-sum"
-        if config.get("topk_method", "greedy") != "greedy" and config["topk_group"] < config["n_group"]:
+        if (router.kind == "sigmoid" or config.get("topk_method", "greedy") != "greedy") and \
+                config["topk_group"] < config["n_group"]:
             router.groups, router.groups_kept = config["n_group"], config["topk_group"]
         return router
 
     def routing(self, tensors, run, layer, settings):
-        bias = tensors.get(self.router_name(layer, "e_score_correction_bias"))
+        bias = self.correction(tensors, layer)
         logits = run.routers[layer].logits.double()
         bias = None if bias is None else bias.double()
         return objective.route(logits, bias, torch.ones(logits.shape[0], dtype=torch.bool), self.router(), settings)
@@ -312,7 +335,7 @@ class Model:
             weight = tensors[self.router_name(layer)].double()
             outputs = self.expert_outputs(tensors, layer, captured.inputs, chosen).double()
             inputs = objective.Inputs(captured.logits, outputs, None, number, weight,
-                                      tensors.get(self.router_name(layer, "e_score_correction_bias")))
+                                      self.correction(tensors, layer))
             leaves = {"logits": captured.logits.double(), "expert_outputs": outputs, "router_weight": weight}
             parts, _, aux = objective.losses_of(inputs, leaves, self.router(), settings)
             parts.update(self.model_losses(tensors, run, layer, before, settings))

@@ -40,7 +40,7 @@ except (ImportError, SystemExit):
 LIMIT = 1e-5
 GROUPED = {"n_routed_experts": 16, "n_group": 4, "topk_group": 2}
 CHANGES = {"deepseek_v2": [{}, {**GROUPED, "topk_method": "group_limited_greedy"}], "deepseek_v3": [GROUPED],
-           "glm4_moe_lite": [GROUPED, {"n_routed_experts": 8, "n_group": 1, "topk_group": 1}]}
+           "glm4_moe_lite": [GROUPED, {"n_routed_experts": 8, "n_group": 1, "topk_group": 1}], "glm4_moe": [GROUPED]}
 
 
 class Report:
@@ -66,7 +66,12 @@ def error_of(got, want):
 
 
 def experts_of(config):
-    return next(config[key] for key in ("n_routed_experts", "num_local_experts", "num_experts") if key in config)
+    return next(config[key] for key in ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
+                if key in config)
+
+
+def per_token_of(config):
+    return config.get("moe_k") or config["num_experts_per_tok"]
 
 
 def draw_experts(folder, path, seed):
@@ -74,7 +79,7 @@ def draw_experts(folder, path, seed):
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         config = json.load(file)
     count, groups = experts_of(config), config.get("n_group", 1)
-    each = max(count // groups // 2, -(-(config["num_experts_per_tok"] + 1) // config.get("topk_group", 1)), 2)
+    each = max(count // groups // 2, -(-(per_token_of(config) + 1) // config.get("topk_group", 1)), 2)
     each = min(each, count // groups)
     layers = sorted({int(match.group(1)) for match in (
         re.match(r"model\.layers\.(\d+)\..*\.experts\.", name)
@@ -100,9 +105,9 @@ def selected(tensors, kept, experts):
         if expert and layer in kept:
             if int(expert.group(2)) in kept[layer]:
                 result[expert.group(1) + str(kept[layer].index(int(expert.group(2)))) + expert.group(3)] = value
-        elif layer in kept and re.search(r"\.gate\.(weight|e_score_correction_bias)$", name):
-            assert value.shape[0] == experts
-            result[name] = value[kept[layer]]
+        elif layer in kept and re.search(r"\.(gate|moe_statics)\.(weight|e_score_correction_bias)$", name):
+            assert value.numel() % experts == 0 and experts in value.shape[:2]
+            result[name] = value[kept[layer]] if value.shape[0] == experts else value[:, kept[layer]]
         else:
             result[name] = value
     return result
@@ -169,7 +174,7 @@ def check_codes(metier, report, name, label):
                          if ".experts." in tensor})
         count, groups = experts_of(config), config.get("n_group", 1)
         size = count // groups
-        each = max(size // 2, -(-config["num_experts_per_tok"] // config.get("topk_group", 1)), 2)
+        each = max(size // 2, -(-per_token_of(config) // config.get("topk_group", 1)), 2)
         keep = [group * size + size - each + i for group in range(groups) for i in range(each)]
         json.dump({"experts": count, "layers": len(layers), "keep": {layer: keep for layer in layers}}, file)
     out = prune(metier, case, folder, path)

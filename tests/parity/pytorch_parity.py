@@ -38,7 +38,7 @@ from pytorch_objective import Failures, compare_objective
 LOSS_LIMIT, FIGURE_LIMIT = 1e-4, 1e-3
 STEPS = 3
 WAYS, BIASED = "olmoe", "deepseek_v3"  # which model is trained in every way; which has a selection bias
-ARCHITECTURES = ("deepseek_v2", "deepseek_v3", "mixtral", "olmoe", "qwen3_moe", "qwen2_moe", "glm4_moe_lite")
+ARCHITECTURES = ("deepseek_v2", "deepseek_v3", "mixtral", "olmoe", "qwen3_moe", "qwen2_moe", "glm4_moe_lite", "glm4_moe", "dots1")
 # expert-concat compares neighbours in the batch, and `metier train` shuffles: it is compared without.
 METHODS = (("metier", {}), ("paper", {}), ("paper-code", {"grouping": "token"}), ("ernie", {}), ("simbal", {}), ("aux", {}))
 

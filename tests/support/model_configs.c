@@ -112,17 +112,60 @@ static const char qwen2_moe[] =
     " \"sliding_window\": 32768, \"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\","
     " \"use_sliding_window\": false, \"vocab_size\": 151936}";
 
+static const char glm4_moe[] =
+    "{\"model_type\": \"glm4_moe\", \"attention_bias\": true, \"eos_token_id\": [151329, 151336, 151338],"
+    " \"first_k_dense_replace\": 1, \"head_dim\": 128, \"hidden_act\": \"silu\", \"hidden_size\": 4096,"
+    " \"intermediate_size\": 10944, \"max_position_embeddings\": 131072, \"moe_intermediate_size\": 1408,"
+    " \"n_group\": 1, \"n_routed_experts\": 128, \"n_shared_experts\": 1, \"norm_topk_prob\": true,"
+    " \"num_attention_heads\": 96, \"num_experts_per_tok\": 8, \"num_hidden_layers\": 46,"
+    " \"num_key_value_heads\": 8, \"num_nextn_predict_layers\": 1, \"pad_token_id\": 151329,"
+    " \"partial_rotary_factor\": 0.5, \"rms_norm_eps\": 1e-05, \"rope_scaling\": null, \"rope_theta\": "
+    "1000000,"
+    " \"routed_scaling_factor\": 1.0, \"tie_word_embeddings\": false, \"topk_group\": 1,"
+    " \"torch_dtype\": \"bfloat16\", \"use_qk_norm\": false, \"vocab_size\": 151552}";
+
+static const char dots1[] =
+    "{\"model_type\": \"dots1\", \"attention_bias\": false, \"bos_token_id\": 151643, \"eos_token_id\": "
+    "151643,"
+    " \"first_k_dense_replace\": 1, \"hidden_act\": \"silu\", \"hidden_size\": 4096,"
+    " \"intermediate_size\": 10944, \"max_position_embeddings\": 32768, \"moe_intermediate_size\": 1408,"
+    " \"n_group\": 1, \"n_routed_experts\": 128, \"n_shared_experts\": 2, \"norm_topk_prob\": true,"
+    " \"num_attention_heads\": 32, \"num_experts_per_tok\": 6, \"num_hidden_layers\": 62,"
+    " \"num_key_value_heads\": 32, \"rms_norm_eps\": 1e-05, \"rope_scaling\": null, \"rope_theta\": 10000000,"
+    " \"routed_scaling_factor\": 2.5, \"scoring_func\": \"noaux_tc\", \"sliding_window\": null,"
+    " \"tie_word_embeddings\": false, \"topk_group\": 1, \"torch_dtype\": \"bfloat16\", \"vocab_size\": "
+    "152064}";
+
+static const char ernie4_5_moe[] =
+    "{\"model_type\": \"ernie4_5_moe\", \"bos_token_id\": 1, \"eos_token_id\": 2, \"hidden_act\": \"silu\","
+    " \"hidden_size\": 2560, \"intermediate_size\": 12288, \"max_position_embeddings\": 131072,"
+    " \"moe_capacity\": [64, 64, 64], \"moe_gate\": \"topk\", \"moe_intermediate_size\": 1536, \"moe_k\": 6,"
+    " \"moe_layer_end_index\": 27, \"moe_layer_interval\": 1, \"moe_layer_start_index\": 1,"
+    " \"moe_num_experts\": 64, \"moe_num_shared_experts\": 2, \"moe_use_aux_free\": true,"
+    " \"num_attention_heads\": 20, \"num_hidden_layers\": 28, \"num_key_value_heads\": 4, \"pad_token_id\": "
+    "0,"
+    " \"rms_norm_eps\": 1e-05, \"rope_scaling\": null, \"rope_theta\": 500000.0,"
+    " \"tie_word_embeddings\": true, \"torch_dtype\": \"bfloat16\", \"use_bias\": false, \"vocab_size\": "
+    "103424}";
+
 const char *model_config_text(const struct mt_arch *model)
 {
     const struct {
         const struct mt_arch *model;
         const char *text;
     } texts[] = {
-        {&mt_arch_deepseek, deepseek},       {&mt_arch_deepseek_v2, deepseek_v2},
-        {&mt_arch_deepseek_v3, deepseek_v3}, {&mt_arch_mixtral, mixtral},
-        {&mt_arch_phimoe, phimoe},           {&mt_arch_olmoe, olmoe},
-        {&mt_arch_qwen3_moe, qwen3_moe},     {&mt_arch_glm4_moe_lite, glm4_moe_lite},
+        {&mt_arch_deepseek, deepseek},
+        {&mt_arch_deepseek_v2, deepseek_v2},
+        {&mt_arch_deepseek_v3, deepseek_v3},
+        {&mt_arch_mixtral, mixtral},
+        {&mt_arch_phimoe, phimoe},
+        {&mt_arch_olmoe, olmoe},
+        {&mt_arch_qwen3_moe, qwen3_moe},
+        {&mt_arch_glm4_moe_lite, glm4_moe_lite},
         {&mt_arch_qwen2_moe, qwen2_moe},
+        {&mt_arch_glm4_moe, glm4_moe},
+        {&mt_arch_dots1, dots1},
+        {&mt_arch_ernie4_5_moe, ernie4_5_moe},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (texts[i].model == model) return texts[i].text;

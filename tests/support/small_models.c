@@ -94,17 +94,50 @@ static const char qwen2_moe[] =
     " \"rope_theta\": 1000000.0, \"shared_expert_intermediate_size\": 18, \"vocab_size\": 53,"
     " \"initializer_range\": 0.3}";
 
+static const char glm4_moe[] =
+    "{\"model_type\": \"glm4_moe\", \"attention_bias\": true, \"first_k_dense_replace\": 1,"
+    " \"head_dim\": 12, \"hidden_size\": 24, \"intermediate_size\": 44, \"max_position_embeddings\": 64,"
+    " \"moe_intermediate_size\": 10, \"n_group\": 4, \"n_routed_experts\": 8, \"n_shared_experts\": 1,"
+    " \"norm_topk_prob\": true, \"num_attention_heads\": 4, \"num_experts_per_tok\": 3,"
+    " \"num_hidden_layers\": 3, \"num_key_value_heads\": 2, \"partial_rotary_factor\": 0.5,"
+    " \"rms_norm_eps\": 1e-05, \"rope_theta\": 1000000.0, \"routed_scaling_factor\": 2.5,"
+    " \"topk_group\": 2, \"use_qk_norm\": true, \"vocab_size\": 53, \"initializer_range\": 0.3}";
+
+static const char dots1[] =
+    "{\"model_type\": \"dots1\", \"attention_bias\": true, \"first_k_dense_replace\": 1,"
+    " \"head_dim\": 6, \"hidden_size\": 24, \"intermediate_size\": 44, \"max_position_embeddings\": 64,"
+    " \"moe_intermediate_size\": 10, \"n_group\": 2, \"n_routed_experts\": 8, \"n_shared_experts\": 2,"
+    " \"norm_topk_prob\": true, \"num_attention_heads\": 6, \"num_experts_per_tok\": 3,"
+    " \"num_hidden_layers\": 3, \"num_key_value_heads\": 2, \"rms_norm_eps\": 1e-05,"
+    " \"rope_theta\": 10000.0, \"routed_scaling_factor\": 2.5, \"sliding_window\": null,"
+    " \"topk_group\": 1, \"vocab_size\": 53, \"initializer_range\": 0.3}";
+
+static const char ernie4_5_moe[] =
+    "{\"model_type\": \"ernie4_5_moe\", \"hidden_size\": 24, \"intermediate_size\": 44,"
+    " \"max_position_embeddings\": 64, \"moe_intermediate_size\": 10, \"moe_k\": 3,"
+    " \"moe_layer_end_index\": 2, \"moe_layer_interval\": 1, \"moe_layer_start_index\": 1,"
+    " \"moe_num_experts\": 7, \"moe_num_shared_experts\": 2, \"num_attention_heads\": 6,"
+    " \"num_hidden_layers\": 4, \"num_key_value_heads\": 2, \"rms_norm_eps\": 1e-05,"
+    " \"rope_theta\": 500000.0, \"vocab_size\": 53, \"initializer_range\": 0.3}";
+
 const char *small_model_config(const struct mt_arch *model)
 {
     const struct {
         const struct mt_arch *model;
         const char *text;
     } texts[] = {
-        {&mt_arch_deepseek, deepseek},       {&mt_arch_deepseek_v2, deepseek_v2},
-        {&mt_arch_deepseek_v3, deepseek_v3}, {&mt_arch_mixtral, mixtral},
-        {&mt_arch_phimoe, phimoe},           {&mt_arch_olmoe, olmoe},
-        {&mt_arch_qwen3_moe, qwen3_moe},     {&mt_arch_glm4_moe_lite, glm4_moe_lite},
+        {&mt_arch_deepseek, deepseek},
+        {&mt_arch_deepseek_v2, deepseek_v2},
+        {&mt_arch_deepseek_v3, deepseek_v3},
+        {&mt_arch_mixtral, mixtral},
+        {&mt_arch_phimoe, phimoe},
+        {&mt_arch_olmoe, olmoe},
+        {&mt_arch_qwen3_moe, qwen3_moe},
+        {&mt_arch_glm4_moe_lite, glm4_moe_lite},
         {&mt_arch_qwen2_moe, qwen2_moe},
+        {&mt_arch_glm4_moe, glm4_moe},
+        {&mt_arch_dots1, dots1},
+        {&mt_arch_ernie4_5_moe, ernie4_5_moe},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (texts[i].model == model) return texts[i].text;

@@ -88,7 +88,7 @@ static enum mt_status list_trained(struct exporter *exporter)
 static bool has_moved(const struct mt_safetensors_tensor *stored, const float *values, float *room)
 {
     const struct mt_rewrite_tensor tensor = {.data = stored->data, .from = mt_params_stored_type(stored)};
-    int64_t count = stored->dim[0];
+    int64_t count = stored->dim[stored->rank - 1]; // [n], or [1,n]
     mt_rewrite_read(&tensor, 0, count, room, room + count);
     return memcmp(room, values, (size_t)count * sizeof *values) != 0;
 }

@@ -153,12 +153,11 @@ static enum mt_status plan_tensors(struct initializer *init, enum order order, s
             status = specify_codes(init, &tensor);
             continue;
         }
-        init->specs[init->spec_count++] = (struct mt_safetensors_spec){
+        struct mt_safetensors_spec *spec = &init->specs[init->spec_count++];
+        *spec = (struct mt_safetensors_spec){
             .name = planned->tensor.name,
-            .dtype = mt_safetensors_dtype_of(order == ORDER_CORRECTION ? MT_F32 : init->dtype),
-            .rank = tensor.rank,
-            .dim = {tensor.dim[0], tensor.dim[1]},
-        };
+            .dtype = mt_safetensors_dtype_of(order == ORDER_CORRECTION ? MT_F32 : init->dtype)};
+        mt_model_tensor_stored_shape(&tensor, &spec->rank, spec->dim);
     }
     return status;
 }

@@ -37,12 +37,14 @@ static enum kind kind_of(const struct mt_hf_config *config, const char *name, st
 {
     const struct mt_model_names *names = &config->arch->names;
     *place = (struct place){.expert = -1};
+    if (strncmp(name, "model.mtp_", 10) == 0) return KIND_FURTHER;
     const char *in_layer = mt_adapter_in_layer(name, &place->layer);
     if (in_layer == NULL) return KIND_OTHER;
     if (place->layer >= config->layers)
         return place->layer < config->layers + config->nextn_predict_layers ? KIND_FURTHER : KIND_OTHER;
     if (!mt_hf_config_layer_is_moe(config, place->layer)) return KIND_OTHER;
     place->rest = after(in_layer, names->router);
+    if (place->rest == NULL && names->correction != NULL) place->rest = after(in_layer, names->correction);
     if (place->rest != NULL) return KIND_ROUTER;
     const char *expert = after(in_layer, names->experts);
     if (expert == NULL) return KIND_OTHER;
@@ -206,12 +208,19 @@ static enum mt_status add_router(const struct shrinker *shrinker, struct mt_safe
     if (nf4 && strncmp(place->rest, "weight.", 7) == 0) return MT_OK; // with the codes
     bool shared = tensor.rank == 2 && tensor.dim[0] == 1 && strcmp(place->rest, "weight_scale_inv") == 0;
     if (shared) return add(shrinker, &tensor, shard);
+    bool as_row =
+        tensor.rank == 2 && tensor.dim[0] == 1 && strcmp(place->rest, "e_score_correction_bias") == 0;
+    if (as_row) tensor.dim[0] = tensor.dim[1]; // [1,n]: gathered as if it were [n]
     if (tensor.rank == 0 || tensor.dim[0] != shrinker->config->experts) {
         return mt_fail(shrinker->ctx, MT_ERR_UNSUPPORTED,
                        "%s %s: a router in such codes cannot lose rows without rounding the others again",
                        mt_printable(tensor.name).text, mt_safetensors_shape(tensor.rank, tensor.dim).text);
     }
     enum mt_status status = gather_tensor(&tensor, shrinker->kept, place->layer, shrinker->arena);
+    if (as_row) {
+        tensor.dim[1] = tensor.dim[0];
+        tensor.dim[0] = 1;
+    }
     return status == MT_OK ? add(shrinker, &tensor, shard) : status;
 }
 
@@ -279,6 +288,7 @@ void mt_shrink_config(struct mt_hf_config *config, int keep, struct mt_shrunk_co
     write_number(written, "n_routed_experts", keep, false);
     write_number(written, "num_local_experts", keep, false);
     write_number(written, "num_experts", keep, false);
+    write_number(written, "moe_num_experts", keep, false);
     bool limits = config->topk != MT_HF_TOPK_GREEDY && config->topk_groups < config->groups;
     if (!limits && config->groups > 1) {
         config->groups = 1;

@@ -65,8 +65,8 @@ static bool is_bias(const char *tensor_name)
 
 void mt_params_correction_name(const struct mt_model_desc *desc, int64_t layer, char *name, size_t bytes)
 {
-    (void)snprintf(name, bytes, "model.layers.%lld.%s.e_score_correction_bias", (long long)layer,
-                   desc->names.router);
+    const char *owner = desc->names.correction != NULL ? desc->names.correction : desc->names.router;
+    (void)snprintf(name, bytes, "model.layers.%lld.%s.e_score_correction_bias", (long long)layer, owner);
 }
 
 void mt_params_module_name(const char *tensor_name, char *module, size_t bytes)
@@ -121,16 +121,13 @@ static bool find_expert(struct mt_mlp_params *experts, const struct mt_model_nam
 static bool find_in_layer(struct mt_layer_params *layer, const struct mt_model_names *names,
                           const char *inner, bool bias, struct mt_params_place *place)
 {
-    size_t router_length = strlen(names->router);
-    if (strncmp(inner, names->router, router_length) == 0) {
-        if (inner[router_length] == '\0') {
-            *place = linear_place(&layer->router, bias);
-            return true;
-        }
-        if (strcmp(inner + router_length, ".e_score_correction_bias") == 0) {
-            *place = (struct mt_params_place){.value = &layer->correction};
-            return true;
-        }
+    if (strcmp(inner, names->router) == 0) {
+        *place = linear_place(&layer->router, bias);
+        return true;
+    }
+    if (strcmp(last_word(inner), "e_score_correction_bias") == 0) {
+        *place = (struct mt_params_place){.value = &layer->correction};
+        return true;
     }
     if (names->shared_gate != NULL && strcmp(inner, names->shared_gate) == 0) {
         *place = linear_place(&layer->shared_gate, bias);
