@@ -102,7 +102,7 @@ static enum mt_status open_judge(struct mt_context *ctx, const struct recipe_arg
         struct mt_task_list list = {0};
         if (leaves[i]->task == NULL) continue;
         status = mt_task_resolve(ctx, tasks, leaves[i]->task, arena, &list);
-        if (status == MT_OK && list.tasks[0].compare == MT_COMPARE_CODE) runs = list.tasks[0].name;
+        if (status == MT_OK && mt_task_runs_programs(&list.tasks[0])) runs = list.tasks[0].name;
     }
     if (status != MT_OK || runs == NULL) return status;
     teacher->judge = (struct mt_sandbox_judge){.ctx = ctx, .options = mt_sandbox_defaults()};

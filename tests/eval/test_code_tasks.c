@@ -136,6 +136,7 @@ static void add_trial(struct benchmark *benchmark, const struct mt_task_sample *
     struct mt_byte_list answer = {.ctx = &benchmark->ctx};
     struct mt_byte_list found = {.ctx = &benchmark->ctx};
     struct mt_byte_list parts[MT_TRIAL_PARTS];
+    struct mt_code_trial trial;
     char name[256];
     int64_t unjudged = 0;
     for (int i = 0; i < MT_TRIAL_PARTS; i++) parts[i] = (struct mt_byte_list){.ctx = &benchmark->ctx};
@@ -143,7 +144,8 @@ static void add_trial(struct benchmark *benchmark, const struct mt_task_sample *
     (void)mt_byte_list_append(&answer, program->data, program->count);
     if (!benchmark->continues) (void)mt_byte_list_append_text(&answer, "\n```\n");
     assert_int_equal(
-        mt_grade_program(&benchmark->grader, sample, mt_text_in(&answer), &found, parts, &unjudged), MT_OK);
+        mt_grade_program(&benchmark->grader, sample, mt_text_in(&answer), &found, parts, &trial, &unjudged),
+        MT_OK);
     size_t at = benchmark->count++;
     assert_true(at < benchmark->most);
     for (int i = 0; i < MT_TRIAL_PARTS; i++) {

@@ -109,6 +109,11 @@ static void test_refusals(void **state)
         {"title: x\ndomain: math\nmetrics: [bleu]\n", "unknown metric 'bleu'"},
         {"title: x\ndomain: math\nmax_tokens: -1\n", "t:3: max_tokens is -1, expected WHOLE NUMBER"},
         {"title: x\ndomain: math\ndata: d\nprompt: p\nanswer: a\nrows: id 5\n", "'FIELD LOW-HIGH'"},
+        {"title: x\ndomain: math\ndata: d\nprompt: p\nanswer: a\nrows: day from 2024\n",
+         "'FIELD from TEXT to "
+         "TEXT'"},
+        {"title: x\ndomain: code\ndata: d\nprompt: p\nanswer: a\ncompare: livecodebench\nnormalize: [trim]\n",
+         "normalize means nothing with compare: code, livecodebench or command"},
         {TASK "fields: a\n", "t:6: fields is not of the form 'name=name in the file,...'"},
         {TASK "continuation: c\n", "t:6: continuation means nothing without kind: choose"},
         {TASK "program: p\n", "t:6: program means nothing without compare: code"},
@@ -275,13 +280,16 @@ static enum mt_status judge(const struct mt_grader *grader, const struct mt_task
         return mt_grade(grader, sample, mt_text_in(text), extracted, outcome);
     struct mt_byte_list parts[MT_TRIAL_PARTS];
     for (int i = 0; i < MT_TRIAL_PARTS; i++) parts[i] = (struct mt_byte_list){.ctx = grader->ctx};
+    struct mt_code_trial trial;
     int64_t unjudged = 0;
-    enum mt_status status = mt_grade_program(grader, sample, mt_text_in(text), extracted, parts, &unjudged);
+    enum mt_status status =
+        mt_grade_program(grader, sample, mt_text_in(text), extracted, parts, &trial, &unjudged);
     struct mt_byte_list *tests = &parts[MT_TRIAL_TESTS];
     if (status == MT_OK) status = mt_byte_list_append(tests, "", 1);
     if (status == MT_OK) {
-        const struct mt_code_verdict verdict = {.passed =
-                                                    strstr((const char *)tests->data, "assert") != NULL};
+        bool there = trial.kind == MT_TRIAL_BY_CASES ? trial.part[MT_TRIAL_TESTS].bytes > 0
+                                                     : strstr((const char *)tests->data, "assert") != NULL;
+        const struct mt_code_verdict verdict = {.passed = there};
         // The answer's program holds no test.
         const struct mt_byte_list *program = &parts[MT_TRIAL_ANSWER];
         if (verdict.passed) assert_null(memmem(program->data, program->count, "assert candidate", 16));
@@ -387,7 +395,7 @@ static void check_sample(const struct mt_grader *grader, const struct mt_task_sa
                       (int)(extracted.count > 200 ? 200 : extracted.count), (const char *)extracted.data);
     }
     tally->wrong += right ? 0 : 1;
-    if (task->compare != MT_COMPARE_CODE) {
+    if (!mt_task_runs_programs(task)) {
         write_answer(task, sample, false, &text);
         assert_int_equal(judge(grader, sample, &text, &extracted, &outcome), MT_OK);
         if (outcome.score != 0.0) {

@@ -116,7 +116,7 @@ static void use_one_task(struct mt_context *ctx, struct mt_task *task)
     if (task->subtasks != NULL) task->subtask = task->subtasks[0];
     open_folder(&folder);
     enum mt_status status = mt_task_data_open(ctx, task, folder.path, &data);
-    bool here = task->compare != MT_COMPARE_CODE && task->compare != MT_COMPARE_COMMAND;
+    bool here = !mt_task_runs_programs(task) && task->compare != MT_COMPARE_COMMAND;
     if (status == MT_OK && here) status = ask(ctx, task, data);
     demand(status == MT_OK || ctx->message[0] != '\0');
     mt_task_data_close(data);

@@ -304,7 +304,7 @@ static enum mt_status check_writing(const struct evaluating *e, const struct mt_
     for (size_t i = 0; i < list->count; i++) {
         draws = draws || (temperature < 0.0 && list->tasks[i].samples > 1);
         writes = writes || list->tasks[i].kind == MT_TASK_GENERATE;
-        runs = runs || list->tasks[i].compare == MT_COMPARE_CODE;
+        runs = runs || mt_task_runs_programs(&list->tasks[i]);
     }
     const struct cli_void rules[] = {
         {!writes, "--max-new --max-tokens --temperature --top-p --seed",

@@ -99,6 +99,26 @@ static bool line(struct mt_text text, bool last, struct mt_text *span)
     return found;
 }
 
+/* What stands between the last two lines that have a fence, whether they open a block or close one. */
+static bool last_block(struct mt_text text, struct mt_text *span)
+{
+    struct mt_text next;
+    size_t behind[2] = {0, 0}; // the last two such lines
+    size_t end = 0;            // where the last one begins
+    size_t count = 0;
+    size_t begin = 0;
+    for (size_t at = 0; mt_text_next_line(text, &at, &next); begin = at) {
+        if (mt_text_find(next, 0, "```") == next.bytes) continue;
+        behind[0] = behind[1];
+        behind[1] = at;
+        end = begin;
+        count++;
+    }
+    if (count < 2) return false;
+    *span = (struct mt_text){.text = text.text + behind[0], .bytes = end - behind[0]};
+    return true;
+}
+
 // ------------------------------------------------------------------ all ways
 
 struct mt_extractor {
@@ -114,7 +134,7 @@ static const char *const names[MT_EXTRACT_KINDS] = {
     [MT_EXTRACT_LAST_LINE] = "last_line", [MT_EXTRACT_CODE_BLOCK] = "code_block",
     [MT_EXTRACT_WHOLE] = "whole",         [MT_EXTRACT_VERBATIM] = "verbatim",
     [MT_EXTRACT_NUMBER] = "number",       [MT_EXTRACT_STATED] = "stated",
-    [MT_EXTRACT_MATH] = "math",
+    [MT_EXTRACT_MATH] = "math",           [MT_EXTRACT_LAST_BLOCK] = "last_block",
 };
 
 enum mt_extract_kind mt_extract_named(const char *name)
@@ -193,6 +213,7 @@ static bool apply(const struct compiled_step *compiled, struct mt_text text, con
     case MT_EXTRACT_STATED: return mt_statement_text(forms, text, span);
     case MT_EXTRACT_FIRST_LINE: return line(text, false, span);
     case MT_EXTRACT_LAST_LINE: return line(text, true, span);
+    case MT_EXTRACT_LAST_BLOCK: return last_block(text, span);
     default: *span = text; return true;
     }
 }
@@ -219,7 +240,7 @@ static enum mt_status apply_step(const struct compiled_step *compiled, struct mt
             status = mt_clauses_read(&compiled->forms, plain, &clauses);
         found = status == MT_OK && apply(compiled, reads ? plain : text, &clauses, choices, &span);
         if (!found) span.bytes = 0;
-        if (kind != MT_EXTRACT_VERBATIM) span = mt_text_trimmed(span);
+        if (kind != MT_EXTRACT_VERBATIM && kind != MT_EXTRACT_LAST_BLOCK) span = mt_text_trimmed(span);
     }
     if (status == MT_OK && compiled->regex != NULL) status = mt_pattern_status(compiled->regex);
     if (status == MT_OK) status = mt_forms_status(&compiled->forms);

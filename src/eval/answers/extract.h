@@ -11,6 +11,7 @@
  *     boxed         what the last \boxed{} holds
  *     first_line, last_line    that is not empty
  *     code_block    the program in the text (eval/code/code_block.h)
+ *     last_block    what stands between the last two lines with ```, as LiveCodeBench finds a program
  *     whole         everything, without white space at the ends
  *     verbatim      everything as it is: how a program goes on
  *
@@ -35,6 +36,7 @@ enum mt_extract_kind {
     MT_EXTRACT_NUMBER,
     MT_EXTRACT_STATED,
     MT_EXTRACT_MATH,
+    MT_EXTRACT_LAST_BLOCK,
     MT_EXTRACT_KINDS
 };
 

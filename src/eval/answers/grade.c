@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "eval/answers/statement.h"
+#include "eval/code/row_cases.h"
 #include "eval/instructions/instructions.h"
 #include "eval/livebench/livebench.h"
 #include "eval/math/answer_math.h"
@@ -17,7 +18,7 @@ enum mt_status mt_grader_open(struct mt_context *ctx, const struct mt_task *task
                               const struct mt_code_judge *judge, struct mt_grader *grader)
 {
     *grader = (struct mt_grader){.ctx = ctx, .task = task, .judge = judge};
-    if (task->compare == MT_COMPARE_CODE && judge == NULL) {
+    if (mt_task_runs_programs(task) && judge == NULL) {
         return mt_fail(ctx, MT_ERR_UNSUPPORTED, "task %s runs programs, and nothing here may run them",
                        task->name);
     }
@@ -191,7 +192,7 @@ static enum mt_status note_limit(enum mt_status status, int64_t *unjudged)
 
 bool mt_grader_runs_programs(const struct mt_grader *grader)
 {
-    return grader->task->compare == MT_COMPARE_CODE;
+    return mt_task_runs_programs(grader->task);
 }
 
 /* Takes the letter of an option from the front of "(B) text", "b) text" or "B"; '\0': there is none. */
@@ -293,7 +294,7 @@ static struct mt_text answer_of(const struct mt_task *task, struct mt_text text)
     if (task->form != NULL) return mt_text_until(text, task->stop);
     size_t begin = answer_begin(text, task->stop);
     text.bytes = stop_at(text, begin, task->stop);
-    if (task->compare != MT_COMPARE_CODE) // a program may hold such a text
+    if (!mt_task_runs_programs(task)) // a program may hold such a text
         text.bytes = begin + turn_end(mt_text_from(text, begin));
     return text;
 }
@@ -312,28 +313,68 @@ static enum mt_status extract(const struct mt_grader *grader, size_t filter,
                              found);
 }
 
-enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_task_sample *sample,
-                                struct mt_text text, struct mt_byte_list *extracted,
-                                struct mt_byte_list parts[MT_TRIAL_PARTS], int64_t *unjudged)
+/* The program in an answer, as `program` has it where the task has one. */
+static enum mt_status add_program(const struct mt_grader *grader, const struct mt_task_sample *sample,
+                                  struct mt_text text, struct mt_text wanted, struct mt_byte_list *extracted,
+                                  struct mt_byte_list *program, int64_t *unjudged)
 {
     bool found = false;
+    enum mt_status status = extract(grader, 0, sample, text, wanted, extracted, &found);
+    status = note_limit(status, unjudged);
+    if (status != MT_OK || !found) return status;
     struct mt_prompt_names names = mt_sample_names(grader->task, sample);
+    struct mt_text completion = mt_text_in(extracted);
+    names.completion = &completion;
+    if (grader->task->program == NULL) return mt_byte_list_append(program, completion.text, completion.bytes);
+    return mt_prompt_render(grader->task->program, &sample->row, &names, program);
+}
+
+/* Tests and what they need, of the task's templates. */
+static enum mt_status add_tests(const struct mt_grader *grader, const struct mt_task_sample *sample,
+                                struct mt_byte_list parts[MT_TRIAL_PARTS], struct mt_code_trial *trial)
+{
+    const struct mt_prompt_names names = mt_sample_names(grader->task, sample);
     const char *const templates[MT_TRIAL_PARTS] = {[MT_TRIAL_GIVEN] = grader->task->given,
                                                    [MT_TRIAL_TESTS] = grader->task->tests,
                                                    [MT_TRIAL_CALLS] = grader->task->calls};
     enum mt_status status = MT_OK;
     for (int i = 0; i < MT_TRIAL_PARTS && status == MT_OK; i++) {
         if (templates[i] != NULL) status = mt_prompt_render(templates[i], &sample->row, &names, &parts[i]);
+        trial->part[i] = mt_text_in(&parts[i]);
     }
+    return status;
+}
+
+/* The row's cases, which may be many megabytes: they stay where they are. */
+static enum mt_status add_cases(const struct mt_row *row, struct mt_byte_list parts[MT_TRIAL_PARTS],
+                                struct mt_code_trial *trial)
+{
+    struct mt_row_cases cases;
+    enum mt_status status = mt_row_cases_find(row, &cases);
+    if (status == MT_OK) status = mt_row_cases_write(&cases, &parts[MT_TRIAL_CALLS]);
+    trial->kind = MT_TRIAL_BY_CASES;
+    trial->part[MT_TRIAL_GIVEN] = cases.public_cases;
+    trial->part[MT_TRIAL_TESTS] = cases.private_cases;
+    trial->part[MT_TRIAL_CALLS] = mt_text_in(&parts[MT_TRIAL_CALLS]);
+    return status;
+}
+
+enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_task_sample *sample,
+                                struct mt_text text, struct mt_byte_list *extracted,
+                                struct mt_byte_list parts[MT_TRIAL_PARTS], struct mt_code_trial *trial,
+                                int64_t *unjudged)
+{
+    *trial = (struct mt_code_trial){0};
+    bool cases = grader->task->compare == MT_COMPARE_LIVECODEBENCH;
+    enum mt_status status =
+        cases ? add_cases(&sample->row, parts, trial) : add_tests(grader, sample, parts, trial);
     if (status != MT_OK) return status;
-    struct mt_text wanted =
-        mt_text_in(&parts[parts[MT_TRIAL_CALLS].count > 0 ? MT_TRIAL_CALLS : MT_TRIAL_TESTS]);
-    status = extract(grader, 0, sample, text, wanted, extracted, &found);
-    status = note_limit(status, unjudged);
-    if (status != MT_OK || !found) return status;
-    struct mt_text completion = mt_text_in(extracted);
-    names.completion = &completion;
-    return mt_prompt_render(grader->task->program, &sample->row, &names, &parts[MT_TRIAL_ANSWER]);
+    bool calls = trial->part[MT_TRIAL_CALLS].bytes > 0;
+    struct mt_text wanted = cases ? mt_text_of("") : trial->part[calls ? MT_TRIAL_CALLS : MT_TRIAL_TESTS];
+    struct mt_byte_list *program = &parts[MT_TRIAL_ANSWER];
+    status = add_program(grader, sample, text, wanted, extracted, program, unjudged);
+    trial->part[MT_TRIAL_ANSWER] = mt_text_in(program);
+    return status;
 }
 
 void mt_grade_passed(const struct mt_code_verdict *verdicts, size_t count, struct mt_outcome *outcome)

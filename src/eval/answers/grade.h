@@ -32,13 +32,14 @@ enum mt_status mt_grade_row(const struct mt_grader *grader, const struct mt_task
 void mt_grade_command(const struct mt_code_verdict *verdicts, size_t count, struct mt_outcome *outcome);
 
 /*
- * Of such a task: what tries one answer, appended to the parts; no answer where it holds no program.
- * `extracted` is replaced by what was found. *unjudged is 1 where that took more work
- * than allowed, else 0.
+ * Of such a task: what tries one answer; no answer where it holds no program. The trial's texts are appended
+ * to the empty parts, or are the sample's. `extracted` is replaced by what was found. *unjudged is 1 where
+ * that took more work than allowed, else 0.
  */
 enum mt_status mt_grade_program(const struct mt_grader *grader, const struct mt_task_sample *sample,
                                 struct mt_text text, struct mt_byte_list *extracted,
-                                struct mt_byte_list parts[MT_TRIAL_PARTS], int64_t *unjudged);
+                                struct mt_byte_list parts[MT_TRIAL_PARTS], struct mt_code_trial *trial,
+                                int64_t *unjudged);
 
 /* The outcome of so many answers, of which some passed. The first one's verdict is the score. */
 void mt_grade_passed(const struct mt_code_verdict *verdicts, size_t count, struct mt_outcome *outcome);

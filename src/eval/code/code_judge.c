@@ -3,19 +3,30 @@
 
 #include <stdio.h>
 
+// Times what one program may have, as a limit for all cases together.
+#define CASES_SECONDS     15
+#define CASES_CPU_SECONDS 6
+
 // ------------------------------------------------------------------ programs
+
+static bool is_plain(char byte)
+{
+    return byte >= ' ' && byte <= '~' && byte != '\'' && byte != '\\';
+}
 
 /* Appends bytes as Python writes them: b'...'. */
 static enum mt_status append_literal(struct mt_byte_list *text, const struct mt_text *bytes)
 {
     enum mt_status status = mt_byte_list_append_text(text, "b'");
-    for (size_t i = 0; i < bytes->bytes && status == MT_OK; i++) {
-        char byte = bytes->text[i];
+    for (size_t i = 0; i < bytes->bytes && status == MT_OK;) {
+        size_t begin = i;
+        while (i < bytes->bytes && is_plain(bytes->text[i])) i++;
+        status = mt_byte_list_append(text, bytes->text + begin, i - begin);
+        if (status != MT_OK || i == bytes->bytes) break;
+        char byte = bytes->text[i++];
         char escaped[8];
-        bool plain = byte >= ' ' && byte <= '~' && byte != '\'' && byte != '\\';
-        if (plain) status = mt_byte_list_append(text, &byte, 1);
-        if (plain) continue;
-        (void)snprintf(escaped, sizeof escaped, "\\x%02x", (unsigned)(unsigned char)byte);
+        (void)snprintf(escaped, sizeof escaped, byte == '\\' ? "\\\\" : "\\x%02x",
+                       (unsigned)(unsigned char)byte);
         status = mt_byte_list_append_text(text, escaped);
     }
     return status == MT_OK ? mt_byte_list_append_text(text, "'") : status;
@@ -43,6 +54,8 @@ enum mt_status mt_code_trial_program(const struct mt_code_trial *trial, struct m
     // An answer without a program must not pass as one that does nothing.
     if (trial->part[MT_TRIAL_ANSWER].bytes == 0)
         return mt_byte_list_append_text(text, "raise SystemExit(1)\n");
+    if (trial->kind == MT_TRIAL_BY_CASES)
+        return append_program(text, mt_python_cases_answer, trial, names, "serve(ANSWER)\n");
     return append_program(text, mt_python_answer, trial, names, "Server().run(ANSWER)\n");
 }
 
@@ -50,7 +63,8 @@ enum mt_status mt_code_trial_judge(const struct mt_code_trial *trial, struct mt_
 {
     static const char *const names[MT_TRIAL_PARTS] = {
         [MT_TRIAL_GIVEN] = "GIVEN = ", [MT_TRIAL_TESTS] = "TESTS = ", [MT_TRIAL_CALLS] = "CALLS = "};
-    return append_program(text, mt_python_tests, trial, names, "judge(GIVEN, TESTS, CALLS)\n");
+    const char *python = trial->kind == MT_TRIAL_BY_CASES ? mt_python_cases_judge : mt_python_tests;
+    return append_program(text, python, trial, names, "judge(GIVEN, TESTS, CALLS)\n");
 }
 
 // ------------------------------------------------------------------ verdicts
@@ -60,11 +74,19 @@ struct trials {
     const struct mt_trial_listener *listener;
 };
 
+/* One trial by cases is many programs, one after the other, each with limits of its own (cases_answer.py). */
+static void limit(const struct mt_code_trial *trial, struct mt_sandbox_options *options)
+{
+    if (trial->kind != MT_TRIAL_BY_CASES) return;
+    options->seconds *= CASES_SECONDS;
+    options->cpu_seconds *= CASES_CPU_SECONDS;
+}
+
 static enum mt_status give_program(void *self, size_t index, struct mt_byte_list *text,
                                    struct mt_sandbox_options *options)
 {
-    (void)options;
     const struct trials *run = self;
+    limit(&run->trials[index], options);
     return mt_code_trial_program(&run->trials[index], text);
 }
 
@@ -119,16 +141,18 @@ static void explain(const struct mt_sandbox_judge *judge, const struct mt_code_t
                     const struct mt_sandbox_result *result, char why[MT_CODE_WHY_BYTES])
 {
     const char *outcome = mt_sandbox_outcome_name(result->outcome);
+    struct mt_sandbox_options options = judge->options;
+    limit(trial, &options);
     why[0] = '\0';
     if (trial->part[MT_TRIAL_ANSWER].bytes == 0) {
         (void)snprintf(why, MT_CODE_WHY_BYTES, "no program in the answer");
     } else if (result->outcome == MT_SANDBOX_TIMED_OUT) {
         (void)snprintf(why, MT_CODE_WHY_BYTES,
                        "%s after %.1f s: %lld s of processor time are allowed, %.0f s in all", outcome,
-                       result->seconds, (long long)judge->options.cpu_seconds, judge->options.seconds);
+                       result->seconds, (long long)options.cpu_seconds, options.seconds);
     } else if (result->outcome == MT_SANDBOX_OUT_OF_MEMORY) {
         (void)snprintf(why, MT_CODE_WHY_BYTES, "%s: %llu MiB are allowed", outcome,
-                       (unsigned long long)(judge->options.memory >> 20));
+                       (unsigned long long)(options.memory >> 20));
     } else if (result->outcome == MT_SANDBOX_FAILED) {
         explain_failure(result->tail, why);
     }

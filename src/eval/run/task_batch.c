@@ -12,6 +12,7 @@
 
 #define ARENA_BYTES   ((size_t)1 << 16)
 #define MOST_BATCH    4096
+#define MOST_LARGE    64      // samples whose rows are megabytes
 #define MOST_ANSWERS  1000000 // of one batch
 #define MOST_FAILURES 20      // before the first answer: then something is wrong with all of them
 
@@ -77,7 +78,8 @@ enum mt_status mt_task_batch_open(struct task_run *run)
     size_t capacity = run->options->answerer->batch;
     enum mt_status status = MT_OK;
     if (capacity < 1) capacity = 1;
-    if (capacity > MOST_BATCH) capacity = MOST_BATCH;
+    size_t most = run->task->compare == MT_COMPARE_LIVECODEBENCH ? MOST_LARGE : MOST_BATCH;
+    if (capacity > most) capacity = most;
     while (capacity > 1 && capacity * tries > MOST_ANSWERS) capacity /= 2;
     size_t answers = capacity * tries;
     *batch =
@@ -296,9 +298,7 @@ static enum mt_status make_trials(struct task_run *run, size_t i, size_t *count)
         int64_t unjudged = 0;
         for (int part = 0; part < MT_TRIAL_PARTS; part++) parts[part].count = 0;
         status = mt_grade_program(&run->grader, &batch->samples[i], mt_text_in(&batch->answers[at]),
-                                  &batch->found[at], parts, &unjudged);
-        for (int part = 0; part < MT_TRIAL_PARTS; part++)
-            batch->trials[*count].part[part] = mt_text_in(&parts[part]);
+                                  &batch->found[at], parts, &batch->trials[*count], &unjudged);
         batch->unjudged[i] += unjudged;
         ++*count;
     }

@@ -57,7 +57,7 @@ enum mt_status mt_task_judge_open(struct mt_context *ctx, const struct mt_task_l
     const struct mt_task *task = NULL;
     *judge = (struct mt_task_judge){0};
     for (size_t i = 0; i < list->count && task == NULL; i++) {
-        if (list->tasks[i].compare == MT_COMPARE_CODE) task = &list->tasks[i];
+        if (mt_task_runs_programs(&list->tasks[i])) task = &list->tasks[i];
     }
     for (size_t i = 0; i < list->count; i++) {
         if (list->tasks[i].compare != MT_COMPARE_COMMAND) continue;

@@ -12,7 +12,7 @@
 #include "formats/text/utf8.h"
 #include "formats/tokenizer/unicode.h"
 
-#define MOST_NAME 128
+#define MOST_NAME 640
 
 /* "{name|filter:argument|filter}", taken apart. */
 struct prompt_field {
@@ -21,9 +21,9 @@ struct prompt_field {
     int count;
 };
 
-static const char *const filters[] = {"trim",   "lower",    "upper",     "capitalize", "words",
-                                      "boxed",  "unescape", "unix",      "join",       "paren",
-                                      "after:", "before:",  "full_stop", "option:"};
+static const char *const filters[] = {
+    "trim", "lower", "upper",  "capitalize", "words",     "boxed",   "unescape", "unix",
+    "join", "paren", "after:", "before:",    "full_stop", "option:", "given:",   "empty:"};
 
 /* "replace:FROM=TO", where TO is no longer: texts only shrink. */
 static bool is_replacement(const char *part, size_t *from, const char **to)
@@ -304,6 +304,14 @@ static enum mt_status complete_option(const struct mt_row *row, const char *fiel
     return status;
 }
 
+/* "given:TEXT" and "empty:TEXT": the text stands for a value that is there, or for one that is empty. */
+static enum mt_status stand_in(const char *text, bool given, size_t start, struct mt_byte_list *out)
+{
+    if (given != (out->count > start)) return MT_OK;
+    out->count = start;
+    return mt_byte_list_append_text(out, text);
+}
+
 /* True for what a template names of the row itself. */
 static bool is_of_row(const struct prompt_field *field, const struct mt_prompt_names *names)
 {
@@ -333,8 +341,11 @@ static enum mt_status append_filtered(const struct prompt_field *field, const st
         bool ends = out->count > start && out->data[out->count - 1] == '.';
         if (strcmp(field->parts[i], "full_stop") == 0 && !ends) status = mt_byte_list_append_text(out, ".");
         bool option = strncmp(field->parts[i], "option:", 7) == 0;
+        bool given = strncmp(field->parts[i], "given:", 6) == 0;
+        bool empty = strncmp(field->parts[i], "empty:", 6) == 0;
         if (option) status = complete_option(row, field->parts[i] + 7, start, out);
-        if (!option) apply(out, start, field->parts[i]);
+        if (given || empty) status = stand_in(field->parts[i] + 6, given, start, out);
+        if (!option && !given && !empty) apply(out, start, field->parts[i]);
     }
     return status;
 }

@@ -11,7 +11,8 @@
  * the first TEXT; without it all), capitalize, boxed (what the last \boxed{} holds; without one nothing),
  * unescape (a backslash and an n become a line end), unix (line ends of DOS become those of Unix), join,
  * paren (choices as "(A) text"), full_stop (one behind a text that does not end with one), replace:FROM=TO
- * (where TO is no longer than FROM), option:FIELD.
+ * (where TO is no longer than FROM), option:FIELD, given:TEXT (stands for a value that is not empty) and
+ * empty:TEXT (for one that is).
  *
  * Names every template knows: choices ("A. text" lines), letters ("A, B, C or D"), subtask; in a continuation
  * also letter and choice, in a program completion.

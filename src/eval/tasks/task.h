@@ -31,18 +31,19 @@ enum mt_task_kind {
 };
 
 enum mt_task_compare {
-    MT_COMPARE_TEXT,         // normalised texts
-    MT_COMPARE_MATH,         // answer_math.h
-    MT_COMPARE_CODE,         // `program` passes `tests`
-    MT_COMPARE_LIST,         // items between commas: the share of edits not needed
-    MT_COMPARE_NUMBERS,      // both are numbers, for correlations; nothing is right or wrong
-    MT_COMPARE_INSTRUCTIONS, // the row's instructions are followed (livebench.h)
-    MT_COMPARE_TABLE,        // the table the question asks for (likewise)
-    MT_COMPARE_MAPPING,      // a dict of names: F1 over its pairs (likewise)
-    MT_COMPARE_LIVEBENCH,    // puzzles and contests, by LiveBench's own rules (likewise)
-    MT_COMPARE_OPTION,       // "(B) text": the letter, the text or both
-    MT_COMPARE_COMMAND,      // a program says so (judges/judge_command.h)
-    MT_COMPARE_IFEVAL,       // the row's instructions, each by itself (instructions.h)
+    MT_COMPARE_TEXT,          // normalised texts
+    MT_COMPARE_MATH,          // answer_math.h
+    MT_COMPARE_CODE,          // `program` passes `tests`
+    MT_COMPARE_LIST,          // items between commas: the share of edits not needed
+    MT_COMPARE_NUMBERS,       // both are numbers, for correlations; nothing is right or wrong
+    MT_COMPARE_INSTRUCTIONS,  // the row's instructions are followed (livebench.h)
+    MT_COMPARE_TABLE,         // the table the question asks for (likewise)
+    MT_COMPARE_MAPPING,       // a dict of names: F1 over its pairs (likewise)
+    MT_COMPARE_LIVEBENCH,     // puzzles and contests, by LiveBench's own rules (likewise)
+    MT_COMPARE_OPTION,        // "(B) text": the letter, the text or both
+    MT_COMPARE_COMMAND,       // a program says so (judges/judge_command.h)
+    MT_COMPARE_IFEVAL,        // the row's instructions, each by itself (instructions.h)
+    MT_COMPARE_LIVECODEBENCH, // a program passes the row's cases (row_cases.h)
 };
 
 enum mt_task_pick {
@@ -105,7 +106,7 @@ struct mt_task {
     enum mt_dataset_format format;
     const char *columns;
     const char *fields; // "a=x,b=y": a file may call the field a x; NULL: as templates do
-    const char *rows;   // only rows whose field is so: "FIELD LOW-HIGH", or "FIELD is TEXT"
+    const char *rows; // only rows whose field is so: "FIELD LOW-HIGH", "FIELD is TEXT" or "FIELD from A to B"
     const uint64_t
         *picked; // [picked_count] rows of the file, instead of a rule; NULL: none are picked. No key
     size_t picked_count;
@@ -180,6 +181,12 @@ enum mt_status mt_task_resolve(struct mt_context *ctx, const char *folder, const
  * them. False: the task has not, and is left as it is.
  */
 bool mt_task_take_samples(struct mt_task *task, int64_t samples, int64_t k);
+
+/* True when answers to the task are programs, which are judged by running them. */
+static inline bool mt_task_runs_programs(const struct mt_task *task)
+{
+    return task->compare == MT_COMPARE_CODE || task->compare == MT_COMPARE_LIVECODEBENCH;
+}
 
 /* k of a metric that is pass@k: pass_k, and 1 where another pass follows. */
 int64_t mt_task_metric_k(const struct mt_task *task, size_t metric);

@@ -10,6 +10,7 @@
 #include "base/amount.h"
 #include "base/files/file.h"
 #include "base/rng.h"
+#include "eval/code/row_cases.h"
 #include "eval/tasks/choices.h"
 #include "eval/tasks/field_place.h"
 #include "eval/tasks/python_random.h"
@@ -99,6 +100,7 @@ static enum mt_status open_file(struct mt_context *ctx, const struct mt_task *ta
     char path[PATH_BYTES];
     struct mt_dataset_options options = {
         .format = task->format, .columns = task->columns, .fields = task->fields, .folders = true};
+    if (task->compare == MT_COMPARE_LIVECODEBENCH) options.max_row_bytes = MT_ROW_CASES_MOST_ROW;
     if (first_of(task, folder, data, path) == NULL) {
         return mt_fail(ctx, MT_ERR_USAGE,
                        "task %s: %s (or .gz) is not there%s; docs/evaluation.md says where data comes from",
@@ -133,8 +135,21 @@ static bool is_between(const char *range, struct mt_text field)
     return number >= low && number <= high;
 }
 
-/* "FIELD LOW-HIGH" or "FIELD is TEXT", checked when the task was read. A row without the field makes no
- * sense.
+/* "A to B", both counting: texts in the order of their bytes, as dates of ISO 8601 are; of the field as much
+ * counts as the bound is long, so that a day is all of its hours. */
+static bool is_from_to(const char *bounds, struct mt_text field)
+{
+    const char *to = strstr(bounds, " to ");
+    size_t low = (size_t)(to - bounds);
+    size_t high = strlen(to + 4);
+    size_t shorter = low < field.bytes ? low : field.bytes;
+    int below = memcmp(field.text, bounds, shorter);
+    int above = memcmp(field.text, to + 4, high < field.bytes ? high : field.bytes);
+    return (below > 0 || (below == 0 && field.bytes >= low)) && above <= 0;
+}
+
+/* "FIELD LOW-HIGH", "FIELD is TEXT" or "FIELD from A to B", checked when the task was read. A row without the
+ * field makes no sense.
  */
 static enum mt_status select_row(const struct mt_task *task, const char *rule, const struct mt_row *row,
                                  struct mt_byte_list *scratch, bool *selected)
@@ -153,8 +168,10 @@ static enum mt_status select_row(const struct mt_task *task, const char *rule, c
     if (!there)
         return mt_row_fail(row, "there is no field '%s', by which rows are chosen", mt_printable(field).text);
     bool text = strncmp(rule + length, " is ", 4) == 0;
-    *selected = text ? is_text(task, rule + length + 4, mt_text_in(scratch))
-                     : is_between(rule + length, mt_text_in(scratch));
+    bool from = strncmp(rule + length, " from ", 6) == 0;
+    if (text) *selected = is_text(task, rule + length + 4, mt_text_in(scratch));
+    if (from) *selected = is_from_to(rule + length + 6, mt_text_in(scratch));
+    if (!text && !from) *selected = is_between(rule + length, mt_text_in(scratch));
     return MT_OK;
 }
 
@@ -406,7 +423,8 @@ static enum mt_status try_sample(const struct mt_task_data *data, size_t index, 
         scratch->count = 0;
         if (templates[i] != NULL) status = mt_prompt_render(templates[i], &sample->row, &names, scratch);
     }
-    return status;
+    bool cases = status == MT_OK && task->compare == MT_COMPARE_LIVECODEBENCH;
+    return cases ? mt_row_cases_check(&sample->row) : status;
 }
 
 /* Leaves out rows that cannot be asked or judged: one that is read in a wrong way would only lower a figure.

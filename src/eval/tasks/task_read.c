@@ -226,7 +226,7 @@ static const struct mt_key_row rows[] = {
      .meaning = "the file's names for the fields: field a is its x, if there is one"},
     {"rows", MT_KEY_TEXT, AT(rows), "FIELD LOW-HIGH", "all",
      .meaning = "only rows whose field is a whole number in this range; or FIELD is TEXT ({subtask}: its "
-                "name, also with spaces for _)"},
+                "name, also with spaces for _); or FIELD from TEXT to TEXT, such as dates"},
     {"id", MT_KEY_TEXT, AT(id), "FIELD", "row number", .meaning = "the field that identifies a row"},
     {"form", MT_KEY_TEXT, AT(form), "none|NAME", "open",
      .meaning =
@@ -283,8 +283,8 @@ static const struct mt_key_row rows[] = {
                 "gives the sample's verdict",
      .set = set_filters, .instead = "extract"},
     {"compare", MT_KEY_CHOICE, AT(compare),
-     "text|math|code|list|numbers|instructions|table|mapping|livebench|option|command|ifeval", "text",
-     .meaning = "how to decide whether an answer is right"},
+     "text|math|code|list|numbers|instructions|table|mapping|livebench|option|command|ifeval|livecodebench",
+     "text", .meaning = "how to decide whether an answer is right"},
     {"program", MT_KEY_OWN, AT(program), "TEMPLATE", "none",
      .meaning = "for compare: code; the answer as a program, whose functions the tests call",
      .set = mt_task_set_template},
@@ -331,13 +331,16 @@ const struct mt_keys mt_task_keys = {.parts = parts, .loose = true};
 
 // ------------------------------------------------------------------ a file
 
-/* "FIELD LOW-HIGH", "FIELD is TEXT", or none. */
+/* "FIELD LOW-HIGH", "FIELD is TEXT", "FIELD from A to B", or none. */
 bool mt_task_is_rule(const char *rule)
 {
     if (rule == NULL) return true;
     size_t field = strcspn(rule, " ");
     const char *at = rule + field;
     if (field > 0 && field < 128 && strncmp(at, " is ", 4) == 0) return at[4] != '\0';
+    const char *to = strstr(at, " to ");
+    if (field > 0 && field < 128 && strncmp(at, " from ", 6) == 0)
+        return to != NULL && to > at + 6 && to[4] != '\0';
     size_t spaces = strspn(at, " ");
     size_t low = strspn(at + spaces, "0123456789");
     const char *dash = at + spaces + low;
@@ -392,8 +395,8 @@ static enum mt_status check_void(const struct mt_keys_reader *reader)
         {"continuation", task->kind != MT_TASK_CHOOSE, "without kind: choose"},
         {"program", task->compare != MT_COMPARE_CODE, "without compare: code"},
         {"command", task->compare != MT_COMPARE_COMMAND, "without compare: command"},
-        {"normalize", task->compare == MT_COMPARE_CODE || task->compare == MT_COMPARE_COMMAND,
-         "with compare: code or command, which compare no texts"},
+        {"normalize", mt_task_runs_programs(task) || task->compare == MT_COMPARE_COMMAND,
+         "with compare: code, livecodebench or command, which compare no texts"},
         {"pass_k", !passes, "without the metric pass"},
         {"few_shot_rows", !examples, "without few_shot_data"},
         {"few_shot_answer", !examples, "without few_shot_data"},
@@ -466,15 +469,20 @@ static enum mt_status check(const struct mt_keys_reader *reader)
         {task->compare == MT_COMPARE_COMMAND && task->kind == MT_TASK_CHOOSE, "compare",
          "compare: command judges answers in writing, which kind: choose has none of"},
         {!mt_task_is_rule(task->rows) || !mt_task_is_rule(task->few_shot_rows), "",
-         "rows and few_shot_rows are 'FIELD LOW-HIGH' or 'FIELD is TEXT', as in 'task_id 11-510'"},
+         "rows and few_shot_rows are 'FIELD LOW-HIGH', 'FIELD is TEXT' or 'FIELD from TEXT to TEXT', as in "
+         "'task_id 11-510'"},
         {task->fields != NULL && !mt_dataset_fields_valid(task->fields), "fields",
          "fields is not of the form 'name=name in the file,...'"},
         {task->few_shot > 0 && task->few_shot_data == NULL && task->few_shot_text == NULL, "",
          "the key 'few_shot_data' is missing, where the examples come from"},
         {task->few_shot_data != NULL && task->few_shot_text != NULL, "",
          "few_shot_data and few_shot_text exclude each other"},
-        {task->filter_count > 1 && (code || task->compare == MT_COMPARE_COMMAND || !means), "filters",
-         "filters are for the metrics acc, exact_match and score, and not for compare: code or command"},
+        {task->filter_count > 1 &&
+             (mt_task_runs_programs(task) || task->compare == MT_COMPARE_COMMAND || !means),
+         "filters",
+         "filters are for the metrics acc, exact_match and score, and not for compare: code, livecodebench "
+         "or "
+         "command"},
         {task->samples < 1 || task->samples > 1000 || task->pass_k < 1 || task->pass_k > task->samples, "",
          "samples must be 1 to 1000 and pass_k at most samples"},
     };

@@ -28,9 +28,18 @@ class Wire:
         self.reader = os.fdopen(CHANNEL, 'rb')
 
     def send(self, message):
-        data = memoryview(json.dumps(message).encode('ascii') + b'\n')
+        self.send_bytes(json.dumps(message).encode('ascii') + b'\n')
+
+    def send_bytes(self, data):
+        data = memoryview(data)
         while data:
             data = data[os.write(CHANNEL, data):]
+
+    def receive_bytes(self, size):
+        data = self.reader.read(size)
+        if len(data) < size:
+            raise EOFError('the other interpreter has ended')
+        return data
 
     def receive(self):
         line = self.reader.readline(MOST_BYTES)
