@@ -228,7 +228,7 @@ static const struct mt_key_row rows_from_template[] = {
      .meaning = "how a conversation is written out: the model's own way, a name of share/templates, a file",
      .also = "template|chat_template"},
     {"data.template_options", MT_KEY_TEXT, AT(template_options), "\"NAME=VALUE,...\"", "none",
-     .meaning = "variables of a template in Jinja, such as enable_thinking=false",
+     .meaning = "variables of the template, such as enable_thinking=false",
      .also = "chat_template_kwargs|template_options"},
     {"data.template_date", MT_KEY_NAME, AT(template_date), "YYYY-MM-DD", MT_TEMPLATE_DATE,
      .meaning = "what a template that asks for today's date is told"},
