@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/template_private.h"
-
 #define NAME_BYTES 64
 
 static const struct mt_jinja *template_of(const struct mt_chat_rendering *r)

@@ -19,7 +19,7 @@
 #include "base/files/file.h"
 #include "formats/hf/hf_tokenizer_config.h"
 #include "formats/text/printable.h"
-#include "text/template_private.h"
+#include "text/template_jinja.h"
 
 #define MOST_NAMES        64
 #define NAME_BYTES        48
