@@ -86,8 +86,8 @@ enum mt_status cli_infer_check(const struct infer_settings *settings, const stru
     const struct cli_void rules[] = {
         {settings->temperature == 0.0, "--top-p --top-k --seed",
          "with --temperature 0, which takes the most likely token"},
-        {settings->template_name != NULL && !mt_chat_template_may_be_jinja(settings->template_name),
-         "--template-option", "with this --template, which is not in Jinja: it has no variables"},
+        {settings->template_name != NULL && !mt_chat_template_has_variables(settings->template_name),
+         "--template-option", "with this --template: it has no options"},
     };
     status = cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
     if (status == MT_OK && settings->directory != NULL)
@@ -140,16 +140,15 @@ enum mt_status cli_infer_find_form(struct mt_arena *arena, const struct infer_se
     return status;
 }
 
-/* Whether a model has a template in Jinja is seen once it is open. */
+/* Whether a model has a template of its own is seen once it is open. */
 static enum mt_status check_template_options(const struct infer_settings *settings,
                                              struct mt_session *session)
 {
     struct mt_context *ctx = session->ctx;
-    bool jinja = session->template != NULL && mt_chat_template_is_jinja(session->template);
-    if (jinja || settings->template_options.count == 0) return MT_OK;
+    bool none = session->template == NULL || mt_chat_template_stands_in(session->template);
+    if (!none || settings->template_options.count == 0) return MT_OK;
     mt_session_close(session);
-    return mt_fail(ctx, MT_ERR_USAGE,
-                   "--template-option means nothing here: the model has no chat template in Jinja");
+    return mt_fail(ctx, MT_ERR_USAGE, "--template-option means nothing here: the model has no chat template");
 }
 
 enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_settings *settings,
@@ -172,10 +171,7 @@ enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_setting
     (void)mt_memory_limit_read(settings->memory, &options.memory); // as cli_infer_check has seen
     mt_arena_init(&arena, ctx, ARENA_BLOCK_BYTES);
     enum mt_status status = mt_device_choose(ctx, NULL, settings->device, MT_USE_FAST, &options.device);
-    if (status == MT_OK) {
-        const char *file = form->keys == NULL ? form->template : NULL; // must be found
-        status = cli_find_templates(&arena, file, &options.templates);
-    }
+    if (status == MT_OK) status = cli_find_templates(&arena, form->template, &options.templates);
     if (status == MT_OK) status = mt_session_open(ctx, &options, session);
     if (status == MT_OK) status = check_template_options(settings, session);
     if (status == MT_OK && !settings->quiet) {

@@ -298,7 +298,7 @@ static enum mt_status add_form(struct mt_fingerprint *print, const char *templat
     struct mt_context *ctx = print->arena.ctx;
     char *path = NULL;
     enum mt_status status = form->record != NULL ? add_whole(print, form->record, mt_fingerprint_add) : MT_OK;
-    if (status != MT_OK || form->template == NULL || form->keys != NULL) return status;
+    if (status != MT_OK || form->template == NULL) return status;
     status = mt_chat_template_file(ctx, templates, form->template, &path);
     if (status == MT_OK && path != NULL) status = mt_fingerprint_add(print, path);
     mt_path_release(ctx, path);

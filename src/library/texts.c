@@ -92,7 +92,6 @@ static void note_form(struct mt_lm_texts *texts)
     struct mt_form_record *form = &texts->form;
     const struct mt_chat_template *template = texts->template;
     form->name = mt_chat_template_stands_in(template) ? "plain" : texts->form_name;
-    form->keys = mt_chat_template_keys(template);
     form->texts |= texts->example.text;
     form->answers |= !texts->example.text;
     if (texts->example.text) form->bos = mt_example_beginning(&texts->example, &texts->special);
@@ -107,7 +106,7 @@ enum mt_status mt_lm_describe_form(struct mt_lm *lm, struct mt_trained_texts *tr
     struct mt_json_text text;
     *trained = (struct mt_trained_texts){0};
     if (texts->form.name == NULL) return MT_OK;
-    if (!mt_chat_template_is_models(texts->template))
+    if (texts->form.answers && !mt_chat_template_is_models(texts->template))
         trained->chat_template = mt_chat_template_jinja(texts->template);
     mt_json_text_init(&text, lm->ctx);
     enum mt_status status = mt_form_record_put(&text, &texts->form);

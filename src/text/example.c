@@ -34,7 +34,6 @@ enum mt_status mt_example_maker_create(struct mt_context *ctx, const struct mt_e
     *made = (struct mt_example_maker){.ctx = ctx,
                                       .options = *options,
                                       .conversation = {.ctx = ctx},
-                                      .pieces = {.ctx = ctx},
                                       .run = {.ctx = ctx},
                                       .probe = {.ctx = ctx},
                                       .decoded = {.ctx = ctx},
@@ -56,7 +55,7 @@ void mt_example_maker_free(struct mt_example_maker *maker)
     struct mt_context *ctx = maker->ctx;
     mt_token_scratch_free(maker->scratch);
     mt_conversation_free(&maker->conversation);
-    mt_piece_list_free(&maker->pieces);
+    mt_release(ctx, maker->pieces.data, maker->pieces.capacity * sizeof *maker->pieces.data);
     mt_byte_list_free(&maker->run);
     mt_id_list_free(&maker->probe);
     mt_token_stream_free(maker->stream);
@@ -145,8 +144,9 @@ static enum mt_status flush(struct mt_example_maker *maker, struct mt_id_list *i
     return status;
 }
 
-enum mt_status mt_example_encode(struct mt_example_maker *maker, const struct mt_piece *pieces, size_t count,
-                                 struct mt_id_list *ids)
+/* Encodes pieces of text as one, and those that spell a special token apart. */
+static enum mt_status encode_texts(struct mt_example_maker *maker, const struct mt_piece *pieces,
+                                   size_t count, struct mt_id_list *ids)
 {
     enum mt_status status = MT_OK;
     maker->run.count = 0;
@@ -164,7 +164,7 @@ enum mt_status mt_example_encode(struct mt_example_maker *maker, const struct mt
     return status == MT_OK ? flush(maker, ids) : status;
 }
 
-// ------------------------------------------------------------------ examples
+// ------------------------------------------------------------------ pieces as ids
 
 static bool is_text(const struct mt_piece *piece)
 {
@@ -183,12 +183,10 @@ static enum mt_status add_token(struct mt_example_maker *maker, enum mt_piece_ki
     } else if (kind == MT_PIECE_PAD) {
         name = "pad";
         id = special->pad;
-    } else if (kind == MT_PIECE_BOS_IF_ANY && id < 0) {
-        return MT_OK;
     }
     if (id >= 0) return mt_id_list_append(ids, id);
-    return mt_fail(maker->ctx, MT_ERR_USAGE, "the template has a {%s}, but the model has no such token",
-                   name);
+    return mt_fail(maker->ctx, MT_ERR_UNSUPPORTED,
+                   "the template writes %s_token, but the model has no such token", name);
 }
 
 /* Encodes the piece at `first`, and those it is encoded together with; returns the one after them. */
@@ -201,23 +199,54 @@ static enum mt_status encode_next(struct mt_example_maker *maker, size_t first, 
     if (!is_text(&pieces[first])) return add_token(maker, pieces[first].kind, ids);
     while (*next < maker->pieces.count && is_text(&pieces[*next]) && pieces[*next].trained == trained)
         (*next)++;
-    return mt_example_encode(maker, pieces + first, *next - first, ids);
+    return encode_texts(maker, pieces + first, *next - first, ids);
 }
 
-/* All pieces to ids; labels hold for now the ids themselves where they are trained on. */
-static enum mt_status encode_pieces(struct mt_example_maker *maker, struct mt_example *example)
+/* Ids of the pieces from `first` to the last that somebody said, in maker->head; none where nobody did. */
+static enum mt_status encode_words(struct mt_example_maker *maker, size_t first, size_t next)
 {
+    const struct mt_piece *pieces = maker->pieces.data;
+    while (next > first && pieces[next - 1].kind != MT_PIECE_CONTENT) next--;
+    maker->head.count = 0;
+    return next > first ? encode_texts(maker, pieces + first, next - first, &maker->head) : MT_OK;
+}
+
+/* Says where an answer ends of which the pieces from `first` became the ids from `before` on. What ends an
+ * answer is text like any other to a tokenizer, unless it is a special token. */
+static enum mt_status place_end(struct mt_example_maker *maker, size_t first, size_t next,
+                                const struct mt_id_list *ids, size_t before, size_t *answered)
+{
+    const struct mt_id_list *words = &maker->head;
+    enum mt_status status = encode_words(maker, first, next);
+    if (status != MT_OK || words->count == 0) return status;
+    bool apart = before + words->count <= ids->count &&
+                 memcmp(ids->data + before, words->data, words->count * sizeof *words->data) == 0;
+    *answered = apart ? before + words->count : ids->count;
+    return MT_OK;
+}
+
+enum mt_status mt_example_encode(struct mt_example_maker *maker, struct mt_id_list *ids,
+                                 struct mt_id_list *labels, struct mt_answer_place *place)
+{
+    const struct mt_piece *pieces = maker->pieces.data;
     enum mt_status status = MT_OK;
+    size_t prompt = 0;
     for (size_t first = 0, next = 0; status == MT_OK && first < maker->pieces.count; first = next) {
-        bool trained = maker->pieces.data[first].trained;
-        status = encode_next(maker, first, &example->ids, &next);
-        while (status == MT_OK && example->labels.count < example->ids.count) {
-            int32_t id = example->ids.data[example->labels.count];
-            status = mt_id_list_append(&example->labels, trained ? id : MT_NO_LABEL);
-        }
+        size_t before = ids->count;
+        size_t answered = 0;
+        bool trained = pieces[first].trained;
+        if (trained && (first == 0 || !pieces[first - 1].trained)) prompt = before;
+        status = encode_next(maker, first, ids, &next);
+        for (size_t i = before; status == MT_OK && labels != NULL && i < ids->count; i++)
+            status = mt_id_list_append(labels, trained ? ids->data[i] : MT_NO_LABEL);
+        if (status != MT_OK || place == NULL || !trained || !is_text(&pieces[first])) continue;
+        status = place_end(maker, first, next, ids, before, &answered);
+        if (answered > 0) *place = (struct mt_answer_place){.prompt = prompt, .answered = answered};
     }
     return status;
 }
+
+// ------------------------------------------------------------------ examples
 
 /* A token the model does not know cannot be trained on, and rarely comes alone: the tokenizer is another's.
  */
@@ -233,19 +262,6 @@ static enum mt_status check_ids(const struct mt_example_maker *maker, const stru
             row->file, (unsigned long long)row->line, (long)example->ids.data[i], (long long)vocabulary - 1);
     }
     return MT_OK;
-}
-
-enum mt_status mt_example_prompt(struct mt_example_maker *maker, const struct mt_conversation *conversation,
-                                 struct mt_id_list *ids)
-{
-    if (mt_chat_template_is_jinja(maker->options.template))
-        return mt_example_prompt_whole(maker, conversation, ids);
-    maker->pieces.count = 0;
-    enum mt_status status = mt_chat_template_render(maker->options.template, conversation->turns,
-                                                    conversation->count, true, &maker->pieces);
-    for (size_t first = 0, next = 0; status == MT_OK && first < maker->pieces.count; first = next)
-        status = encode_next(maker, first, ids, &next);
-    return status;
 }
 
 /* Cuts the end off and counts what is lost. */
@@ -271,16 +287,6 @@ static void shift_labels(struct mt_example *example)
     }
 }
 
-/* Pieces of a template of keys: of a text, or of the maker's conversation. */
-static enum mt_status make_pieces(struct mt_example_maker *maker, const struct mt_row_field *text)
-{
-    const struct mt_chat_template *template = maker->options.template;
-    const struct mt_conversation *conversation = &maker->conversation;
-    maker->pieces.count = 0;
-    if (text != NULL) return mt_chat_template_render_text(template, text->text, text->bytes, &maker->pieces);
-    return mt_chat_template_render(template, conversation->turns, conversation->count, false, &maker->pieces);
-}
-
 enum mt_status mt_example_make(struct mt_example_maker *maker, const struct mt_example_source *source,
                                const struct mt_row *row, struct mt_example *example)
 {
@@ -298,18 +304,11 @@ enum mt_status mt_example_make(struct mt_example_maker *maker, const struct mt_e
         example->messages |= turn->message != NULL;
         if (turn->role == MT_ROLE_ASSISTANT) example->spaced = turn->bytes > 0 && turn->text[0] == ' ';
     }
-    bool whole = mt_chat_template_is_jinja(maker->options.template);
-    if (!whole) {
-        status = make_pieces(maker, text);
-    } else {
-        status = text != NULL ? mt_example_make_text(maker, text, example)
-                              : mt_example_make_whole(maker, &maker->conversation, example, NULL);
-    }
+    status = mt_example_write(maker, &maker->conversation, text, example, NULL);
     // A conversation the template cannot say is the row's failure, not the template's.
     if (status == MT_ERR_USAGE || status == MT_ERR_FORMAT) {
         return mt_fail_within(maker->ctx, MT_ERR_FORMAT, "%s:%llu", row->file, (unsigned long long)row->line);
     }
-    if (status == MT_OK && !whole) status = encode_pieces(maker, example);
     if (status == MT_OK) status = check_ids(maker, row, example);
     if (status != MT_OK) return status;
     truncate_example(example, maker->options.max_length);
@@ -317,56 +316,15 @@ enum mt_status mt_example_make(struct mt_example_maker *maker, const struct mt_e
     return MT_OK;
 }
 
-/* Ids of the pieces from `first` to the last that somebody said, in maker->head; none where nobody did. */
-static enum mt_status encode_words(struct mt_example_maker *maker, size_t first, size_t next)
-{
-    const struct mt_piece *pieces = maker->pieces.data;
-    while (next > first && pieces[next - 1].kind != MT_PIECE_CONTENT) next--;
-    maker->head.count = 0;
-    return next > first ? mt_example_encode(maker, pieces + first, next - first, &maker->head) : MT_OK;
-}
-
-/* Encodes maker->pieces, and says where the words of the last answer lie. What ends an answer is text like
- * any other to a tokenizer, unless it is a special token. */
-static enum mt_status place_answer(struct mt_example_maker *maker, struct mt_id_list *ids,
-                                   struct mt_answer_place *place)
-{
-    const struct mt_piece *pieces = maker->pieces.data;
-    const struct mt_id_list *words = &maker->head;
-    enum mt_status status = MT_OK;
-    size_t prompt = 0;
-    for (size_t first = 0, next = 0; status == MT_OK && first < maker->pieces.count; first = next) {
-        size_t before = ids->count;
-        if (pieces[first].trained && (first == 0 || !pieces[first - 1].trained)) prompt = before;
-        status = encode_next(maker, first, ids, &next);
-        if (status != MT_OK || !pieces[first].trained || !is_text(&pieces[first])) continue;
-        status = encode_words(maker, first, next);
-        if (status != MT_OK || words->count == 0) continue;
-        bool apart = before + words->count <= ids->count &&
-                     memcmp(ids->data + before, words->data, words->count * sizeof *words->data) == 0;
-        *place = (struct mt_answer_place){.prompt = prompt,
-                                          .answered = apart ? before + words->count : ids->count};
-    }
-    return status;
-}
-
 enum mt_status mt_example_answer(struct mt_example_maker *maker, const struct mt_conversation *conversation,
                                  struct mt_id_list *ids, struct mt_answer_place *place)
 {
-    enum mt_status status = MT_OK;
+    struct mt_example example = {.ids = *ids, .labels = {.ctx = maker->ctx}};
     *place = (struct mt_answer_place){0};
-    ids->count = 0;
-    if (mt_chat_template_is_jinja(maker->options.template)) {
-        struct mt_example example = {.ids = *ids, .labels = {.ctx = maker->ctx}};
-        status = mt_example_make_whole(maker, conversation, &example, place);
-        *ids = example.ids;
-        mt_id_list_free(&example.labels);
-    } else {
-        maker->pieces.count = 0;
-        status = mt_chat_template_render(maker->options.template, conversation->turns, conversation->count,
-                                         false, &maker->pieces);
-        if (status == MT_OK) status = place_answer(maker, ids, place);
-    }
+    example.ids.count = 0;
+    enum mt_status status = mt_example_write(maker, conversation, NULL, &example, place);
+    *ids = example.ids;
+    mt_id_list_free(&example.labels);
     if (status == MT_OK && place->answered <= place->prompt)
         status = mt_fail(maker->ctx, MT_ERR_USAGE, "a continuation has no tokens");
     return status;

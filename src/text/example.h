@@ -5,16 +5,16 @@
  * An answer's tokens are labels; everything else has the label MT_NO_LABEL. Labels are shifted already, as
  * struct mt_batch wants them: labels[i] is the token after ids[i], or no label.
  *
- * With a template of keys, the prompt and the answer are encoded apart, because that is where the model
- * begins when it is used: a token never holds the end of one and the start of the other. Within each, the
- * words of the template and of the conversation are encoded as one text. What a template in Jinja writes is
- * encoded as a whole, as transformers does (example_whole.c). Where the conversation itself spells a special
- * token ("</s>"), that message is encoded apart and its special tokens as ordinary text. So data cannot end
- * its own turn.
+ * What a template writes is encoded as a whole, as transformers does (example_whole.c). A template can have
+ * the prompt and the answer encoded apart (template.h), because that is where the model begins when it is
+ * used: a token then never holds the end of one and the start of the other. Where the conversation itself
+ * spells a special token ("</s>"), that message is encoded apart and its special tokens as ordinary text. So
+ * data cannot end its own turn.
  */
 #ifndef MT_TEXT_EXAMPLE_H
 #define MT_TEXT_EXAMPLE_H
 
+#include "formats/data/conversation.h"
 #include "formats/data/dataset.h"
 #include "formats/tokenizer/tokenizer.h"
 #include "text/template.h"
@@ -68,8 +68,8 @@ struct mt_example {
     bool messages;         // the row held a list of them
     bool text;             // the row is a text that is learnt as a whole
     bool spaced;           // its last answer begins with a space
-    // Of templates in Jinja, answers: asked for otherwise than they are written out; not found in what is
-    // written, and so not trained on; without a special token that ends them.
+    // Of what is encoded as a whole, answers: asked for otherwise than they are written out; not found in
+    // what is written, and so not trained on; without a special token that ends them.
     int64_t other_prompts;
     int64_t lost_turns;
     int64_t unended;

@@ -1,19 +1,20 @@
 /*
- * Conversations that a template in Jinja writes out: encoded as one text, as transformers does, and labels
- * for the tokens of which any character belongs to an answer, as its mask of {% generation %} marks has them.
+ * Conversations written out, as ids and labels: which of what a template wrote are answers, and which tokens
+ * are theirs.
  *
- * Where a token lies is told by decoding: the text of the ids up to it. For most tokenizers that is the text
- * itself; others change it (they compose characters, or put spaces in front), so a place in the text is then
- * looked for by encoding and decoding what stands before it.
+ * A template with {% generation %} marks says itself what is an answer. For others, an answer begins where
+ * the rendering of the turns before it, with what asks for an answer, ends, if that is how the whole begins.
+ * Where it is not (a template that asks with "<think>" and writes answers without; one that drops earlier
+ * thoughts when more follows), it begins where the two part, if no earlier message lies behind that place;
+ * else with its own first word, which the marks of the output tell. It ends with its last word and what the
+ * template writes behind that: as much of it as stands there also when the conversation ends with this turn.
  *
- * Which of what a template wrote are answers:
- *
- * A template with {% generation %} marks says so itself. For others, an answer begins where the rendering of
- * the turns before it, with what asks for an answer, ends, if that is how the whole begins. Where it is not
- * (a template that asks with "<think>" and writes answers without; one that drops earlier thoughts when more
- * follows), it begins where the two part, if no earlier message lies behind that place; else with its own
- * first word, which the marks of the output tell. It ends with its last word and what the template writes
- * behind that: as much of it as stands there also when the conversation ends with this turn.
+ * Where prompts and answers are encoded apart, an answer's tokens are known. Else all is encoded as one text,
+ * as transformers does, and the tokens of which any character belongs to an answer are its own, as
+ * transformers' mask of {% generation %} marks has them. Where a token lies is told by decoding: the text of
+ * the ids up to it. For most tokenizers that is the text itself; others change it (they compose characters,
+ * or put spaces in front), so a place in the text is then looked for by encoding and decoding what stands
+ * before it.
  */
 #include <string.h>
 
@@ -111,7 +112,7 @@ static enum mt_status find_start(struct mt_chat_rendering *rendering, size_t tur
         if (*found && !all) example->other_prompts++;
         mt_jinja_output_free(&prompt);
     }
-    if (*found || rendering->conversation->turns[turn].calls) return MT_OK;
+    if (*found || rendering->asked.conversation->turns[turn].calls) return MT_OK;
     *found = find_mark(whole, mt_turn_mark(turn), 0, start, &end);
     return MT_OK;
 }
@@ -127,7 +128,7 @@ static enum mt_status find_end(struct mt_chat_rendering *rendering, size_t turn,
     span->words = span->start;
     (void)find_mark(whole, mt_turn_mark(turn), span->start, &first, &span->words);
     span->end = span->words + trusted_bytes(whole, span->words);
-    if (turn + 1 == rendering->conversation->count) return MT_OK;
+    if (turn + 1 == rendering->asked.conversation->count) return MT_OK;
     enum mt_status status = try_run(rendering, turn + 1, false, &ending, &done);
     if (status != MT_OK || !done) return status;
     if (!find_mark(&ending, mt_turn_mark(turn), 0, &first, &words)) words = agreement(&ending, 0, whole, 0);
@@ -148,7 +149,7 @@ static bool is_blank(const struct mt_turn *turn)
 static enum mt_status find_turn(struct mt_example_maker *maker, struct mt_chat_rendering *rendering,
                                 size_t turn, const struct mt_jinja_output *whole, struct mt_example *example)
 {
-    const struct mt_turn *said = &rendering->conversation->turns[turn];
+    const struct mt_turn *said = &rendering->asked.conversation->turns[turn];
     struct mt_answer_span span = {0};
     bool found = false;
     size_t first = 0;
@@ -172,7 +173,7 @@ static enum mt_status find_turn(struct mt_example_maker *maker, struct mt_chat_r
 static bool is_context(const struct mt_chat_rendering *rendering, const struct mt_jinja_output *whole,
                        const struct mt_jinja_span *stretch)
 {
-    const struct mt_conversation *conversation = rendering->conversation;
+    const struct mt_conversation *conversation = rendering->asked.conversation;
     size_t next = 0; // the turn behind the last one that spoke before
     for (size_t i = 0; i < whole->mark_count && whole->marks[i].start < stretch->end; i++) {
         unsigned mark = whole->marks[i].mark;
@@ -183,19 +184,33 @@ static bool is_context(const struct mt_chat_rendering *rendering, const struct m
     return next < conversation->count && conversation->turns[next].context;
 }
 
+/* The turn of the stretch of that number, where every answer has one; NULL: some have more, or none. */
+static const struct mt_turn *turn_of_stretch(const struct mt_conversation *conversation,
+                                             const struct mt_jinja_output *output, size_t number)
+{
+    const struct mt_turn *found = NULL;
+    size_t answers = 0;
+    for (size_t i = 0; i < conversation->count; i++) {
+        if (conversation->turns[i].role != MT_ROLE_ASSISTANT) continue;
+        if (answers++ == number) found = &conversation->turns[i];
+    }
+    return answers == output->generation_count ? found : NULL;
+}
+
 /* Finds the answers of a conversation that was written out as `output`: maker->answers. */
 static enum mt_status find_answers(struct mt_example_maker *maker, struct mt_chat_rendering *rendering,
                                    const struct mt_jinja_output *output, struct mt_example *example)
 {
-    const struct mt_conversation *conversation = rendering->conversation;
+    const struct mt_conversation *conversation = rendering->asked.conversation;
     enum mt_status status = MT_OK;
     maker->answer_count = 0;
     if (mt_chat_rendering_has_generation(rendering)) {
         for (size_t i = 0; i < output->generation_count && status == MT_OK; i++) {
             const struct mt_jinja_span *stretch = &output->generations[i];
             const struct mt_answer_span span = {.start = stretch->start, .end = stretch->end, .exact = true};
-            if (stretch->end == stretch->start || is_context(rendering, output, stretch)) continue;
-            status = add_answer(maker, &span);
+            const struct mt_turn *turn = turn_of_stretch(conversation, output, i);
+            bool context = turn != NULL ? turn->context : is_context(rendering, output, stretch);
+            if (stretch->end > stretch->start && !context) status = add_answer(maker, &span);
         }
         return status;
     }
@@ -209,32 +224,56 @@ static enum mt_status find_answers(struct mt_example_maker *maker, struct mt_cha
 
 // ------------------------------------------------------------------ ids and labels
 
-/* The pieces of a rendering's first `bytes` bytes, in maker->pieces. */
-static enum mt_status make_pieces(struct mt_example_maker *maker, const struct mt_jinja_output *output,
-                                  size_t bytes)
+static enum mt_status add_piece(struct mt_example_maker *maker, const struct mt_piece *piece)
 {
     struct mt_piece_list *pieces = &maker->pieces;
-    pieces->count = 0;
     enum mt_status status = MT_OK;
     pieces->data = mt_list_reserve(maker->ctx, pieces->data, &pieces->capacity, sizeof *pieces->data,
-                                   output->mark_count + 1, &status);
-    for (size_t i = 0; status == MT_OK && i < output->mark_count && output->marks[i].start < bytes; i++) {
-        const struct mt_jinja_span *span = &output->marks[i];
-        size_t end = span->end < bytes ? span->end : bytes;
-        bool trusted = span->mark == MT_JINJA_TRUSTED;
-        pieces->data[pieces->count++] =
-            (struct mt_piece){.kind = trusted ? MT_PIECE_TEMPLATE : MT_PIECE_CONTENT,
-                              .text = output->text + span->start,
-                              .bytes = end - span->start};
-    }
+                                   pieces->count + 1, &status);
+    if (status == MT_OK) pieces->data[pieces->count++] = *piece;
     return status;
 }
 
-static enum mt_status encode_head(struct mt_example_maker *maker, const struct mt_jinja_output *output,
-                                  size_t bytes, struct mt_id_list *ids)
+/* Text with a mark as a piece, or the tokens its bytes stand for. */
+static enum mt_status add_marked(struct mt_example_maker *maker, unsigned mark, bool trained,
+                                 const char *text, size_t bytes)
 {
-    enum mt_status status = make_pieces(maker, output, bytes);
-    return status == MT_OK ? mt_example_encode(maker, maker->pieces.data, maker->pieces.count, ids) : status;
+    struct mt_piece piece = {.kind = MT_PIECE_CONTENT, .trained = trained, .text = text, .bytes = bytes};
+    enum mt_status status = MT_OK;
+    switch (mark) {
+    case MT_JINJA_TRUSTED: piece.kind = MT_PIECE_TEMPLATE; break;
+    case MT_BOS_MARK: piece.kind = MT_PIECE_BOS; break;
+    case MT_EOS_MARK: piece.kind = MT_PIECE_EOS; break;
+    case MT_PAD_MARK: piece.kind = MT_PIECE_PAD; break;
+    default: break;
+    }
+    size_t count = piece.kind == MT_PIECE_TEMPLATE || piece.kind == MT_PIECE_CONTENT ? 1 : bytes;
+    for (size_t i = 0; i < count && status == MT_OK; i++) status = add_piece(maker, &piece);
+    return status;
+}
+
+/* The pieces of a rendering's first `bytes` bytes, in maker->pieces; `apart`: cut where answers begin and
+ * end. */
+static enum mt_status make_pieces(struct mt_example_maker *maker, const struct mt_jinja_output *output,
+                                  size_t bytes, bool apart)
+{
+    size_t answers = apart ? maker->answer_count : 0;
+    size_t answer = 0; // the first that does not end before the piece
+    enum mt_status status = MT_OK;
+    maker->pieces.count = 0;
+    for (size_t i = 0; i < output->mark_count && output->marks[i].start < bytes; i++) {
+        const struct mt_jinja_span *span = &output->marks[i];
+        size_t end = span->end < bytes ? span->end : bytes;
+        for (size_t at = span->start, stop = 0; at < end && status == MT_OK; at = stop) {
+            while (answer < answers && maker->answers[answer].end <= at) answer++;
+            const struct mt_answer_span *next = answer < answers ? &maker->answers[answer] : NULL;
+            bool trained = next != NULL && next->start <= at;
+            stop = next == NULL ? end : trained ? next->end : next->start;
+            if (stop > end) stop = end;
+            status = add_marked(maker, span->mark, trained, output->text + at, stop - at);
+        }
+    }
+    return status;
 }
 
 /* Bytes of a token that says nothing before the next: one byte, or the beginning of a character. */
@@ -295,7 +334,8 @@ static enum mt_status place(struct mt_example_maker *maker, const struct mt_jinj
     *found = at;
     if (same) return MT_OK;
     maker->head.count = 0;
-    enum mt_status status = encode_head(maker, output, at, &maker->head);
+    enum mt_status status = make_pieces(maker, output, at, false);
+    if (status == MT_OK) status = mt_example_encode(maker, &maker->head, NULL, NULL);
     if (status == MT_OK) status = decode(maker, &maker->head, &maker->said, NULL);
     size_t count = 0;
     while (count < maker->said.count && count < maker->decoded.count &&
@@ -371,16 +411,15 @@ static enum mt_status label_answer(struct mt_example_maker *maker, const struct 
     return status;
 }
 
+/* Labels of the tokens of all answers in a text that was encoded as a whole. */
 static enum mt_status label_all(struct mt_example_maker *maker, const struct mt_jinja_output *output,
                                 struct mt_example *example)
 {
-    enum mt_status status = encode_head(maker, output, output->bytes, &example->ids);
-    if (status == MT_OK && maker->stream == NULL)
+    enum mt_status status = MT_OK;
+    if (maker->stream == NULL)
         status =
             mt_token_stream_create(maker->ctx, maker->options.tokenizer, MT_DECODE_PLAIN, &maker->stream);
     if (status == MT_OK) status = decode(maker, &example->ids, &maker->decoded, &maker->ends);
-    for (size_t i = 0; i < example->ids.count && status == MT_OK; i++)
-        status = mt_id_list_append(&example->labels, MT_NO_LABEL);
     for (size_t i = 0; i < maker->answer_count && status == MT_OK; i++)
         status = label_answer(maker, output, &maker->answers[i], example);
     return status;
@@ -417,32 +456,24 @@ static enum mt_status find_words(struct mt_example_maker *maker, const struct mt
     return MT_OK;
 }
 
-enum mt_status mt_example_make_whole(struct mt_example_maker *maker,
-                                     const struct mt_conversation *conversation, struct mt_example *example,
-                                     struct mt_answer_place *place)
+/* Ids and labels of what was written out, and where the words of its last turn lie. */
+static enum mt_status encode_all(struct mt_example_maker *maker, const struct mt_chat_rendering *rendering,
+                                 const struct mt_jinja_output *output, struct mt_example *example,
+                                 struct mt_answer_place *found)
 {
-    struct mt_chat_rendering rendering = {0};
-    struct mt_jinja_output output = {0};
-    enum mt_status status = mt_chat_rendering_begin(maker->options.template, conversation, &rendering);
-    if (status == MT_OK) status = mt_chat_rendering_run(&rendering, conversation->count, false, &output);
-    if (status == MT_OK) {
-        status = find_answers(maker, &rendering, &output, example);
-        if (status == MT_OK) status = label_all(maker, &output, example);
-        if (status == MT_OK && !has_label(example))
-            status = mt_fail(maker->ctx, MT_ERR_USAGE,
-                             "none of the answers can be found in what %s writes; it is given the content of "
-                             "a message as one text, never as a list of parts",
-                             mt_chat_template_name(maker->options.template));
-        if (status == MT_OK && place != NULL)
-            status = find_words(maker, &output, conversation->count - 1, example, place);
-        mt_jinja_output_free(&output);
-    }
-    mt_chat_rendering_end(&rendering);
-    return status;
+    bool apart = mt_chat_rendering_is_apart(rendering);
+    enum mt_status status = make_pieces(maker, output, output->bytes, apart);
+    if (status == MT_OK)
+        status = mt_example_encode(maker, &example->ids, &example->labels, apart ? found : NULL);
+    if (status != MT_OK || apart) return status;
+    status = label_all(maker, output, example);
+    if (status != MT_OK || found == NULL) return status;
+    return find_words(maker, output, rendering->asked.conversation->count - 1, example, found);
 }
 
-enum mt_status mt_example_make_text(struct mt_example_maker *maker, const struct mt_row_field *text,
-                                    struct mt_example *example)
+/* A text learnt as a whole, as transformers encodes one, and eos. */
+static enum mt_status encode_text(struct mt_example_maker *maker, const struct mt_row_field *text,
+                                  struct mt_example *example)
 {
     int32_t bos = maker->options.special.bos;
     int32_t eos = maker->options.special.eos;
@@ -459,14 +490,76 @@ enum mt_status mt_example_make_text(struct mt_example_maker *maker, const struct
     return status;
 }
 
-enum mt_status mt_example_prompt_whole(struct mt_example_maker *maker,
-                                       const struct mt_conversation *conversation, struct mt_id_list *ids)
+/* What a template that is not encoded apart has nothing to say about, nor one that marks no answer in a text.
+ */
+static enum mt_status write_text(struct mt_example_maker *maker, struct mt_chat_rendering *rendering,
+                                 struct mt_example *example)
+{
+    struct mt_jinja_output output = {0};
+    enum mt_status status = MT_OK;
+    maker->answer_count = 0;
+    if (mt_chat_rendering_is_apart(rendering)) status = mt_chat_rendering_run(rendering, 0, false, &output);
+    if (status == MT_OK && output.bytes > 0) status = find_answers(maker, rendering, &output, example);
+    if (status == MT_OK)
+        status = maker->answer_count > 0 ? encode_all(maker, rendering, &output, example, NULL)
+                                         : encode_text(maker, rendering->asked.text, example);
+    mt_jinja_output_free(&output);
+    return status;
+}
+
+static enum mt_status write_turns(struct mt_example_maker *maker, struct mt_chat_rendering *rendering,
+                                  struct mt_example *example, struct mt_answer_place *place)
+{
+    struct mt_jinja_output output = {0};
+    enum mt_status status =
+        mt_chat_rendering_run(rendering, rendering->asked.conversation->count, false, &output);
+    if (status != MT_OK) return status;
+    status = find_answers(maker, rendering, &output, example);
+    if (status == MT_OK) status = encode_all(maker, rendering, &output, example, place);
+    if (status == MT_OK && !has_label(example))
+        status = mt_fail(maker->ctx, MT_ERR_USAGE,
+                         "none of the answers can be found in what %s writes; it is given the content of "
+                         "a message as one text, never as a list of parts",
+                         mt_chat_template_name(maker->options.template));
+    mt_jinja_output_free(&output);
+    return status;
+}
+
+static struct mt_chat_asked asked_of(const struct mt_example_maker *maker,
+                                     const struct mt_conversation *conversation)
+{
+    return (struct mt_chat_asked){.template = maker->options.template,
+                                  .conversation = conversation,
+                                  .bos = maker->options.special.bos >= 0};
+}
+
+enum mt_status mt_example_write(struct mt_example_maker *maker, const struct mt_conversation *conversation,
+                                const struct mt_row_field *text, struct mt_example *example,
+                                struct mt_answer_place *place)
+{
+    struct mt_chat_rendering rendering = {0};
+    struct mt_chat_asked asked = asked_of(maker, conversation);
+    asked.text = text;
+    enum mt_status status = mt_chat_rendering_begin(&asked, &rendering);
+    if (status == MT_OK)
+        status = text != NULL ? write_text(maker, &rendering, example)
+                              : write_turns(maker, &rendering, example, place);
+    mt_chat_rendering_end(&rendering);
+    return status;
+}
+
+enum mt_status mt_example_prompt(struct mt_example_maker *maker, const struct mt_conversation *conversation,
+                                 struct mt_id_list *ids)
 {
     struct mt_chat_rendering rendering = {0};
     struct mt_jinja_output output = {0};
-    enum mt_status status = mt_chat_rendering_begin(maker->options.template, conversation, &rendering);
+    const struct mt_chat_asked asked = asked_of(maker, conversation);
+    enum mt_status status = mt_chat_rendering_begin(&asked, &rendering);
+    bool apart = status == MT_OK && mt_chat_rendering_is_apart(&rendering);
     if (status == MT_OK) status = mt_chat_rendering_run(&rendering, conversation->count, true, &output);
-    if (status == MT_OK) status = encode_head(maker, &output, output.bytes, ids);
+    if (status == MT_OK && apart) status = find_answers(maker, &rendering, &output, NULL);
+    if (status == MT_OK) status = make_pieces(maker, &output, output.bytes, apart);
+    if (status == MT_OK) status = mt_example_encode(maker, ids, NULL, NULL);
     mt_jinja_output_free(&output);
     mt_chat_rendering_end(&rendering);
     return status;

@@ -44,7 +44,6 @@ enum mt_status mt_form_record_put(struct mt_json_text *text, const struct mt_for
 {
     mt_json_text_format(text, "{\n \"text_form\": %d", VERSION);
     put_name(text, record->name);
-    put_text(text, "keys", record->keys);
     put_text(text, "options", record->options);
     put_text(text, "date", record->date);
     put_text(text, "rows", !record->texts ? "answers" : record->answers ? "both" : "texts");
@@ -101,13 +100,15 @@ static enum mt_status take_all(struct mt_arena *arena, const struct mt_json_node
     if (status == MT_OK && version > VERSION)
         return mt_json_fail(root, "has the text_form %lld: a newer metier wrote it", (long long)version);
     const char *name = NULL;
+    const char *keys = NULL;
     if (status == MT_OK) status = take_text(arena, root, "template", MOST_NAME, &name);
     if (status == MT_OK) status = check_name(root, name);
-    if (status == MT_OK) status = take_text(arena, root, "keys", (size_t)1 << 16, &record->keys);
+    if (status == MT_OK) status = take_text(arena, root, "keys", (size_t)1 << 16, &keys);
     if (status == MT_OK) status = take_text(arena, root, "options", MOST_WORDS, &record->options);
     if (status == MT_OK) status = take_text(arena, root, "date", MOST_NAME, &record->date);
     if (status == MT_OK) status = take_rows(root, record);
     record->name = name;
+    record->keys = keys != NULL;
     return status;
 }
 

@@ -5,14 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/template_private.h"
-
 #define NAME_BYTES 64
 
 static const struct mt_jinja *template_of(const struct mt_chat_rendering *r)
 {
-    bool tools = r->conversation->tools != NULL && r->template->with_tools != NULL;
-    return tools ? r->template->with_tools : r->template->jinja;
+    bool tools = r->asked.conversation->tools != NULL && r->asked.template->with_tools != NULL;
+    return tools ? r->asked.template->with_tools : r->asked.template->jinja;
+}
+
+bool mt_chat_rendering_is_apart(const struct mt_chat_rendering *rendering)
+{
+    const struct mt_chat_template *template = rendering->asked.template;
+    return template->apart && template_of(rendering) == template->jinja;
 }
 
 bool mt_chat_rendering_has_generation(const struct mt_chat_rendering *rendering)
@@ -49,11 +53,20 @@ static void set_string(struct mt_chat_rendering *r, struct mt_value dict, const 
     mt_jinja_dict_set(r->values, dict, key, value);
 }
 
-/* What an instruction says, and what it is about, as one text. */
+/* What an instruction says, and what it is about, each by itself. */
+static void set_parts(struct mt_chat_rendering *r, struct mt_value dict, const struct mt_turn *turn,
+                      unsigned mark)
+{
+    set_string(r, dict, "content", turn->text, turn->bytes, mark);
+    mt_jinja_dict_set(r->values, dict, "input", mt_jinja_none()); // whatever the message has by that name
+    if (turn->input != NULL) set_string(r, dict, "input", turn->input, turn->input_bytes, MT_INPUT_MARK);
+}
+
+/* The same as one text. */
 static enum mt_status set_content(struct mt_chat_rendering *r, struct mt_value dict,
                                   const struct mt_turn *turn, unsigned mark)
 {
-    struct mt_byte_list text = {.ctx = r->conversation->ctx};
+    struct mt_byte_list text = {.ctx = r->asked.conversation->ctx};
     enum mt_status status = mt_byte_list_append(&text, turn->text, turn->bytes);
     if (status == MT_OK && turn->input != NULL) status = mt_byte_list_append_text(&text, "\n\n");
     if (status == MT_OK) status = mt_byte_list_append(&text, turn->input, turn->input_bytes);
@@ -64,13 +77,13 @@ static enum mt_status set_content(struct mt_chat_rendering *r, struct mt_value d
 
 static enum mt_status make_message(struct mt_chat_rendering *r, size_t number)
 {
-    const struct mt_turn *turn = &r->conversation->turns[number];
+    const struct mt_turn *turn = &r->asked.conversation->turns[number];
     unsigned mark = mt_turn_mark(number);
     const char *role = mt_role_name(turn->role);
     struct mt_value dict = {0};
     if (turn->message != NULL) {
         json_t *changed = r->texts && turn->calls ? with_texts(turn->message) : NULL;
-        const struct mt_json_node node = {.ctx = r->conversation->ctx,
+        const struct mt_json_node node = {.ctx = r->asked.conversation->ctx,
                                           .file = "message",
                                           .value = changed != NULL ? changed : turn->message};
         dict = mt_jinja_from_json(r->values, &node, mark);
@@ -80,17 +93,36 @@ static enum mt_status make_message(struct mt_chat_rendering *r, size_t number)
     }
     r->messages[number] = dict;
     set_string(r, dict, "role", role, strlen(role), MT_JINJA_TRUSTED);
+    bool apart = mt_chat_rendering_is_apart(r);
     bool own = turn->message == NULL || turn->input != NULL;
-    return own ? set_content(r, dict, turn, mark) : MT_OK;
+    if (apart) set_parts(r, dict, turn, mark);
+    return own && !apart ? set_content(r, dict, turn, mark) : MT_OK;
 }
 
 // ------------------------------------------------------------------ other variables
 
-static void set_token(struct mt_chat_rendering *r, const char *name, const char *token)
+static void set_token(struct mt_chat_rendering *r, const char *name, const char *token, unsigned mark)
 {
     if (token == NULL) return;
-    struct mt_value value = mt_jinja_string(r->values, token, strlen(token), MT_JINJA_TRUSTED);
+    struct mt_value value = mt_jinja_string(r->values, token, strlen(token), mark);
     mt_jinja_values_set(r->values, name, value);
+}
+
+/* As text; to be encoded apart, as a byte that stands for the token. */
+static void set_tokens(struct mt_chat_rendering *r)
+{
+    const struct mt_own_templates *own = &r->asked.template->own;
+    bool apart = mt_chat_rendering_is_apart(r);
+    set_token(r, "unk_token", own->unk_token, MT_JINJA_TRUSTED);
+    if (apart) {
+        set_token(r, "bos_token", r->asked.bos ? "." : NULL, MT_BOS_MARK);
+        set_token(r, "eos_token", ".", MT_EOS_MARK);
+        set_token(r, "pad_token", ".", MT_PAD_MARK);
+    } else {
+        set_token(r, "bos_token", own->bos_token, MT_JINJA_TRUSTED);
+        set_token(r, "eos_token", own->eos_token, MT_JINJA_TRUSTED);
+        set_token(r, "pad_token", own->pad_token, MT_JINJA_TRUSTED);
+    }
 }
 
 /* What an option says: true, false, none, a number, or a text. */
@@ -110,7 +142,7 @@ static struct mt_value option_value(struct mt_chat_rendering *r, const char *tex
 
 static void set_options(struct mt_chat_rendering *r)
 {
-    for (const char *at = r->template->options; at != NULL && *at != '\0';) {
+    for (const char *at = r->asked.template->options; at != NULL && *at != '\0';) {
         char name[NAME_BYTES] = "";
         const char *equals = strchr(at, '=');
         size_t bytes = strcspn(equals + 1, ",");
@@ -123,15 +155,16 @@ static void set_options(struct mt_chat_rendering *r)
 
 static void set_variables(struct mt_chat_rendering *r)
 {
-    const struct mt_own_templates *own = &r->template->own;
+    const struct mt_row_field *text = r->asked.text;
     struct mt_value tools = mt_jinja_none();
-    set_token(r, "bos_token", own->bos_token);
-    set_token(r, "eos_token", own->eos_token);
-    set_token(r, "pad_token", own->pad_token);
-    set_token(r, "unk_token", own->unk_token);
-    if (r->conversation->tools != NULL) {
+    set_tokens(r);
+    if (text != NULL) {
+        struct mt_value value = mt_jinja_string(r->values, text->text, text->bytes, mt_turn_mark(0));
+        mt_jinja_values_set(r->values, "text", value);
+    }
+    if (r->asked.conversation->tools != NULL) {
         const struct mt_json_node node = {
-            .ctx = r->conversation->ctx, .file = "tools", .value = r->conversation->tools};
+            .ctx = r->asked.conversation->ctx, .file = "tools", .value = r->asked.conversation->tools};
         tools = mt_jinja_from_json(r->values, &node, MT_TOOLS_MARK);
     }
     mt_jinja_values_set(r->values, "tools", tools);
@@ -145,19 +178,18 @@ static enum mt_status make_values(struct mt_chat_rendering *r)
 {
     mt_jinja_values_free(r->values);
     r->values = NULL;
-    enum mt_status status = mt_jinja_values_create(r->conversation->ctx, &r->values);
-    for (size_t i = 0; i < r->conversation->count && status == MT_OK; i++) status = make_message(r, i);
+    enum mt_status status = mt_jinja_values_create(r->asked.conversation->ctx, &r->values);
+    for (size_t i = 0; i < r->asked.conversation->count && status == MT_OK; i++) status = make_message(r, i);
     if (status != MT_OK) return status;
     set_variables(r);
     return mt_jinja_values_status(r->values);
 }
 
-enum mt_status mt_chat_rendering_begin(const struct mt_chat_template *template,
-                                       const struct mt_conversation *conversation,
-                                       struct mt_chat_rendering *rendering)
+enum mt_status mt_chat_rendering_begin(const struct mt_chat_asked *asked, struct mt_chat_rendering *rendering)
 {
     void *memory = NULL;
-    *rendering = (struct mt_chat_rendering){.template = template, .conversation = conversation};
+    const struct mt_conversation *conversation = asked->conversation;
+    *rendering = (struct mt_chat_rendering){.asked = *asked};
     if (conversation->count > MT_MOST_TURNS)
         return mt_fail(conversation->ctx, MT_ERR_USAGE, "%zu messages, the limit is %d", conversation->count,
                        MT_MOST_TURNS);
@@ -170,15 +202,15 @@ enum mt_status mt_chat_rendering_begin(const struct mt_chat_template *template,
 void mt_chat_rendering_end(struct mt_chat_rendering *rendering)
 {
     mt_jinja_values_free(rendering->values);
-    mt_release(rendering->conversation->ctx, rendering->messages,
-               rendering->conversation->count * sizeof *rendering->messages);
+    mt_release(rendering->asked.conversation->ctx, rendering->messages,
+               rendering->asked.conversation->count * sizeof *rendering->messages);
     *rendering = (struct mt_chat_rendering){0};
 }
 
 static enum mt_status render(struct mt_chat_rendering *r, size_t turns, bool generate,
                              struct mt_jinja_output *output)
 {
-    const struct mt_jinja_options options = {.now = &r->template->now};
+    const struct mt_jinja_options options = {.now = &r->asked.template->now};
     struct mt_value list = mt_jinja_list(r->values);
     for (size_t i = 0; i < turns; i++) mt_jinja_list_append(r->values, list, r->messages[i]);
     mt_jinja_values_set(r->values, "messages", list);
@@ -191,7 +223,7 @@ enum mt_status mt_chat_rendering_run(struct mt_chat_rendering *r, size_t turns, 
 {
     bool calls = false;
     enum mt_status status = render(r, turns, generate, output);
-    for (size_t i = 0; i < turns; i++) calls |= r->conversation->turns[i].calls;
+    for (size_t i = 0; i < turns; i++) calls |= r->asked.conversation->turns[i].calls;
     if (status != MT_ERR_FORMAT || !calls || r->texts) return status;
     r->texts = true;
     status = make_values(r);

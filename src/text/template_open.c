@@ -19,7 +19,7 @@
 #include "base/files/file.h"
 #include "formats/hf/hf_tokenizer_config.h"
 #include "formats/text/printable.h"
-#include "text/template_private.h"
+#include "text/template_jinja.h"
 
 #define MOST_NAMES        64
 #define NAME_BYTES        48
@@ -140,6 +140,8 @@ enum mt_status mt_chat_template_text(struct mt_arena *arena, const char *path, c
     void *data = NULL;
     size_t bytes = 0;
     enum mt_status status = mt_file_read_all(arena->ctx, path, TEMPLATE_BYTES, &data, &bytes);
+    if (status == MT_OK && memchr(data, '\0', bytes) != NULL)
+        status = mt_fail(arena->ctx, MT_ERR_FORMAT, "%s: a template is text", path);
     if (status == MT_OK) status = mt_arena_copy_text(arena, data, bytes, text);
     mt_release(arena->ctx, data, bytes);
     return status;
@@ -147,8 +149,8 @@ enum mt_status mt_chat_template_text(struct mt_arena *arena, const char *path, c
 
 // ------------------------------------------------------------------ a template
 
-enum mt_status mt_chat_template_create(struct mt_context *ctx, const char *name,
-                                       struct mt_chat_template **template)
+/* An empty template; `name` stands in messages. The caller frees, also after a failure. */
+static enum mt_status create(struct mt_context *ctx, const char *name, struct mt_chat_template **template)
 {
     void *memory = NULL;
     *template = NULL;
@@ -156,9 +158,6 @@ enum mt_status mt_chat_template_create(struct mt_context *ctx, const char *name,
     if (status != MT_OK) return status;
     *template = memory;
     (*template)->ctx = ctx;
-    (*template)->source.ctx = ctx;
-    (*template)->bytes.ctx = ctx;
-    (*template)->pieces.ctx = ctx;
     return mt_path_join(ctx, "", name, &(*template)->name);
 }
 
@@ -170,9 +169,6 @@ void mt_chat_template_free(struct mt_chat_template *template)
     mt_jinja_free(template->jinja);
     mt_jinja_free(template->with_tools);
     free_own(&template->own);
-    mt_byte_list_free(&template->source);
-    mt_byte_list_free(&template->bytes);
-    mt_piece_list_free(&template->pieces);
     mt_release(ctx, template, sizeof *template);
 }
 
@@ -186,19 +182,9 @@ bool mt_chat_template_is_models(const struct mt_chat_template *template)
     return template->models_own;
 }
 
-bool mt_chat_template_is_jinja(const struct mt_chat_template *template)
-{
-    return template->jinja != NULL;
-}
-
 const char *mt_chat_template_jinja(const struct mt_chat_template *template)
 {
-    return template->jinja != NULL ? template->own.standard : NULL;
-}
-
-const char *mt_chat_template_keys(const struct mt_chat_template *template)
-{
-    return template->source.count > 0 ? (const char *)template->source.data : NULL;
+    return template->own.standard;
 }
 
 const char *mt_chat_template_name(const struct mt_chat_template *template)
@@ -208,9 +194,29 @@ const char *mt_chat_template_name(const struct mt_chat_template *template)
 
 // ------------------------------------------------------------------ names
 
-bool mt_chat_template_may_be_jinja(const char *name)
+/* A bare word is the name of a template that comes along. */
+static bool is_bare(const char *name)
 {
-    return strcmp(name, "model") == 0 || mt_ends_with(name, ".jinja");
+    return strlen(name) < WORD_BYTES && strchr(name, '/') == NULL && !mt_ends_with(name, ".jinja");
+}
+
+bool mt_chat_template_has_variables(const char *name)
+{
+    return strcmp(name, "model") == 0 || !is_bare(name);
+}
+
+enum mt_status mt_chat_template_check_name(struct mt_context *ctx, const char *name)
+{
+    if (!mt_ends_with(name, ".tmpl")) return MT_OK;
+    return mt_fail(
+        ctx, MT_ERR_USAGE,
+        "%.200s is a file of keys, which is no longer read; the same in Jinja is a file NAME.jinja that "
+        "holds, with what its keys say in place of their names (share/templates has whole "
+        "ones): " MT_TEMPLATE_APART
+        " {%%- for m in messages %%}{%% if m.role == 'user' %%}user.before{{ m.content }}user.after"
+        "{%% else %%}assistant.prompt{%% generation %%}{{ m.content }}assistant.end{%% endgeneration %%}"
+        "{%% endif %%}{%% endfor %%} {%%- if add_generation_prompt %%}assistant.prompt{%% endif %%}",
+        mt_printable(name).text);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -227,8 +233,8 @@ static enum mt_status unknown(struct mt_context *ctx, const char *folder, const 
     DIR *directory = opendir(folder);
     const struct dirent *entry = NULL;
     while (directory != NULL && count < MOST_NAMES && (entry = readdir(directory)) != NULL) {
-        if (!mt_ends_with(entry->d_name, ".tmpl") || strlen(entry->d_name) >= NAME_BYTES) continue;
-        (void)snprintf(names[count++], NAME_BYTES, "%.*s", (int)strlen(entry->d_name) - 5, entry->d_name);
+        if (!mt_ends_with(entry->d_name, ".jinja") || strlen(entry->d_name) >= NAME_BYTES) continue;
+        (void)snprintf(names[count++], NAME_BYTES, "%.*s", (int)strlen(entry->d_name) - 6, entry->d_name);
     }
     if (directory != NULL) (void)closedir(directory);
     qsort(names, count, NAME_BYTES, compare_names);
@@ -236,49 +242,26 @@ static enum mt_status unknown(struct mt_context *ctx, const char *folder, const 
         used += (size_t)snprintf(list + used, sizeof list - used, ", %s", names[i]);
     return mt_fail(
         ctx, MT_ERR_USAGE,
-        "there is no chat template '%s'; there are model (the model's own)%s; or a file, NAME.jinja or "
-        "NAME.tmpl",
+        "there is no chat template '%s'; there are model (the model's own)%s; or a file, NAME.jinja",
         mt_printable(name).text, list);
-}
-
-/* A bare word is the name of a template that comes along. */
-static enum mt_status find_keys(struct mt_context *ctx, const char *folder, const char *path, char **found)
-{
-    char name[WORD_BYTES + 8];
-    size_t length = strlen(path);
-    bool bare = folder != NULL && length < WORD_BYTES && strchr(path, '/') == NULL;
-    if (!bare || mt_ends_with(path, ".tmpl")) return mt_path_join(ctx, "", path, found);
-    (void)snprintf(name, sizeof name, "%s.tmpl", path);
-    enum mt_status status = mt_path_join(ctx, folder, name, found);
-    if (status == MT_OK && access(*found, F_OK) != 0) status = unknown(ctx, folder, path);
-    return status;
 }
 
 enum mt_status mt_chat_template_file(struct mt_context *ctx, const char *folder, const char *name,
                                      char **path)
 {
+    char file[WORD_BYTES + 8];
     *path = NULL;
     if (strcmp(name, "model") == 0) return MT_OK;
-    if (mt_ends_with(name, ".jinja")) return mt_path_join(ctx, "", name, path);
-    return find_keys(ctx, folder, name, path);
-}
-
-enum mt_status mt_chat_template_read(struct mt_context *ctx, const char *folder, const char *path,
-                                     struct mt_chat_template **template)
-{
-    char *found = NULL;
-    void *text = NULL;
-    size_t bytes = 0;
-    *template = NULL;
-    enum mt_status status = find_keys(ctx, folder, path, &found);
-    if (status == MT_OK) status = mt_file_read_all(ctx, found, MT_TEMPLATE_KEYS_BYTES, &text, &bytes);
-    if (status == MT_OK) status = mt_chat_template_parse(ctx, found, text, bytes, template);
-    mt_release(ctx, text, bytes);
-    mt_path_release(ctx, found);
+    enum mt_status status = mt_chat_template_check_name(ctx, name);
+    if (status != MT_OK || folder == NULL || !is_bare(name))
+        return status == MT_OK ? mt_path_join(ctx, "", name, path) : status;
+    (void)snprintf(file, sizeof file, "%s.jinja", name);
+    status = mt_path_join(ctx, folder, file, path);
+    if (status == MT_OK && access(*path, F_OK) != 0) status = unknown(ctx, folder, name);
     return status;
 }
 
-// ------------------------------------------------------------------ Jinja
+// ------------------------------------------------------------------ opening
 
 /* YYYY-MM-DD, or today. */
 static enum mt_status set_date(struct mt_chat_template *template, const char *date)
@@ -327,11 +310,17 @@ static enum mt_status check_options(struct mt_context *ctx, const char *options)
     return MT_OK;
 }
 
-/* What a template in Jinja is told besides the conversation. */
+/* What a template is told besides the conversation, and how it wants to be encoded. */
 static enum mt_status set_choice(struct mt_chat_template *template, const struct mt_template_choice *choice)
 {
     const char *options = choice->options;
+    const char *text = template->own.standard != NULL ? template->own.standard : "";
     enum mt_status status = check_options(template->ctx, options);
+    template->apart = strncmp(text, MT_TEMPLATE_APART, strlen(MT_TEMPLATE_APART)) == 0;
+    if (status == MT_OK && template->apart && !mt_jinja_has_generation(template->jinja))
+        status = mt_fail(template->ctx, MT_ERR_FORMAT,
+                         "%s: has answers encoded apart, and no {%% generation %%} says which text they are",
+                         template->name);
     if (status == MT_OK && options != NULL)
         status = mt_arena_copy_text(&template->own.arena, options, strlen(options), &template->options);
     return status == MT_OK ? set_date(template, choice->date) : status;
@@ -342,20 +331,17 @@ static enum mt_status parse(struct mt_chat_template *template, const char *text,
     return mt_jinja_parse(template->ctx, template->name, text, strlen(text), jinja);
 }
 
-/* A file in Jinja; the model's tokens come from its folder. */
-static enum mt_status open_file(struct mt_context *ctx, const struct mt_template_choice *choice,
-                                struct mt_chat_template *template)
+/* A file; the model's tokens come from its folder. */
+static enum mt_status open_file(struct mt_chat_template *template, const struct mt_template_choice *choice)
 {
-    void *text = NULL;
-    size_t bytes = 0;
-    enum mt_status status = read_own(ctx, choice->model != NULL ? choice->model : ".", &template->own);
-    if (status == MT_OK) status = mt_file_read_all(ctx, choice->name, TEMPLATE_BYTES, &text, &bytes);
-    if (status == MT_OK) status = mt_jinja_parse(ctx, choice->name, text, bytes, &template->jinja);
+    struct mt_own_templates *own = &template->own;
+    enum mt_status status = MT_OK;
+    if (choice->model != NULL) status = read_own(template->ctx, choice->model, own);
+    if (choice->model == NULL) mt_arena_init(&own->arena, template->ctx, ARENA_BLOCK_BYTES);
     // Instead of the model's.
-    if (status == MT_OK)
-        status = mt_arena_copy_text(&template->own.arena, text, bytes, &template->own.standard);
-    mt_release(ctx, text, bytes);
-    return status;
+    if (status == MT_OK) status = mt_chat_template_text(&own->arena, template->name, &own->standard);
+    if (status == MT_OK) status = parse(template, own->standard, &template->jinja);
+    return status == MT_OK ? set_choice(template, choice) : status;
 }
 
 static enum mt_status open_own(struct mt_chat_template *template, const struct mt_own_templates *own)
@@ -379,7 +365,7 @@ static enum mt_status open_model(struct mt_context *ctx, const struct mt_templat
     enum mt_status status = read_own(ctx, choice->model, &own);
     *found = status == MT_OK && own.file != NULL;
     if (*found) {
-        status = mt_chat_template_create(ctx, own.file, template);
+        status = create(ctx, own.file, template);
         if (*template != NULL) {
             (*template)->models_own = true;
             (*template)->own = own;
@@ -392,25 +378,20 @@ static enum mt_status open_model(struct mt_context *ctx, const struct mt_templat
     return status;
 }
 
-// ------------------------------------------------------------------ the choice
-
 static enum mt_status open_choice(struct mt_context *ctx, const struct mt_template_choice *choice,
                                   struct mt_chat_template **template)
 {
     bool own = strcmp(choice->name, "model") == 0;
     bool found = false;
+    char *path = NULL;
     enum mt_status status = MT_OK;
-    if (choice->text != NULL)
-        return mt_chat_template_parse(ctx, choice->name, choice->text, strlen(choice->text), template);
-    if (mt_ends_with(choice->name, ".jinja")) {
-        status = mt_chat_template_create(ctx, choice->name, template);
-        if (status == MT_OK) status = open_file(ctx, choice, *template);
-        return status == MT_OK ? set_choice(*template, choice) : status;
-    }
     if (own && choice->model != NULL) status = open_model(ctx, choice, template, &found);
     if (status != MT_OK || found) return status;
-    status = mt_chat_template_read(ctx, choice->folder, own ? "plain" : choice->name, template);
+    status = mt_chat_template_file(ctx, choice->folder, own ? "plain" : choice->name, &path);
+    if (status == MT_OK) status = create(ctx, path, template);
+    if (status == MT_OK) status = open_file(*template, choice);
     if (status == MT_OK) (*template)->stands_in = own;
+    mt_path_release(ctx, path);
     return status;
 }
 

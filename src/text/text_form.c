@@ -42,7 +42,7 @@ static enum mt_status keep(struct mt_arena *arena, const char *text, const char 
     return text != NULL ? mt_arena_copy_text(arena, text, strlen(text), kept) : MT_OK;
 }
 
-// ------------------------------------------------------------------ templates in Jinja
+// ------------------------------------------------------------------ templates of runs
 
 /* The template an adapter brings: the model's own, with all that belongs to it, where it is the same. */
 static enum mt_status take_brought(struct finding *f, const char *path)
@@ -54,7 +54,7 @@ static enum mt_status take_brought(struct finding *f, const char *path)
     return keep(f->arena, same ? OWN_NAME : path, &f->form.template);
 }
 
-/* A run that trained with a template in Jinja: the adapter has it, or the model does. */
+/* The template that a run trained with: the adapter has it, or the model does. */
 static enum mt_status take_jinja(struct finding *f)
 {
     char path[MOST_PATH];
@@ -64,7 +64,7 @@ static enum mt_status take_jinja(struct finding *f)
     f->form.template = OWN_NAME;
     if (f->own != NULL) return MT_OK;
     return mt_fail(f->arena->ctx, MT_ERR_FORMAT,
-                   "%s: names a chat template in Jinja (%s), and neither %s nor the model has one; "
+                   "%s: names a chat template (%s), and neither %s nor the model has one; "
                    "--template says which to use",
                    f->form.record, f->form.name, f->folder);
 }
@@ -84,11 +84,11 @@ static enum mt_status take_record(struct finding *f, const struct mt_form_record
         form->bos = record->bos;
         return MT_OK;
     }
-    if (record->keys == NULL) return take_jinja(f);
+    if (!record->keys) return take_jinja(f);
     form->talks = true;
     form->template = record->name;
-    form->keys = record->keys;
-    return MT_OK;
+    enum mt_status status = mt_chat_template_check_name(f->arena->ctx, record->name);
+    return status == MT_OK ? MT_OK : mt_fail_within(f->arena->ctx, status, "%s", path);
 }
 
 static enum mt_status look_for_record(struct finding *f, const char *folder)
@@ -234,7 +234,10 @@ enum mt_status mt_text_form_find(struct mt_arena *arena, const struct mt_form_re
 {
     struct finding f = {.arena = arena, .request = request};
     *form = (struct mt_text_form){0};
-    enum mt_status status = find_trained(&f);
+    enum mt_status status = MT_OK;
+    if (request->given != NULL) status = mt_chat_template_check_name(arena->ctx, request->given);
+    if (status != MT_OK) return status;
+    status = find_trained(&f);
     // Whoever names a template can do without a record that makes no sense.
     if (status != MT_OK && status != MT_ERR_MEMORY && request->given != NULL &&
         !is(request->given, OWN_NAME)) {
@@ -275,7 +278,6 @@ enum mt_status mt_text_form_open(struct mt_context *ctx, const struct mt_text_fo
                                  const char *model, struct mt_chat_template **template)
 {
     const struct mt_template_choice choice = {.name = form->template,
-                                              .text = form->keys,
                                               .folder = folder,
                                               .model = model,
                                               .options = form->options,
@@ -288,8 +290,8 @@ enum mt_status mt_text_form_copy(struct mt_arena *arena, const struct mt_text_fo
                                  struct mt_text_form *to)
 {
     *to = *from;
-    const char **texts[] = {&to->name, &to->template, &to->keys,    &to->options,
-                            &to->date, &to->why,      &to->trained, &to->record};
+    const char **texts[] = {&to->name, &to->template, &to->options, &to->date,
+                            &to->why,  &to->trained,  &to->record};
     enum mt_status status = MT_OK;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0] && status == MT_OK; i++)
         status = keep(arena, *texts[i], texts[i]);

@@ -6,11 +6,13 @@
  *
  *     text_form        1: the version of this file
  *     template         what people call it: "plain"; "model": the model's own chat template
- *     keys             the text of a file of keys (a template in Jinja is in chat_template.jinja)
- *     options, date    of a template in Jinja: "enable_thinking=false", "2024-07-26"
+ *     options, date    that it was told: "enable_thinking=false", "2024-07-26"
  *     rows             "answers"; "texts": whole texts, which no template asks for; or "both"
  *     bos              how whole texts began: "yes", "no", "tokenizer"
  *     space            true: answers began with a space
+ *
+ * The template itself is in chat_template.jinja beside it. A record of a version that had files of keys has
+ * the text of one, `keys`: then the template is the one of that name that comes along.
  *
  * The file comes along with downloaded folders: what makes no sense in it is refused with a sentence.
  */
@@ -29,9 +31,8 @@
 struct mt_text_form {
     const char *name;     // what people call it: "plain", "model", "none"
     const char *template; // as struct mt_template_choice has it; NULL: messages cannot be written out
-    const char *keys;     // the text of a file of keys, which `template` then only names; NULL: none
-    const char *options;  // of a template in Jinja; NULL: none
-    const char *date;     // likewise; NULL: today's
+    const char *options;  // of the template; NULL: none
+    const char *date;     // that it is told; NULL: today's
     bool talks;           // a prompt is what a user says; else a text to go on from
     bool spaced;          // answers begin with a space
     enum mt_bos_rule bos; // of texts to go on from
@@ -47,7 +48,7 @@ struct mt_form_request {
     const char *given;   // what somebody named: a template, "model", "none"; NULL: nobody did
     const char *by;      // who, as a reason: "--template says so"
     const char *options; // that somebody gave; NULL: none
-    const char *date;    // that templates in Jinja are told, if no record says otherwise; NULL: today's
+    const char *date;    // that templates are told, if no record says otherwise; NULL: today's
     const char *fixed;   // the form that a task's file fixes; NULL: it leaves that open
     bool own;            // where nothing is known: the model's own chat template, if it has one
     bool to_train;       // `given` is what a run trains with: "model" without a template is `plain`
@@ -86,9 +87,9 @@ enum mt_status mt_text_form_copy(struct mt_arena *arena, const struct mt_text_fo
 /* What a run trained with. */
 struct mt_form_record {
     const char *name;    // of the template; NULL: there is no record
-    const char *keys;    // NULL: a template in Jinja
     const char *options; // NULL: none
     const char *date;    // NULL: none
+    bool keys;           // the template was a file of keys, which only older versions write
     bool answers, texts; // what rows held
     bool spaced;
     enum mt_bos_rule bos; // of whole texts

@@ -60,8 +60,9 @@ static enum mt_status write_folder(struct mt_trainer *trainer, const void *self)
     if (status != MT_OK || mt_run_folder_has(directory)) return status;
     const struct mt_train_settings *settings = trainer->settings;
     const struct mt_chat_template *template = trainer->corpus.template;
-    struct mt_trained_texts trained = {.chat_template = mt_chat_template_jinja(template),
-                                       .form = trainer->form_text};
+    struct mt_trained_texts trained = {.form = trainer->form_text};
+    // Whole texts teach nobody to converse.
+    if (trainer->corpus.form.answers) trained.chat_template = mt_chat_template_jinja(template);
     if (settings->train == MT_TRAIN_FULL) {
         // The model's own is carried over as it is, with all that belongs to it.
         if (mt_chat_template_is_models(template) && settings->tokenizer == NULL) trained.chat_template = NULL;

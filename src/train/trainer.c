@@ -249,11 +249,11 @@ static void warn_of_keys_of_models(const struct mt_trainer *trainer)
         mt_log_warning(log, "objective.seed changes nothing: neither method nor router draws at random");
     if (!settings->noise && mt_selection_pools(&settings->objective))
         mt_log_warning(log, "noise is false, so no pool is drawn: every sequence chooses from all experts");
-    if (mt_chat_template_is_jinja(trainer->corpus.template)) return;
+    if (!mt_chat_template_stands_in(trainer->corpus.template)) return;
     if (settings->template_options != NULL)
-        mt_log_warning(log, "data.template_options changes nothing: the model has no template in Jinja");
+        mt_log_warning(log, "data.template_options changes nothing: the model has no chat template");
     if (strcmp(settings->template_date, MT_TEMPLATE_DATE) != 0)
-        mt_log_warning(log, "data.template_date changes nothing: the model has no template in Jinja");
+        mt_log_warning(log, "data.template_date changes nothing: the model has no chat template");
 }
 
 /* Keys that another device or more ranks would have a use for: a file may be for many machines. */

@@ -130,8 +130,8 @@ LC_ALL=C grep -q -e "$(printf '\033')" -e "$(printf '\007')" -e "$(printf '\302\
 result $? "a template drives the terminal: $(od -c "$place/raised" | head -n 5)"
 expect 2 "must read as name=value" train "$config" model="$place/own" data.template_options=loud --dry-run
 expect 2 "is no date" train "$config" model="$place/own" data.template_date=today --dry-run
-expect 2 "data.template_options means nothing here: data.template is not in Jinja" train "$config" data.template=chatml data.template_options=a=b --dry-run
-expect 0 "data.template_options changes nothing: the model has no template in Jinja" train "$config" data.template_options=a=b --dry-run
+expect 2 "data.template_options means nothing here: the data.template that is named has neither options nor dates" train "$config" data.template=chatml data.template_options=a=b --dry-run
+expect 0 "data.template_options changes nothing: the model has no chat template" train "$config" data.template_options=a=b --dry-run
 
 # Trained on, and carried on: the same bytes after a stop, the template in what a full run writes.
 expect 0 "as trained" train "$config" model="$place/own" data.path="$place/talk.jsonl" data.max_length=64 out="$place/talked" steps=6

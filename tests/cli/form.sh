@@ -101,7 +101,7 @@ result $? "a merged model has lost its form"
 expect 0 "" adapter "$place/moved" --model "$model" --layout per-expert --out "$place/layout"
 cmp -s "$place/moved/text_form.json" "$place/layout/text_form.json"
 result $? "another layout has lost the form"
-rm "$place/moved/text_form.json"
+rm "$place/moved/text_form.json" "$place/moved/chat_template.jinja"
 evaluate lost --model "$model" --adapter "$place/moved"
 grep -q '^form: none, because no record of the form the adapter was trained in' "$place/text"
 result $? "an adapter without a record says nothing"
@@ -111,6 +111,17 @@ result $? "a merged model has the record of its base, which the adapter was not 
 printf '{"text_form": 1, "template": "../x", "rows": "answers"}' >"$place/moved/text_form.json"
 expect 2 "no sound name of a template" eval "$place/open_sst2.yaml" --data "$share/samples" --out "$place/bad" --model "$model" --adapter "$place/moved"
 expect 2 "no sound name of a template" generate "$model" --adapter "$place/moved" --prompt x
+
+# Adapters of versions that had files of keys: the template of that name; a file of one's own is refused, however it is named.
+printf '{"text_form": 1, "template": "plain", "keys": "start = ...", "rows": "answers"}' >"$place/moved/text_form.json"
+evaluate keys --model "$model" --adapter "$place/moved"
+same own/samples_open_sst2.jsonl keys/samples_open_sst2.jsonl "an adapter with a file of keys"
+printf '{"text_form": 1, "template": "mine.tmpl", "keys": "start = ...", "rows": "answers"}' >"$place/moved/text_form.json"
+for words in "eval $place/open_sst2.yaml --data $share/samples --out $place/bad --model $model --adapter $place/moved" \
+    "generate $model --prompt x --template mine.tmpl" "train $place/run.yaml out=$place/bad data.path=$place/rows.jsonl data.template=mine.tmpl"; do
+    # shellcheck disable=SC2086
+    expect 2 "mine.tmpl is a file of keys, which is no longer read; the same in Jinja is" $words
+done
 
 # generate and chat ask in it, too: a prompt is what a user says.
 prompt=$(sed -n '1s/^{"prompt": "\(.*\)", "completion.*/\1/p' "$place/rows.jsonl")
@@ -137,17 +148,17 @@ train texts "$place/texts.jsonl"
 evaluate texts-eval --model "$model" --adapter "$place/texts/adapter"
 grep -q '^form: none, because the run was trained on whole texts' "$place/text"
 result $? "a run on texts is not asked so"
-sed 's/^user.before.*/user.before = "Here: "/' "$share/templates/plain.tmpl" >"$place/mine.tmpl"
-train mine "$place/rows.jsonl" train=full data.template="$place/mine.tmpl" optimizer.lr=1e-3
-rm "$place/mine.tmpl"
+sed "s/{{- message.content -}}/{{- 'Here: ' + message.content -}}/" "$share/templates/plain.jinja" >"$place/mine.jinja"
+train mine "$place/rows.jsonl" train=full data.template="$place/mine.jinja" optimizer.lr=1e-3
+rm "$place/mine.jinja"
 evaluate mine-eval --model "$place/mine/model"
-grep -q '^form: mine.tmpl, because the run was trained with it' "$place/text"
+grep -q '^form: mine.jinja, because the run was trained with it' "$place/text"
 result $? "a template of one's own does not come along"
 awk "BEGIN { exit !($(likelihood mine-eval) > $(likelihood other) + 8) }"
 result $? "trained with a template of one's own: $(likelihood mine-eval)"
 
 # A run before there were records has its settings.
-rm "$place/run/text_form.json" "$place/run/adapter/text_form.json"
+rm "$place/run/text_form.json" "$place/run/adapter/text_form.json" "$place/run/adapter/chat_template.jinja"
 evaluate older --model "$model" --adapter "$place/run/adapter"
 grep -q '^form: plain, because the run was trained with it (.*/run/config.yaml)$' "$place/text"
 result $? "an older run is not asked as it was trained"

@@ -33,7 +33,7 @@ expect 2 '--seed means nothing without --temperature' generate "$model" --prompt
 for template in none chatml; do
     expect 2 '--template-option means nothing with this --template' generate "$model" --prompt x --template $template --template-option a=b
 done
-expect 2 '--template-option means nothing here: the model has no chat template in Jinja' generate "$model" --prompt x --template-option a=b
+expect 2 '--template-option means nothing here: the model has no chat template' generate "$model" --prompt x --template-option a=b
 expect 0 'together: 32 sequences of 128 tokens, prompts ' generate "$model" --in "$place/in.jsonl" --max-new 2
 expect 2 "--batch wants a whole number or auto, not 'many'" generate "$model" --in "$place/in.jsonl" --batch many
 expect 2 '--batch is 0' generate "$model" --in "$place/in.jsonl" --batch 0

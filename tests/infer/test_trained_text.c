@@ -22,14 +22,17 @@ static const char joined[] =
     "{% elif m.role == 'user' %}User: {{ m.content }}\n{% else %}Assistant: {{ m.content }}\n{% endif %}"
     "{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}";
 
+/* The same, with prompts and answers encoded apart. */
 static const char starting[] =
-    "start = \"{bos?}\"\nuser.before = \"Q: \"\nuser.after = \"\\n\"\n"
-    "system.before = \"\"\nsystem.after = \"\\n\"\n"
-    "assistant.prompt = \"A:\"\nassistant.start = \" \"\nassistant.end = \"\\n\"\n";
+    "{#- metier: encode apart -#}{{- bos_token -}}{% for m in messages %}{% if m.role == 'system' %}"
+    "{{- m.content + '\\n' -}}{% elif m.role == 'user' %}{{- 'Q: ' + m.content + '\\n' -}}{% else %}{{- 'A:' "
+    "-}}"
+    "{% generation %}{{- ' ' + m.content + '\\n' -}}{% endgeneration %}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{- 'A:' -}}{% endif %}";
 
-/* Files that are written before: a template in Jinja, one of keys, and those that come along. */
-static const char *const templates[] = {"plain",   "chatml",       "deepseek-v2",  "mixtral",
-                                        "phi-3.5", "joined.jinja", "starting.tmpl"};
+/* Files that are written before, and those that come along. */
+static const char *const templates[] = {"plain",   "chatml",       "deepseek-v2",   "mixtral",
+                                        "phi-3.5", "joined.jinja", "starting.jinja"};
 static const char *const models[] = {"models/small-deepseek-v2", "models/tiny-mixtral"};
 
 /* A model's texts, without the model. */
@@ -254,7 +257,7 @@ static void ask_recipes(struct bench *bench, bool spaced)
 static void write_templates(const struct workplace *place)
 {
     assert_int_equal(workplace_write(place, "joined.jinja", joined, sizeof joined - 1), 0);
-    assert_int_equal(workplace_write(place, "starting.tmpl", starting, sizeof starting - 1), 0);
+    assert_int_equal(workplace_write(place, "starting.jinja", starting, sizeof starting - 1), 0);
 }
 
 static void test_recipes(void **state)
@@ -277,7 +280,7 @@ static void test_recipes(void **state)
 static void test_spaces(void **state)
 {
     const struct workplace *place = *state;
-    static const char *const spaced[] = {"plain", "chatml", "starting.tmpl"};
+    static const char *const spaced[] = {"plain", "chatml", "starting.jinja"};
     write_templates(place);
     for (size_t t = 0; t < sizeof spaced / sizeof spaced[0]; t++) {
         struct bench bench;

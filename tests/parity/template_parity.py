@@ -73,16 +73,20 @@ def spans(text):
     return [tuple(map(int, s.split("-"))) for s in text.split(",") if s]
 
 
-def merged(stretches, text):
-    """Stretches of characters as stretches of bytes, neighbours joined, empty ones left out."""
+def joined(stretches):
+    """Neighbours joined, empty ones left out."""
     result = []
     for start, end in stretches:
-        start, end = len(text[:start].encode()), len(text[:end].encode())
         if result and result[-1][1] == start:
             result[-1] = (result[-1][0], end)
         elif end > start:
             result.append((start, end))
     return result
+
+
+def in_bytes(stretches, text):
+    """Stretches of characters as stretches of bytes."""
+    return joined((len(text[:start].encode()), len(text[:end].encode())) for start, end in stretches)
 
 
 def compare(expected, got, generated=True):
@@ -95,8 +99,8 @@ def compare(expected, got, generated=True):
     if text != expected[0]:
         at = next((i for i, (a, b) in enumerate(zip(text, expected[0])) if a != b), min(len(text), len(expected[0])))
         return f"jinja2: ...{expected[0][max(0, at - 60):at + 60]!r}\nours:   ...{text[max(0, at - 60):at + 60]!r}"
-    if generated and spans(stretches.split(";")[1]) != merged(expected[1], text):
-        return f"generated: {merged(expected[1], text)}, ours {stretches}"
+    if generated and joined(spans(stretches.split(";")[1])) != in_bytes(expected[1], text):
+        return f"generated: {in_bytes(expected[1], text)}, ours {stretches}"
     return None
 
 

@@ -1,12 +1,12 @@
-/* Templates: every one that comes along, written out; what is refused; memory. */
-#include "text/template.h"
-
+/* Templates that come along, written out; names and files that are refused; memory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
+#include "support/workplace.h"
+#include "text/template_jinja.h"
 
 static const char *folder(void)
 {
@@ -14,21 +14,28 @@ static const char *folder(void)
     return given != NULL ? given : "share/templates";
 }
 
-/* The text of pieces: tokens by their names, what is trained between << and >>. */
-static void write_out(const struct mt_piece_list *pieces, char *out, size_t size)
+/* What is written: tokens by their names, what is trained on between << and >>. */
+static void write_out(const struct mt_jinja_output *output, char *out, size_t size)
 {
-    static const char *const tokens[] = {"", "", "(bos)", "(bos?)", "(eos)", "(pad)"};
     size_t at = 0;
-    bool trained = false;
-    for (size_t i = 0; i <= pieces->count; i++) {
-        bool now = i < pieces->count && pieces->data[i].trained;
-        if (now != trained) at += (size_t)snprintf(out + at, size - at, now ? "<<" : ">>");
-        trained = now;
-        if (i == pieces->count) break;
-        const struct mt_piece *piece = &pieces->data[i];
-        bool text = piece->kind <= MT_PIECE_CONTENT;
-        at += (size_t)snprintf(out + at, size - at, "%.*s", text ? (int)piece->bytes : 8,
-                               text ? piece->text : tokens[piece->kind]);
+    out[0] = '\0';
+    for (size_t i = 0; i < output->bytes; i++) {
+        unsigned mark = 0;
+        bool first = false;
+        bool last = false;
+        for (size_t j = 0; j < output->mark_count && output->marks[j].start <= i; j++)
+            mark = output->marks[j].mark;
+        for (size_t j = 0; j < output->generation_count; j++) {
+            first |= output->generations[j].start == i;
+            last |= output->generations[j].end == i + 1;
+        }
+        const char *token = mark == MT_BOS_MARK   ? "(bos)"
+                            : mark == MT_EOS_MARK ? "(eos)"
+                            : mark == MT_PAD_MARK ? "(pad)"
+                                                  : NULL;
+        at += (size_t)snprintf(out + at, size - at, "%s%.*s%s", first ? "<<" : "",
+                               token != NULL ? (int)strlen(token) : 1,
+                               token != NULL ? token : output->text + i, last ? ">>" : "");
         assert_true(at < size);
     }
 }
@@ -38,16 +45,33 @@ static struct mt_turn turn(enum mt_role role, const char *text)
     return (struct mt_turn){.role = role, .text = text, .bytes = strlen(text)};
 }
 
-static void expect(const struct mt_chat_template *template, struct mt_context *ctx,
-                   const struct mt_turn *turns, size_t count, bool generate, const char *expected)
+static enum mt_status open_named(struct mt_context *ctx, const char *name, struct mt_chat_template **template)
+{
+    const struct mt_template_choice choice = {.name = name, .folder = folder()};
+    return mt_chat_template_open(ctx, &choice, template);
+}
+
+static enum mt_status render(const struct mt_chat_asked *asked, bool generate, char *out, size_t size)
+{
+    struct mt_chat_rendering rendering = {0};
+    struct mt_jinja_output output = {0};
+    enum mt_status status = mt_chat_rendering_begin(asked, &rendering);
+    if (status == MT_OK)
+        status = mt_chat_rendering_run(&rendering, asked->conversation->count, generate, &output);
+    if (status == MT_OK) write_out(&output, out, size);
+    mt_jinja_output_free(&output);
+    mt_chat_rendering_end(&rendering);
+    return status;
+}
+
+static void expect(const struct mt_chat_template *template, struct mt_context *ctx, struct mt_turn *turns,
+                   size_t count, bool generate, const char *expected)
 {
     char out[2048];
-    struct mt_piece_list pieces = {.ctx = ctx};
-    if (mt_chat_template_render(template, turns, count, generate, &pieces) != MT_OK)
-        fail_msg("%s", ctx->message);
-    write_out(&pieces, out, sizeof out);
+    const struct mt_conversation conversation = {.ctx = ctx, .turns = turns, .count = count};
+    const struct mt_chat_asked asked = {.template = template, .conversation = &conversation, .bos = true};
+    if (render(&asked, generate, out, sizeof out) != MT_OK) fail_msg("%s", ctx->message);
     assert_string_equal(out, expected);
-    mt_piece_list_free(&pieces);
 }
 
 /* What each template makes of system s, user u, assistant a, user v, assistant b, and of a lone user u. */
@@ -94,25 +118,24 @@ static const struct {
      "<|start_header_id|>user<|end_header_id|>\n\nu<|eot_id|><|start_header_id|>assistant"
      "<|end_header_id|>\n\n"},
     {"alpaca",
-     "(bos?)s\n\n### Instruction:\nu\n\n### Response:<<a(eos)>>\n\n### Instruction:\nv\n\n### "
+     "(bos)s\n\n### Instruction:\nu\n\n### Response:<<a(eos)>>\n\n### Instruction:\nv\n\n### "
      "Response:<<b(eos)>>",
-     "(bos?)Below is an instruction that describes a task. Write a response that appropriately completes the "
+     "(bos)Below is an instruction that describes a task. Write a response that appropriately completes the "
      "request.\n\n### Instruction:\nu\n\n### Response:"},
-    {"plain", "(bos?)s\n\nu<<a(eos)>>v<<b(eos)>>", "(bos?)u"},
+    {"plain", "(bos)s\n\nu<<a(eos)>>v<<b(eos)>>", "(bos)u"},
 };
 
 static void all_templates(void **state)
 {
     (void)state;
-    const struct mt_turn turns[] = {turn(MT_ROLE_SYSTEM, "s"), turn(MT_ROLE_USER, "u"),
-                                    turn(MT_ROLE_ASSISTANT, "a"), turn(MT_ROLE_USER, "v"),
-                                    turn(MT_ROLE_ASSISTANT, "b")};
+    struct mt_turn turns[] = {turn(MT_ROLE_SYSTEM, "s"), turn(MT_ROLE_USER, "u"),
+                              turn(MT_ROLE_ASSISTANT, "a"), turn(MT_ROLE_USER, "v"),
+                              turn(MT_ROLE_ASSISTANT, "b")};
     struct mt_context ctx;
     mt_context_init(&ctx, NULL);
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         struct mt_chat_template *template = NULL;
-        if (mt_chat_template_read(&ctx, folder(), expected[i].name, &template) != MT_OK)
-            fail_msg("%s", ctx.message);
+        if (open_named(&ctx, expected[i].name, &template) != MT_OK) fail_msg("%s", ctx.message);
         expect(template, &ctx, turns, 5, false, expected[i].whole);
         expect(template, &ctx, turns + 1, 1, true, expected[i].prompt);
         mt_chat_template_free(template);
@@ -129,26 +152,29 @@ static void inputs_and_texts(void **state)
     struct mt_turn turns[] = {turn(MT_ROLE_USER, " do "), turn(MT_ROLE_ASSISTANT, " a\n")};
     turns[0].input = "this";
     turns[0].input_bytes = 4;
-    assert_int_equal(mt_chat_template_read(&ctx, folder(), "alpaca", &template), MT_OK);
+    assert_int_equal(open_named(&ctx, "alpaca", &template), MT_OK);
     expect(template, &ctx, turns, 2, false,
-           "(bos?)Below is an instruction that describes a task, paired with an input that provides further "
+           "(bos)Below is an instruction that describes a task, paired with an input that provides further "
            "context. Write a response that appropriately completes the request.\n\n### Instruction:\n do \n\n"
            "### Input:\nthis\n\n### Response:<< a\n(eos)>>");
-    struct mt_piece_list pieces = {.ctx = &ctx};
     char out[64];
-    assert_int_equal(mt_chat_template_render_text(template, "words", 5, &pieces), MT_OK);
-    write_out(&pieces, out, sizeof out);
-    assert_string_equal(out, "(bos?)<<words(eos)>>");
-    mt_piece_list_free(&pieces);
+    const struct mt_row_field text = {.kind = MT_FIELD_TEXT, .text = "words", .bytes = 5};
+    const struct mt_conversation none = {.ctx = &ctx};
+    struct mt_chat_asked asked = {.template = template, .conversation = &none, .text = &text, .bos = true};
+    assert_int_equal(render(&asked, false, out, sizeof out), MT_OK);
+    assert_string_equal(out, "(bos)<<words(eos)>>");
+    asked.bos = false;
+    assert_int_equal(render(&asked, false, out, sizeof out), MT_OK);
+    assert_string_equal(out, "<<words(eos)>>");
     mt_chat_template_free(template);
-    assert_int_equal(mt_chat_template_read(&ctx, folder(), "authors", &template), MT_OK);
+    assert_int_equal(open_named(&ctx, "authors", &template), MT_OK);
     turns[0].text = "do ";
     turns[0].bytes = 3;
     expect(template, &ctx, turns, 2, false,
            "<|start_header_id|>user<|end_header_id|>\n\ndo this<|eot_id|><|start_header_id|>assistant"
            "<|end_header_id|>\n\n<< a\n<|eot_id|>(pad)>>");
     mt_chat_template_free(template);
-    assert_int_equal(mt_chat_template_read(&ctx, folder(), "llama-3", &template), MT_OK);
+    assert_int_equal(open_named(&ctx, "llama-3", &template), MT_OK);
     turns[0] = turn(MT_ROLE_USER, " \n");
     expect(template, &ctx, turns, 2, false,
            "(bos)<|start_header_id|>user<|end_header_id|>\n\n<|eot_id|><|start_header_id|>assistant"
@@ -157,81 +183,103 @@ static void inputs_and_texts(void **state)
     assert_int_equal(ctx.live_bytes, 0);
 }
 
-static const char small[] = "start=\"{bos}a{{b\\n\\t\\\"\\\\{eos}{pad}\"\r\n"
-                            "user.before = \"\" # why\n\n# comment\n"
-                            "user.after = \"\"\nassistant.prompt=\"\"\nassistant.end=\"{eos}\"";
-
-static void own_template(void **state)
-{
-    (void)state;
-    struct mt_context ctx;
-    mt_context_init(&ctx, NULL);
-    struct mt_chat_template *template = NULL;
-    if (mt_chat_template_parse(&ctx, "t", small, strlen(small), &template) != MT_OK)
-        fail_msg("%s", ctx.message);
-    const struct mt_turn turns[] = {turn(MT_ROLE_USER, "u"), turn(MT_ROLE_SYSTEM, "s")};
-    expect(template, &ctx, turns, 1, false, "(bos)a{b\n\t\"\\(eos)(pad)u");
-    struct mt_piece_list pieces = {.ctx = &ctx};
-    assert_int_equal(mt_chat_template_render(template, turns, 2, false, &pieces), MT_ERR_USAGE);
-    assert_string_equal(ctx.message, "t has no place for this system message");
-    const struct mt_turn result = turn(MT_ROLE_TOOL, "4");
-    assert_int_equal(mt_chat_template_render(template, &result, 1, false, &pieces), MT_ERR_USAGE);
-    assert_string_equal(ctx.message, "t has no place for answers of tools");
-    mt_piece_list_free(&pieces);
-    mt_chat_template_free(template);
-    assert_int_equal(mt_role_named("human"), MT_ROLE_USER);
-    assert_int_equal(mt_role_named("tool"), MT_ROLE_TOOL);
-    assert_int_equal(mt_role_named("narrator"), MT_ROLES);
-    assert_int_equal(ctx.live_bytes, 0);
-}
-
+/* A conversation a template cannot say, a model without the token it needs, names that are none. */
 static void refused(void **state)
 {
     (void)state;
     static const struct {
-        const char *text;
+        const char *name;
+        enum mt_role first;
+        bool bos;
         const char *message;
     } cases[] = {
-        {"start = \"\"\nuser.befor = \"\"", "t:2: unknown key 'user.befor'; did you mean 'user.before'?"},
-        {"zzzzzzzzzzzz = \"\"", "t:1: unknown key 'zzzzzzzzzzzz'"},
-        {"start \"\"", "t:1: expected '=' after start"},
-        {"start = \"\"\nstart = \"\"", "t:2: a second line for start"},
-        {"start = x", "t:1: expected a text in quotes"},
-        {"start =", "t:1: expected a text in quotes"},
-        {"start = \"x", "t:1: the text does not end with a quote"},
-        {"start = \"\\x\"", "t:1: a backslash needs one of n, t, \" and \\ behind it"},
-        {"start = \"\\", "t:1: a backslash needs one of n, t, \" and \\ behind it"},
-        {"start = \"{unk}\"", "t:1: a brace must begin {bos}, {bos?}, {eos} or {pad}, or be written {{"},
-        {"start = \"\" x", "t:1: something follows the value"},
-        {"trim = maybe", "t:1: expected yes or no"},
-        {"trim = yes", "t: has no start"},
-        {"\xFF", "t: a template is UTF-8 text of at most 65536 bytes"},
-        {"start=\"\"\nuser.before=\"\"\nuser.after=\"\"\nassistant.prompt=\"\"\nassistant.end=\"\"\n"
-         "system.before=\"\"",
-         "t: system.before and system.after need each other"},
+        {"mixtral", MT_ROLE_SYSTEM, true, "mixtral has no place for this system message"},
+        {"plain", MT_ROLE_TOOL, true, "plain has no place for calls of tools and their answers"},
+        {"llama-3", MT_ROLE_USER, false, "the model has no token that begins texts"},
     };
+    char out[256];
     struct mt_context ctx;
+    struct mt_chat_template *template = NULL;
     mt_context_init(&ctx, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct mt_chat_template *template = NULL;
-        assert_int_equal(mt_chat_template_parse(&ctx, "t", cases[i].text, strlen(cases[i].text), &template),
-                         MT_ERR_FORMAT);
-        assert_string_equal(ctx.message, cases[i].message);
-        assert_null(template);
+        struct mt_turn first = turn(cases[i].first, "s");
+        const struct mt_conversation conversation = {.ctx = &ctx, .turns = &first, .count = 1};
+        assert_int_equal(open_named(&ctx, cases[i].name, &template), MT_OK);
+        const struct mt_chat_asked asked = {
+            .template = template, .conversation = &conversation, .bos = cases[i].bos};
+        assert_int_equal(render(&asked, false, out, sizeof out), MT_ERR_USAGE);
+        if (strstr(ctx.message, cases[i].message) == NULL) fail_msg("%s", ctx.message);
+        mt_chat_template_free(template);
     }
+    assert_int_equal(open_named(&ctx, "no-such", &template), MT_ERR_USAGE);
+    assert_non_null(strstr(ctx.message, "(the model's own), alpaca, authors, chatml,"));
+    assert_int_equal(open_named(&ctx, "./no-such.jinja", &template), MT_ERR_IO);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
+static void write_file(void **state, const char *name, const char *text, size_t bytes)
+{
+    assert_int_equal(workplace_write(*state, name, text, bytes), 0);
+}
+
+/* Files of one's own: what makes no template, and files of keys, which are told how to become one. */
+static void files(void **state)
+{
+    static const char own[] =
+        MT_TEMPLATE_APART "\n{%- for m in messages %}{{ m.content }}|{{ m.input }}"
+                          "{% generation %}{{ pad_token * 2 }}{% endgeneration %}{% endfor %}";
+    char path[256];
+    struct mt_context ctx;
     struct mt_chat_template *template = NULL;
-    assert_int_equal(mt_chat_template_read(&ctx, folder(), "no-such", &template), MT_ERR_USAGE);
+    struct mt_turn user = turn(MT_ROLE_USER, "u");
+    mt_context_init(&ctx, NULL);
+    write_file(state, "own.jinja", own, strlen(own));
+    if (open_named(&ctx, workplace_path(*state, "own.jinja", path, sizeof path), &template) != MT_OK)
+        fail_msg("%s", ctx.message);
+    expect(template, &ctx, &user, 1, true, "u|None<<(pad)(pad)>>");
+    mt_chat_template_free(template);
+    write_file(state, "own.jinja", MT_TEMPLATE_APART "x", strlen(MT_TEMPLATE_APART) + 1);
+    assert_int_equal(open_named(&ctx, path, &template), MT_ERR_FORMAT);
+    assert_non_null(strstr(ctx.message, "no {% generation %} says which text they are"));
+    write_file(state, "own.jinja", "a\0b", 3);
+    assert_int_equal(open_named(&ctx, path, &template), MT_ERR_FORMAT);
+    assert_non_null(strstr(ctx.message, "a template is text"));
+    assert_int_equal(open_named(&ctx, "folder/mine.tmpl", &template), MT_ERR_USAGE);
+    assert_non_null(strstr(ctx.message, "folder/mine.tmpl is a file of keys, which is no longer read"));
+    assert_non_null(strstr(ctx.message, ": " MT_TEMPLATE_APART " {%- for m in messages %}"));
+    assert_non_null(strstr(ctx.message, "{%- if add_generation_prompt %}assistant.prompt{% endif %}"));
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
+/* The lines of that sentence are a template, with something in place of the keys. */
+static void lines_of_the_sentence(void **state)
+{
+    char path[256];
+    struct mt_context ctx;
+    struct mt_chat_template *template = NULL;
+    struct mt_turn turns[] = {turn(MT_ROLE_USER, "u"), turn(MT_ROLE_ASSISTANT, "a"), turn(MT_ROLE_USER, "v")};
+    mt_context_init(&ctx, NULL);
+    assert_int_equal(open_named(&ctx, "mine.tmpl", &template), MT_ERR_USAGE);
+    const char *lines = strstr(ctx.message, MT_TEMPLATE_APART);
+    assert_non_null(lines);
+    write_file(state, "mine.jinja", lines, strlen(lines));
+    if (open_named(&ctx, workplace_path(*state, "mine.jinja", path, sizeof path), &template) != MT_OK)
+        fail_msg("%s", ctx.message);
+    expect(template, &ctx, turns, 3, true,
+           "user.beforeuuser.afterassistant.prompt<<aassistant.end>>user.beforevuser.afterassistant.prompt");
+    mt_chat_template_free(template);
     assert_int_equal(ctx.live_bytes, 0);
 }
 
 static enum mt_status read_and_render(struct mt_context *ctx, const void *self)
 {
-    const struct mt_turn user = turn(MT_ROLE_USER, "u");
+    char out[1024];
+    struct mt_turn user = turn(MT_ROLE_USER, "u");
     struct mt_chat_template *template = NULL;
-    struct mt_piece_list pieces = {.ctx = ctx};
-    enum mt_status status = mt_chat_template_read(ctx, folder(), self, &template);
-    if (status == MT_OK) status = mt_chat_template_render(template, &user, 1, true, &pieces);
-    mt_piece_list_free(&pieces);
+    const struct mt_conversation conversation = {.ctx = ctx, .turns = &user, .count = 1};
+    enum mt_status status = open_named(ctx, self, &template);
+    const struct mt_chat_asked asked = {.template = template, .conversation = &conversation, .bos = true};
+    if (status == MT_OK) status = render(&asked, true, out, sizeof out);
     mt_chat_template_free(template);
     return status;
 }
@@ -242,11 +290,14 @@ static void out_of_memory(void **state)
     assert_every_allocation_may_fail(read_and_render, "alpaca", 6);
 }
 
+#define IN_WORKPLACE(test) cmocka_unit_test_setup_teardown(test, workplace_open, workplace_close)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_templates), cmocka_unit_test(inputs_and_texts), cmocka_unit_test(own_template),
-        cmocka_unit_test(refused),       cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(all_templates),     cmocka_unit_test(inputs_and_texts),
+        cmocka_unit_test(refused),           IN_WORKPLACE(files),
+        IN_WORKPLACE(lines_of_the_sentence), cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

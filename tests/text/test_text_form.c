@@ -11,9 +11,11 @@
 #include "text/text_form.h"
 
 #define ARENA_BYTES 4096
-#define KEYS                                                                                                 \
-    "start = \"\"\nuser.before = \"U \"\nuser.after = \"\"\nassistant.prompt = \"A \"\nassistant.end = "     \
-    "\"\"\n"
+
+/* As versions that had files of keys wrote them. */
+#define WITH_KEYS(name, rows)                                                                                \
+    "{\"text_form\": 1, \"template\": \"" name "\", \"keys\": \"start = \\\"\\\"\\n\", \"rows\": \"" rows    \
+    "\", \"bos\": \"yes\", \"space\": true}"
 
 /* A run with an adapter, and a model beside it: RUN/adapter, MODEL. */
 struct bench {
@@ -102,27 +104,27 @@ static void test_order(void **state)
     put(&bench, "run/config.yaml", "data:\n    template: chatml\n");
     assert_int_equal(find(&bench, NULL, NULL, false), MT_OK);
     expect(&bench, "chatml", true, "the run was trained with it");
-    put_record(&bench, "run/text_form.json",
-               &(struct mt_form_record){.name = "alpaca", .keys = KEYS, .answers = true});
+    put(&bench, "run/text_form.json", WITH_KEYS("alpaca", "answers"));
     assert_int_equal(find(&bench, NULL, NULL, false), MT_OK);
     expect(&bench, "alpaca", true, "the run was trained with it");
+    assert_string_equal(bench.form.template, "alpaca");
     put_record(&bench, "run/adapter/text_form.json",
-               &(struct mt_form_record){.name = "mine.tmpl", .keys = KEYS, .answers = true, .spaced = true});
+               &(struct mt_form_record){.name = "mine.jinja", .answers = true, .spaced = true});
     assert_int_equal(find(&bench, NULL, NULL, false), MT_OK);
-    expect(&bench, "mine.tmpl", true, "the run was trained with it");
+    expect(&bench, "mine.jinja", true, "the run was trained with it");
     assert_true(bench.form.spaced);
-    assert_string_equal(bench.form.keys, KEYS);
+    assert_non_null(strstr(bench.form.template, "adapter/chat_template.jinja"));
     assert_false(mt_text_form_differs(&bench.form));
     assert_int_equal(find(&bench, NULL, "none", false), MT_OK);
     expect(&bench, "none", false, "the task fixes its text");
     char sentence[MT_FORM_SENTENCE_BYTES];
     assert_string_equal(mt_text_form_warning(&bench.form, sentence),
-                        "put as none (the task fixes its text), and the run was trained as mine.tmpl");
+                        "put as none (the task fixes its text), and the run was trained as mine.jinja");
     assert_int_equal(find(&bench, "chatml", "none", false), MT_OK);
     expect(&bench, "chatml", true, "--template says so");
     assert_true(mt_text_form_differs(&bench.form));
     assert_int_equal(find(&bench, "model", NULL, false), MT_OK);
-    expect(&bench, "mine.tmpl", true, "--template says so");
+    expect(&bench, "mine.jinja", true, "--template says so");
     close_bench(&bench);
 }
 
@@ -151,7 +153,7 @@ static void test_jinja(void **state)
     open_bench(&bench, state);
     put_record(&bench, "run/adapter/text_form.json", &record);
     assert_int_equal(find(&bench, NULL, NULL, false), MT_ERR_FORMAT);
-    assert_non_null(strstr(bench.ctx.message, "names a chat template in Jinja (model)"));
+    assert_non_null(strstr(bench.ctx.message, "names a chat template (model)"));
     put(&bench, "run/adapter/chat_template.jinja", "{{ 'x' }}");
     assert_int_equal(find(&bench, NULL, NULL, false), MT_OK);
     assert_non_null(strstr(bench.form.template, "adapter/chat_template.jinja"));
@@ -170,8 +172,7 @@ static void test_texts(void **state)
 {
     struct bench bench;
     open_bench(&bench, state);
-    put_record(&bench, "run/adapter/text_form.json",
-               &(struct mt_form_record){.name = "plain", .keys = KEYS, .texts = true, .bos = MT_BOS_YES});
+    put(&bench, "run/adapter/text_form.json", WITH_KEYS("plain", "texts"));
     assert_int_equal(find(&bench, NULL, NULL, false), MT_OK);
     expect(&bench, "none", false, "the run was trained on whole texts");
     assert_int_equal(bench.form.bos, MT_BOS_YES);
@@ -216,12 +217,12 @@ static void test_hostile(void **state)
         if (strstr(bench.ctx.message, rows[i].message) == NULL) fail_msg("%zu: %s", i, bench.ctx.message);
         assert_int_equal(find(&bench, "chatml", NULL, false), MT_OK); // somebody knows better
     }
-    // Keys that make no template are refused when it is opened.
-    put_record(&bench, "run/adapter/text_form.json",
-               &(struct mt_form_record){.name = "a", .keys = "start = \"x", .answers = true});
-    assert_int_equal(find(&bench, NULL, NULL, false), MT_OK);
-    struct mt_chat_template *template = NULL;
-    assert_int_equal(mt_text_form_open(&bench.ctx, &bench.form, NULL, bench.model, &template), MT_ERR_FORMAT);
+    // Without the file of keys, nobody can write the same.
+    put(&bench, "run/adapter/text_form.json", WITH_KEYS("mine.tmpl", "answers"));
+    assert_int_equal(find(&bench, NULL, NULL, false), MT_ERR_USAGE);
+    assert_non_null(strstr(bench.ctx.message, "text_form.json: mine.tmpl is a file of keys"));
+    assert_int_equal(find(&bench, "chatml", NULL, false), MT_OK);
+    assert_int_equal(find(&bench, "mine.tmpl", NULL, false), MT_ERR_USAGE);
     close_bench(&bench);
 }
 
@@ -232,8 +233,7 @@ static void test_cut(void **state)
     struct mt_json_text text;
     open_bench(&bench, state);
     mt_json_text_init(&text, &bench.ctx);
-    const struct mt_form_record record = {
-        .name = "a", .keys = KEYS, .options = "a=b", .answers = true, .texts = true};
+    const struct mt_form_record record = {.name = "a", .options = "a=b", .answers = true, .texts = true};
     assert_int_equal(mt_form_record_put(&text, &record), MT_OK);
     for (size_t bytes = 0; bytes + 2 < text.length; bytes++) {
         assert_int_equal(workplace_write(bench.place, "run/adapter/text_form.json", text.bytes, bytes), 0);
@@ -262,8 +262,7 @@ static void test_memory(void **state)
     struct bench bench;
     open_bench(&bench, state);
     put(&bench, "model/chat_template.jinja", "{{ messages }}");
-    put_record(&bench, "run/adapter/text_form.json",
-               &(struct mt_form_record){.name = "a", .keys = KEYS, .answers = true});
+    put_record(&bench, "run/adapter/text_form.json", &(struct mt_form_record){.name = "a", .answers = true});
     assert_every_allocation_may_fail(find_all, &bench, 1);
     close_bench(&bench);
 }

@@ -50,9 +50,9 @@ static void set_up(struct bench *b, void **state)
     memset(b, 0, sizeof *b);
     mt_context_init(&b->ctx, NULL);
     b->tokenizer = golden_load(&b->ctx, "deepseek");
-    assert_int_equal(
-        mt_chat_template_read(&b->ctx, folder != NULL ? folder : "share/templates", "plain", &b->template),
-        MT_OK);
+    const struct mt_template_choice choice = {.name = "plain",
+                                              .folder = folder != NULL ? folder : "share/templates"};
+    assert_int_equal(mt_chat_template_open(&b->ctx, &choice, &b->template), MT_OK);
     b->datasets[0] = write_rows(b, state, "a.jsonl", 40, 100);
     b->datasets[1] = write_rows(b, state, "b.jsonl", 30, 500);
     b->sources[0].dataset = b->datasets[0];

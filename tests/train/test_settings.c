@@ -502,8 +502,9 @@ static void shipped_configs(void **state)
             MT_OK)
             fail_msg("%s", fixture.ctx.message);
         expect_round_trip(&fixture);
-        if (mt_chat_template_read(&fixture.ctx, templates, fixture.settings.template_name, &template) !=
-            MT_OK)
+        const struct mt_template_choice choice = {.name = fixture.settings.template_name,
+                                                  .folder = templates};
+        if (mt_chat_template_open(&fixture.ctx, &choice, &template) != MT_OK)
             fail_msg("%s", fixture.ctx.message);
         mt_chat_template_free(template);
         end(&fixture);

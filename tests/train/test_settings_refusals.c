@@ -356,9 +356,12 @@ static void keys_that_mean_nothing(void **state)
         {"noise: false\nmethod: erc\nobjective.seed: 3\n",
          "t:6: objective.seed means nothing here: noise is false: nothing is drawn or dropped"},
         {"data: {template: chatml, template_options: a=b}\n",
-         "t:4: data.template_options means nothing here: data.template is not in Jinja: it has no variables"},
-        {"data.template: own.tmpl\ndata.template_date: 2025-01-01\n",
-         "t:5: data.template_date means nothing here: data.template is not in Jinja: it has no variables"},
+         "t:4: data.template_options means nothing here: the data.template that is named has neither "
+         "options nor dates"},
+        {"data.template: plain\ndata.template_date: 2025-01-01\n",
+         "t:5: data.template_date means nothing here: the data.template that is named has neither options "
+         "nor "
+         "dates"},
         {"method: loss-free\nlog.measure_every: 5\n",
          "t:5: log.measure_every means nothing here: no term is on: there are no gradients of terms"},
         {"evaluation.sources: [{path: e.jsonl, weight: 2}]\n",

@@ -2,11 +2,10 @@
  * WikiHow's texts: without white space at the ends, " [title]" is ". ", what else stands in brackets on a
  * line goes, and then two spaces are one. In this order, each once.
  */
-#include "eval/tasks/clean.h"
-
 #include <string.h>
 
 #include "eval/livebench/text.h"
+#include "eval/tasks/task.h"
 
 /* Every `what` becomes `by`, which is no longer. */
 static size_t replace(char *text, size_t bytes, const char *what, const char *by)

@@ -12,9 +12,18 @@
 #include "eval/answers/extract.h"
 #include "eval/answers/metric.h"
 #include "eval/answers/normalize.h"
-#include "eval/tasks/clean.h"
 #include "formats/data/dataset.h"
 #include "formats/keys/keys.h"
+
+/* The key `clean`: what data sets leave in their texts and published prompts do not have, taken out of
+ * prompts and choices as they are filled in. */
+enum mt_task_clean {
+    MT_CLEAN_NOTHING,
+    MT_CLEAN_WIKIHOW, // as lm-evaluation-harness cleans HellaSwag's
+};
+
+/* Cleans a text in place; returns its bytes, which are no more than before. */
+size_t mt_clean_text(enum mt_task_clean way, char *text, size_t bytes);
 
 enum mt_task_domain {
     MT_DOMAIN_LANGUAGE,

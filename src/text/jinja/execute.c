@@ -221,7 +221,10 @@ static void execute_generation(struct jinja_run *run, const struct jinja_node *n
     struct mt_marked text = capture_scoped(run, node->c);
     uint16_t *marks = mt_jinja_allocate(run, text.bytes * sizeof *marks);
     if (marks == NULL) return;
-    for (size_t i = 0; i < text.bytes; i++) marks[i] = mt_jinja_mark_at(text, i) | JINJA_GENERATED;
+    run->second = !run->second;
+    unsigned block = JINJA_GENERATED | (run->second ? JINJA_SECOND : 0u);
+    for (size_t i = 0; i < text.bytes; i++)
+        marks[i] = (uint16_t)((mt_jinja_mark_at(text, i) & MT_JINJA_MARK_LAST) | block);
     text.marks = marks;
     mt_jinja_put(run->out, text);
 }

@@ -36,7 +36,7 @@ struct mt_jinja;        // a parsed template; opaque; does not change once parse
 struct mt_jinja_values; // variables, and the memory of all values made for them; opaque
 
 #define MT_JINJA_TRUSTED   0
-#define MT_JINJA_MARK_LAST 0x7FFF // the largest mark
+#define MT_JINJA_MARK_LAST 0x3FFF // the largest mark
 
 /* Parses `bytes` of UTF-8; `name` stands in messages ("NAME, line 3: ..."). The caller frees. MT_ERR_FORMAT
  * where jinja2 has a syntax error, MT_ERR_UNSUPPORTED for what is not known here. */
@@ -129,7 +129,7 @@ struct mt_jinja_output {
     size_t bytes;
     struct mt_jinja_span *marks; // all of the text, in order, neighbours differing in their mark
     size_t mark_count;
-    struct mt_jinja_span *generations; // what {% generation %} blocks wrote, in order; mark: 0
+    struct mt_jinja_span *generations; // what each {% generation %} block wrote, in order; mark: 0
     size_t generation_count;
 };
 

@@ -59,8 +59,10 @@ static enum mt_status make_spans(struct mt_marked text, struct mt_jinja_output *
         end = text.marks == NULL ? text.bytes : at + 1;
         while (end < text.bytes && text.marks[end] == mark) end++;
         status = add_span(&marks, at, end, mark & MT_JINJA_MARK_LAST);
-        if (status == MT_OK && (mark & JINJA_GENERATED) != 0) status = add_span(&generations, at, end, 0);
+        if (status == MT_OK && (mark & JINJA_GENERATED) != 0)
+            status = add_span(&generations, at, end, mark & JINJA_SECOND);
     }
+    for (size_t i = 0; i < generations.count; i++) generations.data[i].mark = 0;
     if (status != MT_OK) {
         mt_release(output->ctx, marks.data, marks.capacity * sizeof *marks.data);
         mt_release(output->ctx, generations.data, generations.capacity * sizeof *generations.data);

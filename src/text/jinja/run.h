@@ -18,6 +18,7 @@
 #define JINJA_CALL_DEPTH  600    // expressions, blocks and macros in one another, while rendering
 #define JINJA_VALUE_DEPTH 100    // lists and dictionaries in one another, when written or compared
 #define JINJA_GENERATED   0x8000 // set in marks of what a generation block wrote
+#define JINJA_SECOND      0x4000 // and of every second one, to tell neighbours apart
 #define JINJA_PARAMETERS  4      // of a function of the library, at most
 
 struct jinja_run;
@@ -155,6 +156,7 @@ struct jinja_run {
     int depth;
     int line; // of what is being evaluated
     enum jinja_flow flow;
+    bool second; // the last generation block was one
     struct jinja_scope *scope;
     struct jinja_builder *out; // where output goes now
     struct jinja_list no_list; // stand for those a failed rendering cannot make

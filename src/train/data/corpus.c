@@ -186,11 +186,9 @@ static enum mt_status open_template(struct mt_corpus *corpus, const struct mt_tr
             "the template is '%s', which is for questions; rows are written out by one: 'plain' does "
             "so plainly",
             form.name);
-    bool jinja = mt_chat_template_is_jinja(corpus->template);
     corpus->form.name = mt_chat_template_stands_in(corpus->template) ? "plain" : form.name;
-    corpus->form.keys = mt_chat_template_keys(corpus->template);
-    corpus->form.options = jinja ? form.options : NULL;
-    corpus->form.date = jinja ? form.date : NULL;
+    corpus->form.options = form.options;
+    corpus->form.date = form.date;
     return MT_OK;
 }
 

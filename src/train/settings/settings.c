@@ -46,8 +46,8 @@ static bool find_void_rule(const struct mt_train_settings *settings, const char 
          "quantize.format is none: weights stay as they are"},
         {settings->quantise_format != 0 && !is_nf4(settings), "quantize.double", "quantize.format",
          "only nf4's scales are quantised"},
-        {!mt_chat_template_may_be_jinja(settings->template_name), "data.template_options|data.template_date",
-         "data.template", "data.template is not in Jinja: it has no variables"},
+        {!mt_chat_template_has_variables(settings->template_name), "data.template_options|data.template_date",
+         "data.template", "the data.template that is named has neither options nor dates"},
         {unmeasured != NULL, "log.measure_every", "method", unmeasured},
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {

@@ -230,7 +230,7 @@ static const struct mt_key_row rows_from_template[] = {
      .meaning = "chat template: the model's own, a name in share/templates, or a file",
      .also = "template|chat_template"},
     {"data.template_options", MT_KEY_TEXT, AT(template_options), "\"NAME=VALUE,...\"", "none",
-     .meaning = "variables of a Jinja template, such as enable_thinking=false",
+     .meaning = "variables of the template, such as enable_thinking=false",
      .also = "chat_template_kwargs|template_options"},
     {"data.template_date", MT_KEY_NAME, AT(template_date), "YYYY-MM-DD", MT_TEMPLATE_DATE,
      .meaning = "the date for templates that ask for today's date"},

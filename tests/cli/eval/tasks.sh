@@ -151,7 +151,7 @@ void "--max-new means nothing with these tasks: their choices are scored, not wr
 void "--temperature means nothing with these tasks" mmlu_chat_astronomy glue_cola --data "$samples" --model "$folder" --temperature 1
 void "--without-sandbox means nothing with these tasks" gsm8k_chat --data "$samples" --model "$folder" --without-sandbox
 void "--template-option means nothing without --template" gsm8k_chat --data "$samples" --model "$folder" --template-option a=b
-void "--template-option means nothing with this --template, which is not in Jinja" gsm8k_chat --data "$samples" --model "$folder" \
+void "--template-option means nothing with this --template: it has no options" gsm8k_chat --data "$samples" --model "$folder" \
     --template chatml --template-option a=b
 void "--shots means nothing with --list" --list --shots 2
 void "--limit means nothing with --keys" --keys --limit 2
