@@ -1,6 +1,6 @@
 /*
  * Architectures, and config.json as they say it is to be read. All that is particular to one architecture
- * stands in its own file (mixtral.c, ...) as a struct mt_arch, and in one line of the list below. Code
+ * stands in its own file (models/mixtral.c, ...) as a struct mt_arch, and in one line of the list below. Code
  * elsewhere asks for what a config or a description (desc.h) says, never for an architecture.
  * docs/howto/architecture.md shows how one is added.
  */
