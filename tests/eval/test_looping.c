@@ -175,15 +175,16 @@ static void judge_loops(const struct mt_grader *grader, const struct mt_task_sam
     struct mt_byte_list text = {.ctx = grader->ctx};
     struct mt_byte_list extracted = {.ctx = grader->ctx};
     struct mt_byte_list parts[MT_TRIAL_PARTS];
+    struct mt_code_trial trial;
     for (int i = 0; i < MT_TRIAL_PARTS; i++) parts[i] = (struct mt_byte_list){.ctx = grader->ctx};
     for (size_t i = 0; i < sizeof loops / sizeof loops[0]; i++) {
         struct mt_outcome outcome = {0};
         write_loop(&loops[i], ANSWER_BYTES, &text);
         uint64_t start = blocks_run();
-        enum mt_status status =
-            mt_grader_runs_programs(grader)
-                ? mt_grade_program(grader, sample, mt_text_in(&text), &extracted, parts, &outcome.unjudged)
-                : mt_grade(grader, sample, mt_text_in(&text), &extracted, &outcome);
+        enum mt_status status = mt_grader_runs_programs(grader)
+                                    ? mt_grade_program(grader, sample, mt_text_in(&text), &extracted, parts,
+                                                       &trial, &outcome.unjudged)
+                                    : mt_grade(grader, sample, mt_text_in(&text), &extracted, &outcome);
         assert_int_equal(status, MT_OK);
         note(tally, grader->task->name, &loops[i], start, outcome.unjudged);
         for (int part = 0; part < MT_TRIAL_PARTS; part++) parts[part].count = 0;
