@@ -156,8 +156,7 @@ void training_bench_remove(const struct workplace *place, const char *name)
 bool training_bench_takes(const struct mt_arch *model, const struct mt_method *method)
 {
     enum mt_bias_rule rule = method->config.bias_rule;
-    bool groups =
-        model == &mt_arch_deepseek_v2 || model == &mt_arch_deepseek_v3 || model == &mt_arch_glm4_moe_lite;
+    bool groups = strstr(small_model_config(model), "\"n_group\"") != NULL;
     if (model == &mt_arch_phimoe)
         return rule == MT_BIAS_NONE && !method->config.dense_router && !method->config.pool;
     return !groups || (rule != MT_BIAS_QUANTILE && !method->config.pool);

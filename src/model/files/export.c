@@ -132,7 +132,7 @@ static void choose(void *self, struct mt_rewrite_tensor *tensor)
 {
     const struct exporter *exporter = self;
     const char *name = tensor->name;
-    for (size_t i = 0; tensor->rank == 1 && i < exporter->bias_count; i++) {
+    for (size_t i = 0; i < exporter->bias_count; i++) {
         if (exporter->biases[i].name != name) continue; // one text, the checkpoint's own
         tensor->data = exporter->biases[i].values;
         tensor->from = MT_F32;
