@@ -50,9 +50,12 @@ static void add(struct bench *bench, const char *name, struct mt_text program, s
     assert_true(bench->count < MOST_TRIALS);
     bench->names[bench->count] = keep(bench, mt_text_of(name)).text;
     bench->passes[bench->count] = passes;
-    bench->trials[bench->count++] = (struct mt_code_trial){
-        .kind = MT_TRIAL_BY_CASES,
-        .part = {keep(bench, program), mt_text_of("[]"), keep(bench, cases), keep(bench, mt_text_of(words))}};
+    struct mt_code_trial *trial = &bench->trials[bench->count++];
+    *trial = (struct mt_code_trial){.kind = MT_TRIAL_BY_CASES};
+    trial->part[MT_TRIAL_ANSWER] = keep(bench, program);
+    trial->part[MT_TRIAL_GIVEN] = mt_text_of("[]");
+    trial->part[MT_TRIAL_TESTS] = keep(bench, cases);
+    trial->part[MT_TRIAL_CALLS] = keep(bench, mt_text_of(words));
 }
 
 static enum mt_status hear(void *self, size_t trial, const struct mt_sandbox_result *result)

@@ -93,9 +93,9 @@ static struct seen look_at_pickle(const char *before, size_t before_bytes, const
                                   const char *behind, size_t behind_bytes)
 {
     size_t length = strlen(text);
-    char *pickle = test_malloc(before_bytes + length + behind_bytes);
+    char *pickle = test_malloc(before_bytes + length + behind_bytes + 1);
     memcpy(pickle, before, before_bytes);
-    memcpy(pickle + before_bytes, text, length);
+    memcpy(pickle + before_bytes, text, length + 1); // its end is overwritten, or is in the room of one more
     memcpy(pickle + before_bytes + length, behind, behind_bytes);
     char *spelled = packed(pickle, before_bytes + length + behind_bytes);
     struct seen seen = look_at(spelled);

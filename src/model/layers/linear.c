@@ -409,7 +409,7 @@ enum mt_status mt_linear_backward(const struct mt_pass *pass, const struct mt_li
                                   int count, const struct mt_tensor *offsets, const struct mt_tensor *x,
                                   bool add, const struct mt_tensor *dx)
 {
-    struct mt_linear_gradient all[MT_LORA_LINEARS];
+    struct mt_linear_gradient all[MT_LORA_LINEARS] = {{0}};
     struct mt_tensor rounded;
     enum mt_status status = MT_OK;
     for (int i = 0; i < count && status == MT_OK; i++) {
