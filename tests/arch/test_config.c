@@ -84,6 +84,14 @@ static void every_model(void **state)
     assert_int_equal(config.sliding_window, 0);
     assert_int_equal(config.moe_intermediate_size, 768);
     done(&ctx, &config);
+}
+
+/* The same for those with more to say. */
+static void newer_models(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_hf_config config;
     read_text(model_config_text(&mt_arch_glm4_moe_lite), &ctx, &config);
     assert_int_equal(config.scoring, MT_HF_SCORING_SIGMOID);
     assert_int_equal(config.topk, MT_HF_TOPK_NOAUX);
@@ -521,6 +529,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_model),
+        cmocka_unit_test(newer_models),
         cmocka_unit_test(both_rope_spellings_agree),
         cmocka_unit_test(class_defaults),
         cmocka_unit_test(spellings_that_are_accepted),
