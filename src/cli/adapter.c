@@ -75,7 +75,11 @@ static void print_peft(const struct mt_adapter *adapter, const struct mt_model_d
     }
     if (biases && !desc->correction_bias)
         printf("# %s is not loaded: transformers has no place for it\n", MT_ROUTER_BIAS_OF_ADAPTER);
-    bool loaded = biases && desc->correction_bias;
+    // A bias in a module of its own has another name and shape in memory, and strict=False would not say so.
+    bool renamed = biases && desc->correction_bias && desc->names.correction != NULL;
+    if (renamed)
+        printf("# %s is not loaded: the merged model (metier merge) has it\n", MT_ROUTER_BIAS_OF_ADAPTER);
+    bool loaded = biases && desc->correction_bias && !renamed;
     printf("import peft, transformers%s\n", loaded ? ", safetensors.torch" : "");
     printf("base = transformers.AutoModelForCausalLM.from_pretrained(");
     print_text(places->model);
