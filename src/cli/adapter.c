@@ -207,7 +207,7 @@ const struct cli_verb cli_verb_adapter = {
     .wanted = "an adapter's folder",
     .details =
         "ADAPTER is the folder of a PEFT adapter, as metier train or PEFT writes it, DIR that of its model.\n"
-        "Printed are its layout and the lines of Python that load it; with --out it is written anew, with\n"
+        "Printed are its layout and the lines of Python that load it; with --out it is written again, with\n"
         "the same values, in the layout that\n"
         "  auto        PEFT with transformers >= 5.22 loads right for this model\n"
         "  fused       transformers 5 has: one pair for all experts of a layer\n"

@@ -116,7 +116,7 @@ static enum mt_status print_drift(const struct mt_analysis *run, bool layers)
     static const struct cli_column columns[] = {{"drift from the base", false}, {"tokens", true},
                                                 {"load shift", true},           {"sets changed", true},
                                                 {"slots changed", true},        {"router change", true}};
-    static const struct cli_column beside[] = {{"routing beside the other way", false},
+    static const struct cli_column beside[] = {{"routing, both ways", false},
                                                {"tokens", true},
                                                {"same experts %", true},
                                                {"same slots %", true},
@@ -357,7 +357,7 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--score", CLI_TEXT, &asked.score, "NAME", "of rule best: use, mean, reap or easy-ep (reap)"},
         {"--keep", CLI_TEXT, &asked.analysis.keep, "K", "of rule best: experts of each layer, 16 or 50%"},
         {"--cache", CLI_TEXT, &asked.analysis.cache, "C,...",
-         "misses a token if a layer had room for so many experts: LRU, LFU, Belady (the best possible)"},
+         "misses a token if a layer had room for C experts: LRU, LFU, Belady (the best possible)"},
         {"--tokens", CLI_INTEGER, &asked.analysis.tokens, "N",
          "of each domain, but the last sequence is whole (20000)"},
         {"--length", CLI_INTEGER, &asked.analysis.length, "N", "tokens of a sequence at the most (512)"},
@@ -395,11 +395,11 @@ const struct cli_verb cli_verb_analyze = {
         "from the base, on the same tokens; with --against what storing its weights otherwise does to the\n"
         "choice of experts. A domain is a file, or the files of the same =DOMAIN.\n"
         "Under mpirun ranks share the batches; the figures are the same.\n"
-        "OUT/analysis.json has every figure by layer and domain; metier report OUT shows it, beside the\n"
-        "log when OUT is the folder of a run. docs/analysis.md has the formulas.",
+        "OUT/analysis.json has every figure by layer and domain; metier report OUT shows it, and the\n"
+        "log too when OUT is the folder of a run. docs/analysis.md has the formulas.",
     .examples = "  metier analyze --model models/moe --data math.jsonl --data code.jsonl --out runs/base\n"
                 "  metier analyze --model models/moe --adapter runs/first/adapter --data math.jsonl \\\n"
-                "      --out runs/first     # beside the run's log: metier report runs/first shows both\n"
+                "      --out runs/first     # in the run's folder: metier report runs/first shows both\n"
                 "  metier analyze --model models/merged --base models/moe --data wiki.txt --out runs/merged "
                 "--layers\n"
                 "  metier analyze --model models/moe --quantize nf4 --against none --data math.jsonl \\\n"

@@ -52,7 +52,7 @@ static void print_man(void)
     (void)puts(
         ".SH OPTIONS\n.TP\n.B \\-\\-version\nVersion, commit and the devices that are compiled in.\n.TP\n"
         ".B \\-\\-share\nThe folder of the small models, configs, tasks and templates that come along.\n"
-        ".SH ENVIRONMENT\n.TP\n.B METIER_SHARE\nThat folder, instead of share/metier beside the "
+        ".SH ENVIRONMENT\n.TP\n.B METIER_SHARE\nThat folder, instead of share/metier next to the "
         "program.\n.TP\n.B METIER_CPU_LEVEL\nThe instructions the cpu device may use: v1, v3, v4 or "
         "amx; on aarch64 neon, sve or bf16.\n.SH EXIT STATUS\n0 done, 1 failed, 2 bad usage or bad input.");
 }

@@ -177,7 +177,8 @@ const struct cli_verb cli_verb_merge = {
     .details =
         "DIR is a Hugging Face model folder. Weights become W + alpha/r B A, rounded once; config,\n"
         "tokenizer and every other small file are carried over, correction biases the adapter has are\n"
-        "written back, or beside the weights (router_bias.metier) where the architecture has no tensor\n"
+        "written back, or into a file of their own (router_bias.metier) where the architecture has no "
+        "tensor\n"
         "for them: other programs then route without them. Tensors are streamed, so memory is needed\n"
         "for a piece of one of them only. The folder appears whole or not at all. With\n"
         "--verify the exit status is 1 when the logits are further apart than 1e-4 (f32: root mean\n"
@@ -185,7 +186,7 @@ const struct cli_verb cli_verb_merge = {
         "merged into floats: what its codes stand for, plus the pairs. --requantise writes it in the same\n"
         "format again: weights without a pair keep their codes, the others are rounded to new ones. What\n"
         "that costs is printed for each kind of weight; with --verify a table compares the logits of the\n"
-        "adapter on top, of the merge into floats, which is written beside OUT for the purpose and\n"
+        "adapter on top, of the merge into floats, which is written next to OUT for the purpose and\n"
         "removed, and of the requantised one.",
     .examples =
         "  metier merge models/moe --adapter runs/first/adapter --out models/merged --verify\n"

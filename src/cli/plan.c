@@ -100,7 +100,7 @@ static enum mt_status check(const struct settings *settings, const struct cli_ca
         {settings->table, "--memory", "with --table"},
         {settings->experts == 1, "--room", "without --experts: no rank shares them"},
         {cli_is_given(given, "--bandwidth") && cli_is_given(given, "--latency"), "--network",
-         "beside --bandwidth and --latency"},
+         "together with --bandwidth and --latency"},
     };
     return cli_refuse_void(given, rules, sizeof rules / sizeof rules[0]);
 }

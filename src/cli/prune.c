@@ -154,7 +154,7 @@ static enum mt_status choose_layer(struct pruning *pruning, const struct mt_laye
         *unused += flags[j] && !(figures->load[j] > 0.0) ? 1 : 0;
     }
     if (!(total > 0.0))
-        return mt_fail(pruning->ctx, MT_ERR_USAGE, "--data: nothing of it is routed to an expert");
+        return mt_fail(pruning->ctx, MT_ERR_USAGE, "--data: no token of it is routed to an expert");
     pruning->served[figures->number] = served / total;
     return MT_OK;
 }

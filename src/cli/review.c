@@ -55,7 +55,7 @@ static enum mt_status run_verb(struct cli_call *call)
     const struct cli_option options[] = {
         {"--out", CLI_TEXT, &arguments.out, "PAGE.html", "write the page"},
         {"--tasks", CLI_TEXT, &arguments.tasks, "A,B", "only these tasks of the run"},
-        {"--sample", CLI_INTEGER, &arguments.sample, "N", "so many answers, drawn from all"},
+        {"--sample", CLI_INTEGER, &arguments.sample, "N", "review N answers, drawn from all"},
         {"--seed", CLI_INTEGER, &arguments.seed, "S", "of the drawing (0)"},
         {"--merge", CLI_TEXT, &arguments.merge, "FILE", "take over the marks a page saved"},
         {"--agreement", CLI_FLAG, &arguments.agreement, NULL,

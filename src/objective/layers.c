@@ -54,7 +54,7 @@ enum mt_status mt_layers_create(struct mt_device *device, const struct mt_layers
         return mt_fail(
             ctx, MT_ERR_UNSUPPORTED,
             "method %s decides from which experts a router may choose, which the router of somebody "
-            "else's model has done before layers hear of it: train with metier, or set pool=false",
+            "else's model has done before metier's layers see it: train with metier, or set pool=false",
             config.method);
     status = mt_allocate_array(ctx, 1, sizeof **layers, &memory);
     if (status != MT_OK) return status;

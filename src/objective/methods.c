@@ -97,7 +97,7 @@ static const struct mt_method methods[] = {
     },
     {
         .name = "densemixer",
-        .summary = "no loss: in backward the router hears of the experts that were not chosen, too",
+        .summary = "no loss: experts that were not chosen send gradients to the router, too",
         .source = "DenseMixer, released code (yaof20/DenseMixer)",
         .config = {.method = "densemixer", COMMON_FIELDS, .dense_router = true},
     },

@@ -66,7 +66,7 @@ enum mt_status mt_cuda_module_init(struct mt_device *device, int threads)
     if (found == NULL || memcmp(found->version, version, sizeof version) != 0 ||
         found->device_bytes != sizeof *device || found->ops != MT_OP_COUNT) {
         return mt_fail(device->ctx, MT_ERR_UNSUPPORTED,
-                       "device %s: %.800s is of another build of metier; install both anew", device->name,
+                       "device %s: %.800s is of another build of metier; install both again", device->name,
                        path);
     }
     return strcmp(device->name, "cuda") == 0 ? found->init(device, threads) : found->bf16(device, threads);

@@ -115,7 +115,8 @@ static enum mt_status check_kind(const struct mt_keys_reader *reader)
         if (recipe->sources != NULL && !of_both)
             return mt_key_fail(reader, entry, NULL, "a mixture has no key '%s': its sources do", entry->name);
         if (recipe->task != NULL && strcmp(entry->name, "domain") == 0)
-            return mt_key_fail(reader, entry, NULL, "domain means nothing beside task, which has its own");
+            return mt_key_fail(reader, entry, NULL,
+                               "domain has no effect together with task, which has its own");
         if (recipe->task == NULL && strcmp(entry->name, "answer") == 0)
             return mt_key_fail(reader, entry, NULL, "answer means nothing without task, which judges");
     }

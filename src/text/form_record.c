@@ -85,9 +85,8 @@ static enum mt_status take_rows(const struct mt_json_node *root, struct mt_form_
     record->texts = both || strcmp(rows, "texts") == 0;
     record->bos = mt_bos_rule_named(bos);
     if (!record->answers && !record->texts)
-        return mt_json_fail(root, "has rows that are none of answers, texts and both");
-    if (record->bos == MT_BOS_RULES)
-        return mt_json_fail(root, "has a bos that is none of tokenizer, yes and no");
+        return mt_json_fail(root, "has rows that are not answers, texts or both");
+    if (record->bos == MT_BOS_RULES) return mt_json_fail(root, "has a bos that is not tokenizer, yes or no");
     return MT_OK;
 }
 

@@ -98,7 +98,7 @@ END
 result $? "routing beside weights as stored: not as forward says"
 holds nf4 'd["quantize"] == "nf4,routed_experts" and d["against"] == "none" and d["drift"]["overall"]["mean"]["router_change"] == 0'
 # shellcheck disable=SC2086
-expect 0 "beside" analyze --model "$model" --adapter "$place/run/adapter" --against none $data --out "$place/itself"
+expect 0 "both ways" analyze --model "$model" --adapter "$place/run/adapter" --against none $data --out "$place/itself"
 holds itself 'all(v == 0 for v in d["drift"]["overall"]["mean"].values())'
 expect 2 "--base means nothing with --against" analyze --model "$model" --against none --base "$model" --data "$place/one.txt" --out "$place/o"
 expect 2 "'q4' is no format" analyze --model "$model" --against q4 --data "$place/one.txt" --out "$place/o"

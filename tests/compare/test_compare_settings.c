@@ -212,7 +212,7 @@ static void mistakes_are_named(void **state)
         {"grid: {method: paper, beta: [1, 1.0]}\n", "grid.beta has 1 twice"},
         {"grid: {beta: [1]}\n", "a grid needs grid.method"},
         {"model: m\nout: o\nmethods: [aux]\ndomains: [math]\nreference: none\n",
-         "reference is 'none', which is none of the methods"},
+         "reference is 'none', which is not one of the methods"},
         {"model: m\nout: o\nmethods: [aux]\ndomains: [math]\nranks: each\nanalysis.agreement: true\n",
          "analysis.agreement is not measured with ranks: each"},
         {"problems: {difficulty: 6}\n", "t:1: problems.difficulty is 6, expected 1 to 5"},

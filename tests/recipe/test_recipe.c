@@ -37,7 +37,7 @@ static void test_refusals(void **state)
         {"title: t\ndata: d\nresponse: r\ndomain: math\n", "the key 'prompt' is missing"},
         {"title: t\ndata: d\nresponse: r\nprompt: p\n", "the key 'domain' is missing"},
         {SOURCE "completion: c\n", "r:5: there is no key 'completion'; did you mean 'response'?"},
-        {SOURCE "domain: math\n", "r:5: domain means nothing beside task"},
+        {SOURCE "domain: math\n", "r:5: domain has no effect together with task"},
         {"title: t\ndata: d\nresponse: r\nprompt: p\ndomain: math\nanswer: a\n", "r:6: answer means nothing"},
         {SOURCE "prompt: '{a'\n", "r:5: prompt: a brace that does not close"},
         {SOURCE "rows: id 5\n", "r:5: rows is 'FIELD LOW-HIGH'"},

@@ -203,9 +203,9 @@ static void test_hostile(void **state)
          "no sound name of a template"},
         {"{\"text_form\": 1, \"template\": 3, \"rows\": \"answers\"}", "template is"},
         {"{\"text_form\": 1, \"template\": \"a\"}", "rows"},
-        {"{\"text_form\": 1, \"template\": \"a\", \"rows\": \"all\"}", "none of answers, texts and both"},
+        {"{\"text_form\": 1, \"template\": \"a\", \"rows\": \"all\"}", "not answers, texts or both"},
         {"{\"text_form\": 1, \"template\": \"a\", \"rows\": \"texts\", \"bos\": \"so\"}",
-         "a bos that is none of"},
+         "a bos that is not tokenizer"},
         {"{\"text_form\": 1, \"template\": \"a\", \"rows\": \"texts\", \"space\": 1}", "space is"},
         {"{\"text_form\": 1, \"text_form\": 1}", "text_form"},
     };

@@ -85,7 +85,7 @@ static enum mt_status fit_fp8(struct mt_context *ctx, const struct mt_published 
     const struct mt_safetensors_tensor *scales = published->part[MT_PUBLISHED_SCALES];
     const struct mt_quantised *matrix = &published->matrix;
     if (codes->dtype != MT_SAFETENSORS_F8_E4M3) {
-        return mt_fail(ctx, MT_ERR_FORMAT, "is %s, expected F8_E4M3 beside a weight_scale_inv",
+        return mt_fail(ctx, MT_ERR_FORMAT, "is %s, expected F8_E4M3 for weights with a weight_scale_inv",
                        mt_safetensors_dtype_name(codes->dtype));
     }
     if (scales == NULL) {
@@ -214,7 +214,7 @@ static enum mt_status check_parts(struct mt_context *ctx, const struct mt_publis
         if (there == (!of_nested || nested)) continue;
         return mt_fail(ctx, MT_ERR_FORMAT, "%s %s, but its quant_state says %s",
                        there ? "comes with" : "has no", names->text[i],
-                       nested ? "that scales are nested" : "nothing of nested scales");
+                       nested ? "that scales are nested" : "no nested scales");
     }
     return MT_OK;
 }
@@ -265,7 +265,7 @@ static enum mt_status fit_nf4(const struct mt_checkpoint *checkpoint, const stru
     struct mt_json json;
     bool nested = false;
     if (codes->dtype != MT_SAFETENSORS_U8) {
-        return mt_fail(ctx, MT_ERR_FORMAT, "is %s, expected U8 beside an absmax",
+        return mt_fail(ctx, MT_ERR_FORMAT, "is %s, expected U8 for weights with an absmax",
                        mt_safetensors_dtype_name(codes->dtype));
     }
     if (state == NULL) {

@@ -249,7 +249,7 @@ enum mt_status mt_folder_sweep(struct mt_context *ctx, const char *target)
 {
     const char *name = NULL;
     DIR *directory = open_above(target, &name);
-    if (directory == NULL) return mt_file_fail(ctx, target, "read what is beside it", errno);
+    if (directory == NULL) return mt_file_fail(ctx, target, "read the folder it is in", errno);
     for (const struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
         if (after_temporary(entry->d_name, name) != NULL) remove_entry(dirfd(directory), entry->d_name);
     }

@@ -51,7 +51,7 @@ enum mt_status mt_folder_check(struct mt_context *ctx, const char *path, int loc
     return mt_fail(
         ctx, MT_ERR_IO,
         "%s: is no longer the folder this process began to write to: it was moved or removed, and maybe "
-        "made anew by another; nothing more is written there",
+        "made again by another program; nothing more is written there",
         path);
 }
 

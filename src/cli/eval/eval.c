@@ -384,7 +384,7 @@ static enum mt_status run_verb(struct cli_call *call)
     const struct cli_option options[] = {
         {"--list", CLI_FLAG, &arguments.list, NULL, "the tasks there are"},
         {"--keys", CLI_FLAG, &arguments.keys, NULL, "the keys of task files"},
-        {"--tasks", CLI_TEXT, &arguments.tasks, "A,B", "tasks, beside those named as arguments"},
+        {"--tasks", CLI_TEXT, &arguments.tasks, "A,B", "tasks, in addition to those named as arguments"},
         {"--data", CLI_TEXT, &arguments.data, "DIR", "folder of the benchmarks' files; default $METIER_DATA"},
         {"--model", CLI_TEXT, &infer->directory, "DIR",
          "the model that answers; with --endpoint its name there"},
@@ -407,12 +407,12 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--again", CLI_FLAG, &arguments.again, NULL, "begin again: what is in --out goes to OUT/before-1"},
         {"--merge-review", CLI_TEXT, &arguments.merge_review, "FILE",
          "take over what a person marked (metier review) into the run of --out"},
-        {"--limit", CLI_INTEGER, &arguments.limit, "N", "so many samples of each task at most"},
+        {"--limit", CLI_INTEGER, &arguments.limit, "N", "at most N samples of each task"},
         {"--shots", CLI_INTEGER, &arguments.shots, "N",
          "examples before each question; default as the task says, none"},
         {"--samples", CLI_INTEGER, &arguments.samples, "N",
          "answers to each question of HumanEval and MBPP, for pass@k"},
-        {"--pass-k", CLI_INTEGER, &arguments.pass_k, "K", "k of pass@k, beside pass@1; default N"},
+        {"--pass-k", CLI_INTEGER, &arguments.pass_k, "K", "k of pass@k, in addition to pass@1; default N"},
         {"--temperature", CLI_REAL, &infer->temperature, "T",
          "default 0, the most likely token; 0.8 with --samples above 1"},
         {"--top-p", CLI_REAL, &infer->top_p, "P", "draw from the likeliest tokens with this probability"},
@@ -483,7 +483,7 @@ const struct cli_verb cli_verb_eval = {
         "  metier eval --list\n"
         "  metier eval --tasks gsm8k,mmlu --data data --model models/moe     # into eval-moe\n"
         "  metier eval --tasks gsm8k,mmlu --data data --model models/moe --adapter runs/first/adapter \\\n"
-        "      --out runs/first     # beside the run's log: metier report runs/first shows both\n"
+        "      --out runs/first     # in the run's folder: metier report runs/first shows both\n"
         "  mpirun -n 4 metier eval --tasks gsm8k,mmlu --data data --model models/moe\n"
         "  metier eval gsm8k mmlu --data data --endpoint http://localhost:8000/v1 --model NAME --slots 64\n"
         "  metier eval humaneval --data data --model models/moe --samples 20 --pass-k 10 --out runs/code\n"

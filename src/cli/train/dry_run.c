@@ -213,7 +213,7 @@ static enum mt_status print_trainable(struct mt_context *ctx, const struct mt_ru
     enum mt_status status = cli_table_print(&table, stdout);
     struct mt_model_count count;
     mt_model_count(outline->desc->config, &count);
-    printf("  %s, beside %" PRId64 " of the model: %.3g %%\n",
+    printf("  %s, of %" PRId64 " in the model: %.3g %%\n",
            mt_counted((uint64_t)params->trained_elements, "trainable number", "trainable numbers").text,
            count.all, 100.0 * (double)params->trained_elements / (double)count.all);
     return status;

@@ -184,7 +184,7 @@ static void add_tables(struct mt_board_page *s)
         {"Robustness and efficiency", "Fewer experts, fewer steps",
          "Held-out problems answered exactly with the least used experts of every layer taken away, and "
          "after "
-         "so many steps of training."},
+         "that many steps of training."},
         {"Routing", "Balance, geometry, coupling", "What routers and experts became (docs/analysis.md)."},
         {"Cost", "Time and memory", "Of a step of training, on the device each comparison ran on."}};
     for (int part = 0; part < PARTS; part++) {

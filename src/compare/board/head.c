@@ -139,7 +139,7 @@ static const char *gap_text(char text[TEXT_BYTES], const struct gap *gap)
                        mt_fixed_text(number[0], gap->mean - gap->half, 1, true),
                        mt_fixed_text(number[1], gap->mean + gap->half, 1, true));
     if (isnan(gap->p))
-        (void)snprintf(sure, sizeof sure, "%s: too few to tell it from chance",
+        (void)snprintf(sure, sizeof sure, "%s, which is too few: this may be chance",
                        mt_counted(gap->pairs, "pair", "pairs").text);
     else
         (void)snprintf(sure, sizeof sure, "%s (p = %s)",

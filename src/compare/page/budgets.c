@@ -47,7 +47,7 @@ static void add_table(const struct mt_compare_view *view)
         view->page,
         &(struct mt_figure_head){.kind = MT_FIGURE_TABLE,
                                  .title = mt_view_title(text, view, "Token budgets"),
-                                 .meaning = "The score when an answer is cut at so many tokens: points of "
+                                 .meaning = "The score when an answer is cut at that many tokens: points of "
                                             "100, mean ± standard deviation over seeds."});
     mt_figure_column(table, MT_COLUMN_LABEL, "benchmark");
     mt_figure_column(table, MT_COLUMN_NUMBER, "tokens");

@@ -35,7 +35,7 @@ void mt_page_compare_cost(const struct mt_compare_view *view)
                         .kind = MT_FIGURE_TABLE,
                         .title = mt_view_title(text, view, "Time and memory"),
                         .meaning = "Of a training step; × is relative to the reference, so that 1 "
-                                   "costs nothing. Where other programs run beside it, the "
+                                   "costs nothing. If other programs run at the same time, the "
                                    "processors' time is the one to look at.",
                         .formula = "medians over the steps of a cell; mean ± standard deviation over "
                                    "seeds, of × over cells with the same seed and domain"});

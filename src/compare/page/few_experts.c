@@ -131,7 +131,7 @@ enum mt_few_verdict mt_few_models(const struct mt_comparison *comparison, char h
     }
     if (shown < 2 || used >= MT_FEW_TEXT_BYTES) return MT_FEW_NOTHING;
     (void)snprintf(text + used, MT_FEW_TEXT_BYTES - used,
-                   ". Each is one model: that says nothing of others trained the same way.");
+                   ". Each is one model: others trained the same way may differ.");
     (void)snprintf(headline, MT_FEW_TEXT_BYTES, "Before training.");
     return MT_FEW_BEFORE;
 }

@@ -245,7 +245,7 @@ static void add_score(const struct mt_compare_view *view, size_t score, bool dif
                    differences
                        ? "Points above or below %.80s with the same experts' number and data: mean ± "
                          "standard error of paired differences."
-                       : "Exact answers in %% with so many experts of every layer, the best by %.80s on "
+                       : "Exact answers in %% with that many experts of every layer, the best by %.80s on "
                          "the domain's own data, the mix, or another domain's; own − mix, in points, is "
                          "what choosing for the domain is worth.",
                    differences ? comparison->settings->reference : name);
@@ -428,7 +428,7 @@ static void add_caches(const struct mt_compare_view *view)
             .kind = MT_FIGURE_TABLE,
             .title = mt_view_title(title, view, "Cache misses per token"),
             .meaning =
-                "Experts of a layer that a token needs and a fast memory with room for so many lacks, of "
+                "Experts of a layer that a token needs and a fast memory with room for that many lacks, of "
                 "the choices on held-out problems as they come. LRU drops the least recently used, LFU "
                 "the least often used, Belady knows what comes and has the fewest.",
             .formula = "misses / tokens, first uses included; means over layers, domains and seeds"});

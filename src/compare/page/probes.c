@@ -118,7 +118,7 @@ void mt_page_compare_pruned(const struct mt_compare_view *view)
                                   0,
                                   MT_PROBE_ACCURACY,
                                   "Whole answers with experts taken away",
-                                  "Held-out problems answered exactly, in %, when so many experts of every "
+                                  "Held-out problems answered exactly, in %, when that many experts of every "
                                   "layer are taken away: those that serve the least of the domain's training "
                                   "data. The router chooses among the others as if these were all.",
                                   "experts taken away",
@@ -143,17 +143,18 @@ void mt_page_compare_steps(const struct mt_compare_view *view)
         settings->prune.count,
         MT_PROBE_ACCURACY,
         "Whole answers by step",
-        "Held-out problems answered exactly, in %, after so many steps of training; "
+        "Held-out problems answered exactly, in %, after that many steps of training; "
         "0: before the first.",
         "step",
         "exact %"};
-    const struct shown loss = {&settings->at,
-                               settings->prune.count,
-                               MT_PROBE_LOSS,
-                               "Held-out loss by step",
-                               "Mean cross-entropy of the held-out answers after so many steps of training.",
-                               "step",
-                               "L_h"};
+    const struct shown loss = {
+        &settings->at,
+        settings->prune.count,
+        MT_PROBE_LOSS,
+        "Held-out loss by step",
+        "Mean cross-entropy of the held-out answers after that many steps of training.",
+        "step",
+        "L_h"};
     add_table(view, &answers);
     add_curves(view, &answers);
     add_table(view, &loss);

@@ -218,8 +218,8 @@ static const struct figure_list lists[] = {
       MT_COMPARE_PATH_INFORMATION, MT_COMPARE_ROUTER_COS, MT_COMPARE_ROUTER_ABS_COS, MT_COMPARE_ERC_DIAGONAL,
       MT_COMPARE_ERC_DOMINANCE},
      9},
-    {"Routing beside weights as stored",
-     "Differences in routing beside weights as stored",
+    {"Routing, compared with weights as stored",
+     "Differences in routing from weights as stored",
      {MT_COMPARE_SAME_EXPERTS, MT_COMPARE_SAME_SLOTS},
      2},
 };

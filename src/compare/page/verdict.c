@@ -25,7 +25,7 @@ static const char *certainty(char text[96], double p)
 {
     char number[MT_NUMBER_BYTES];
     if (isnan(p))
-        (void)snprintf(text, 96, "too few pairs to tell it from chance");
+        (void)snprintf(text, 96, "too few pairs: this may be chance");
     else if (p < 0.001)
         (void)snprintf(text, 96, "beyond chance (p < 0.001)");
     else
@@ -139,9 +139,9 @@ static void judge_sides(const struct mt_compare_view *view, size_t method)
                        number);
     }
     if (rest[0] != '\0')
-        mt_page_finding(view->page, MT_TONE_OPEN, "Else nothing beyond chance.", "%s%s against %.80s: %s.",
-                        of_model(who, view), comparison->settings->method[method].name,
-                        comparison->settings->reference, rest);
+        mt_page_finding(view->page, MT_TONE_OPEN, "No other difference is beyond chance.",
+                        "%s%s against %.80s: %s.", of_model(who, view),
+                        comparison->settings->method[method].name, comparison->settings->reference, rest);
 }
 
 static double ratio(const struct mt_compare_view *view, size_t method, enum mt_compare_figure figure)

@@ -88,7 +88,7 @@ static enum mt_status check(const struct mt_keys_reader *reader)
     if (missing != NULL) return mt_key_fail(reader, NULL, NULL, "%s is missing", missing);
     if (settings->reference == NULL) settings->reference = settings->method[0].name;
     if (mt_compare_reference(settings) == settings->methods)
-        return mt_key_fail(reader, NULL, NULL, "reference is '%s', which is none of the methods",
+        return mt_key_fail(reader, NULL, NULL, "reference is '%s', which is not one of the methods",
                            mt_printable(settings->reference).text);
     if (settings->agreement && settings->ranks == MT_COMPARE_RANKS_EACH)
         return mt_key_fail(reader, NULL, NULL, "analysis.agreement is not measured with ranks: each");

@@ -378,7 +378,8 @@ static enum mt_status letter_frequency(const struct check *check, enum mt_follow
     struct mt_text letter = {0};
     enum mt_status status = text_in(check, "letter", &letter);
     if (status != MT_OK) return status;
-    if (mt_python_length(letter) != 1) return mt_json_fail(check->values, "has a letter that is none");
+    if (mt_python_length(letter) != 1)
+        return mt_json_fail(check->values, "has a letter that is not one character");
     letter = mt_python_lower(check->python, letter);
     struct mt_text text = mt_python_lower(check->python, check->answer);
     size_t count = 0;

@@ -242,7 +242,7 @@ static int place_of_flag(struct mt_text answer, size_t count, bool many)
 static enum mt_status refuse(const struct mt_task_sample *sample, struct mt_text answer, size_t count,
                              const char *why)
 {
-    return mt_row_fail(&sample->row, "the answer '%s' is none of the %zu choices%s",
+    return mt_row_fail(&sample->row, "the answer '%s' is not one of the %zu choices%s",
                        mt_printable_bytes(answer.text, answer.bytes).text, count, why);
 }
 

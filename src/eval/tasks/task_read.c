@@ -458,7 +458,7 @@ static enum mt_status check(const struct mt_keys_reader *reader)
         {choices > 1, "", "choices excludes choice_fields and choice_list"},
         {choices == 0 && chooses, "", "the key 'choices' is missing (or choice_fields, or choice_list)"},
         {task->shuffle == MT_SHUFFLE_HARNESS && (!fixed || task->choice_drop != NULL), "shuffle",
-         "shuffle: harness needs choices or choice_fields, so many for every row"},
+         "shuffle: harness needs choices or choice_fields, the same number for every row"},
         {task->choice_labels != NULL && task->choice_label_list != NULL, "",
          "choice_labels and choice_label_list exclude each other"},
         {code && task->program == NULL, "", "the key 'program' is missing, which compare: code runs"},

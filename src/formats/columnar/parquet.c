@@ -47,7 +47,7 @@ static enum mt_status step_over(struct parquet *parquet, const struct mt_parquet
     for (size_t i = 0; i < node->leaf_count && status == MT_OK; i++) {
         struct mt_parquet_leaf *leaf = &parquet->schema.leaves[node->first_leaf + i];
         if (leaf->ended || leaf->definition >= defined)
-            return mt_parquet_fail(leaf, "does not fit the columns beside it");
+            return mt_parquet_fail(leaf, "does not fit the other columns");
         status = mt_parquet_leaf_step(leaf);
     }
     return status;
@@ -62,7 +62,7 @@ static enum mt_status has_more(const struct parquet *parquet, const struct mt_pa
         const struct mt_parquet_leaf *leaf = &first[i];
         bool goes_on = !leaf->ended && leaf->repetition == node->repeated;
         if (goes_on != *more || leaf->repetition > node->repeated)
-            return mt_parquet_fail(leaf, "does not fit the columns beside it");
+            return mt_parquet_fail(leaf, "does not fit the other columns");
     }
     return MT_OK;
 }
@@ -213,7 +213,7 @@ static enum mt_status start_chunk(const struct parquet *parquet, struct mt_parqu
                                   const struct chunk *chunk)
 {
     if (chunk->encrypted) return mt_parquet_fail(leaf, "is encrypted");
-    if (chunk->elsewhere) return mt_parquet_fail(leaf, "lies in another file");
+    if (chunk->elsewhere) return mt_parquet_fail(leaf, "is in another file");
     if (!chunk->known || chunk->values < 0 || chunk->physical != (int64_t)leaf->physical)
         return mt_parquet_fail(leaf, "is another one in a row group");
     if (chunk->values == 0) { // its pages may be nowhere

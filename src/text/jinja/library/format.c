@@ -287,7 +287,7 @@ static void put_with_spec(struct braces *b, struct mt_value value, struct mt_mar
     if (value.kind == JINJA_STRING) {
         if ((field.type != 0 && field.type != 's') || field.align == '=' || field.sign != 0 ||
             field.alternate || field.grouped)
-            (void)mt_jinja_fail(b->run, MT_ERR_FORMAT, "the format '%.*s' is none of text",
+            (void)mt_jinja_fail(b->run, MT_ERR_FORMAT, "the format '%.*s' is not for text",
                                 marked_width(spec), spec.text);
         mt_jinja_put_text_field(&b->out, &field, value.string);
     } else if (value.kind == JINJA_REAL) {

@@ -312,7 +312,7 @@ static void put_hex(struct literal *r, size_t digits)
     }
     if (value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF))
         mt_jinja_parse_fail(r->lexer->parser, MT_ERR_UNSUPPORTED, r->lexer->line,
-                            "a string has the escape of a character that is none (U+%04X)", value);
+                            "a string has the escape of a character that does not exist (U+%04X)", value);
     else
         put(r, value);
 }
