@@ -145,7 +145,8 @@
     for (const sample of samples) {
       const verdict = marks.get(keyOf(sample));
       if (verdict === undefined) continue;
-      list.push({ task: sample.task, id: sample.id, answer_hash: sample.answer_hash, verdict: verdict });
+      list.push({ task: sample.task, id: sample.id, answer_hash: sample.answer_hash,
+                  question_hash: sample.question_hash, verdict: verdict });
     }
     const text = JSON.stringify({ format: "metier-review", version: 1, run: data.run, marks: list }, null, 1) + "\n";
     const link = document.createElement("a");

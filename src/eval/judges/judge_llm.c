@@ -13,7 +13,7 @@
 #define REPLY_BYTES   8192
 #define MARK_DIGITS   12
 #define MOST_ASKED    3 // times about one answer, while replies hold no verdict
-#define VERSION       1 // rises when what is asked beside the prompt changes, or how a reply is read
+#define VERSION       2 // rises when what is asked beside the prompt changes, or how a reply is read
 #define BY_BYTES      (MT_HTTP_PLACE_BYTES + 512)
 
 // Behind the prompt where a reply held no verdict.
@@ -197,6 +197,11 @@ static void forget_others(const struct llm_judging *judging, struct mt_judged_ru
     if (count > 0)
         mt_log_warning(judging->options->log, "%s judged again, by %s (before: %s)",
                        mt_counted(count, "answer is", "answers are").text, judging->by, before);
+    size_t edited = mt_judged_outdated(run, MT_JUDGE_LLM);
+    if (edited > 0)
+        mt_log_warning(judging->options->log,
+                       "%s judged again: the answer, the question or the right answer is another now",
+                       mt_counted(edited, "answer is", "answers are").text);
 }
 
 static enum mt_status judge_open(struct llm_judging *judging, struct mt_judged_run *run)

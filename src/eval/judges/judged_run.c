@@ -60,6 +60,19 @@ static enum mt_status copy_first(struct run_reader *reading, const struct mt_jso
     return status == MT_OK ? copy(reading, text, kept) : status;
 }
 
+static enum mt_status hash_question(struct mt_context *ctx, struct mt_judged_sample *sample)
+{
+    struct mt_digest *digest = NULL;
+    enum mt_status status = mt_digest_create(ctx, &digest);
+    if (status != MT_OK) return status;
+    const char *question = sample->question != NULL ? sample->question : "";
+    mt_digest_add(digest, question, strlen(question) + 1); // with its end
+    mt_digest_add(digest, sample->reference, strlen(sample->reference));
+    sample->question_hash = mt_digest_finish(digest);
+    mt_digest_free(digest);
+    return MT_OK;
+}
+
 static enum mt_status read_sample(void *self, const struct mt_json_node *line)
 {
     struct run_reader *reading = self;
@@ -80,6 +93,8 @@ static enum mt_status read_sample(void *self, const struct mt_json_node *line)
     if (status == MT_OK) status = copy_first(reading, line, "filtered_resps", &sample.extracted);
     if (status != MT_OK) return status;
     sample.answer_hash = mt_digest_of(sample.answer, strlen(sample.answer));
+    status = hash_question(reading->run->ctx, &sample);
+    if (status != MT_OK) return status;
     if (!isnan(score) && !mt_json_has(line, "unjudged"))
         sample.verdicts[MT_JUDGE_RULE] = score >= 1.0 ? MT_VERDICT_CORRECT : MT_VERDICT_INCORRECT;
     task->samples = mt_list_reserve(reading->run->ctx, task->samples, &task->capacity, sizeof *task->samples,
@@ -145,12 +160,29 @@ struct mt_judged_task *mt_judged_task_named(const struct mt_judged_run *run, con
 
 // ------------------------------------------------------------------ verdicts
 
+bool mt_judged_is_about(const struct mt_judged_sample *sample, const char *answer, const char *question)
+{
+    return strcmp(sample->answer_hash.digits, answer) == 0 &&
+           (question[0] == '\0' || strcmp(sample->question_hash.digits, question) == 0);
+}
+
+size_t mt_judged_outdated(const struct mt_judged_run *run, enum mt_judge judge)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < run->count; i++) {
+        for (size_t k = 0; k < run->tasks[i].count; k++)
+            count += run->tasks[i].samples[k].outdated[judge] ? 1 : 0;
+    }
+    return count;
+}
+
 size_t mt_judged_forget(struct mt_judged_task *task)
 {
     size_t count = 0;
     for (size_t i = 0; i < task->count; i++) {
         if (task->samples[i].verdicts[MT_JUDGE_LLM] != MT_VERDICT_NONE) count++;
         task->samples[i].verdicts[MT_JUDGE_LLM] = MT_VERDICT_NONE;
+        task->samples[i].outdated[MT_JUDGE_LLM] = false;
     }
     return count;
 }
@@ -169,11 +201,13 @@ static enum mt_status read_verdict(void *self, const struct mt_json_node *line)
 {
     struct run_reader *reading = self;
     const char *id = NULL;
-    const char *hash = NULL;
+    const char *answer = NULL;
+    const char *question = "";
     const char *word = NULL;
     const char *judge = "";
     enum mt_status status = mt_json_get_string(line, "id", &id);
-    if (status == MT_OK) status = mt_json_get_string(line, "answer_hash", &hash);
+    if (status == MT_OK) status = mt_json_get_string(line, "answer_hash", &answer);
+    if (status == MT_OK) status = mt_json_optional_string(line, "question_hash", &question);
     if (status == MT_OK) status = mt_json_get_string(line, "verdict", &word);
     if (status == MT_OK) status = mt_json_optional_string(line, "model", &judge); // all that older lines say
     if (status == MT_OK) status = mt_json_optional_string(line, "judged_by", &judge);
@@ -183,8 +217,9 @@ static enum mt_status read_verdict(void *self, const struct mt_json_node *line)
         return mt_json_fail(line, "has a verdict that is not correct, incorrect, unsure or unreadable");
     status = take_judge(reading, judge);
     struct mt_judged_sample *sample = mt_judged_sample_named(reading->task, id);
-    if (sample != NULL && strcmp(sample->answer_hash.digits, hash) == 0)
-        sample->verdicts[reading->judge] = verdict;
+    if (sample == NULL) return status;
+    sample->outdated[reading->judge] = !mt_judged_is_about(sample, answer, question);
+    sample->verdicts[reading->judge] = sample->outdated[reading->judge] ? MT_VERDICT_NONE : verdict;
     return status;
 }
 
@@ -215,6 +250,7 @@ void mt_judged_put_verdict(struct mt_text_writer *line, const struct mt_judged_s
 {
     mt_text_put_string(line, "{\"id\": ", mt_text_of(sample->id));
     mt_text_put_string(line, ", \"answer_hash\": ", mt_text_of(sample->answer_hash.digits));
+    mt_text_put_string(line, ", \"question_hash\": ", mt_text_of(sample->question_hash.digits));
     mt_text_put_string(line, ", \"verdict\": ", mt_text_of(mt_verdict_name(verdict)));
 }
 

@@ -1,7 +1,7 @@
 /*
  * A run of metier eval read back, with what its judges said: samples_TASK.jsonl, and beside it
- * judge_TASK.jsonl (a language model's verdicts) and review_TASK.jsonl (a person's). A verdict belongs to an
- * answer, not to a question: it names the answer's checksum, and one about another answer is passed over.
+ * judge_TASK.jsonl (a language model's verdicts) and review_TASK.jsonl (a person's). A verdict names the
+ * checksums of what was judged: the answer, and question with reference. One about others is passed over.
  */
 #ifndef MT_EVAL_JUDGED_RUN_H
 #define MT_EVAL_JUDGED_RUN_H
@@ -29,6 +29,8 @@ struct mt_judged_sample {
     const char *answer;    // the first one the model gave
     const char *extracted; // what the rule found in it
     struct mt_digest_text answer_hash;
+    struct mt_digest_text question_hash; // of question and reference
+    bool outdated[MT_JUDGES];            // the last verdict is about what has been edited since
     enum mt_verdict verdicts[MT_JUDGES];
 };
 
@@ -77,7 +79,14 @@ enum mt_verdict mt_verdict_named(const char *name);
 enum mt_status mt_judged_path(struct mt_judged_run *run, const char *kind, const char *task,
                               const char **path);
 
-/* Appends {"id": ..., "answer_hash": ..., "verdict": "correct" -- without the brace that closes it. */
+/* Samples without a verdict of the judge, but with one about what has been edited since. */
+size_t mt_judged_outdated(const struct mt_judged_run *run, enum mt_judge judge);
+
+/* True for the checksums of the sample's answer and question; "": one that older versions did not note. */
+bool mt_judged_is_about(const struct mt_judged_sample *sample, const char *answer, const char *question);
+
+/* Appends {"id": ..., "answer_hash": ..., "question_hash": ..., "verdict": "correct" -- without the brace
+ * that closes it. */
 void mt_judged_put_verdict(struct mt_text_writer *line, const struct mt_judged_sample *sample,
                            enum mt_verdict verdict);
 

@@ -19,6 +19,7 @@ static void put_sample(struct mt_text_writer *writer, const struct mt_judged_tas
     mt_text_put_string(writer, "{\"task\": ", mt_text_of(task->name));
     mt_text_put_string(writer, ", \"id\": ", mt_text_of(sample->id));
     mt_text_put_string(writer, ", \"answer_hash\": ", mt_text_of(sample->answer_hash.digits));
+    mt_text_put_string(writer, ", \"question_hash\": ", mt_text_of(sample->question_hash.digits));
     mt_text_put_string(writer, ", \"question\": ", mt_text_of(sample->question));
     mt_text_put_string(writer, ", \"reference\": ", mt_text_of(sample->reference));
     mt_text_put_string(writer, ", \"answer\": ", mt_text_of(sample->answer));
@@ -163,12 +164,14 @@ static enum mt_status enter_mark(const struct mt_judged_run *run, const struct m
 {
     const char *name = NULL;
     const char *id = NULL;
-    const char *hash = NULL;
+    const char *answer = NULL;
+    const char *question = "";
     const char *word = NULL;
     enum mt_status status = mt_json_expect_object(mark);
     if (status == MT_OK) status = mt_json_get_string(mark, "task", &name);
     if (status == MT_OK) status = mt_json_get_string(mark, "id", &id);
-    if (status == MT_OK) status = mt_json_get_string(mark, "answer_hash", &hash);
+    if (status == MT_OK) status = mt_json_get_string(mark, "answer_hash", &answer);
+    if (status == MT_OK) status = mt_json_optional_string(mark, "question_hash", &question);
     if (status == MT_OK) status = mt_json_get_string(mark, "verdict", &word);
     if (status != MT_OK) return status;
     enum mt_verdict verdict = mt_verdict_named(word);
@@ -183,8 +186,10 @@ static enum mt_status enter_mark(const struct mt_judged_run *run, const struct m
     if (sample == NULL)
         return mt_json_fail(mark, "is about sample '%s', which task %s does not have", mt_printable(id).text,
                             task->name);
-    if (strcmp(sample->answer_hash.digits, hash) != 0)
-        return mt_json_fail(mark, "is about another answer to sample '%s' of task %s than the run has now",
+    if (!mt_judged_is_about(sample, answer, question))
+        return mt_json_fail(mark,
+                            "is about another question, right answer or answer of sample '%s' of task %s "
+                            "than the run has now",
                             mt_printable(id).text, task->name);
     sample->verdicts[MT_JUDGE_HUMAN] = verdict;
     return MT_OK;

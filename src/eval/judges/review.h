@@ -7,7 +7,8 @@
  * What was marked comes back as the page saves it:
  *
  *     {"format": "metier-review", "version": 1, "marks": [
- *       {"task": "gsm8k", "id": "0", "answer_hash": "...", "verdict": "correct"}, ...]}
+ *       {"task": "gsm8k", "id": "0", "answer_hash": "...", "question_hash": "...", "verdict": "correct"},
+ * ...]}
  */
 #ifndef MT_EVAL_REVIEW_H
 #define MT_EVAL_REVIEW_H

@@ -88,7 +88,7 @@ for other in 'good other' 'chatty other' "chatty other --prompt $folder/prompt" 
     "chatty other --prompt $folder/prompt --no-temperature"; do
     # shellcheck disable=SC2086
     again 0 $other
-    grep -q '3 answers are judged again, by other at .*(before: .*prompt .*version 1' "$folder/err" || { cat "$folder/err"; fail "$other: who judges"; }
+    grep -q '3 answers are judged again, by other at .*(before: .*prompt .*version 2' "$folder/err" || { cat "$folder/err"; fail "$other: who judges"; }
     [ "$(wc -l <"$folder/err")" -eq 1 ] || fail "$other: one sentence"
     # shellcheck disable=SC2086
     again 3 $other
@@ -102,6 +102,16 @@ again 1 chatty other --prompt "$folder/prompt" --no-temperature
 sed -i 's/, "judged_by": "[^"]*"//' "$folder/run/judge_gsm8k_chat.jsonl"
 again 0 good other
 grep -q '(before: other)' "$folder/err" || { cat "$folder/err"; fail "an older version's verdicts"; }
+# A question, or a right answer, that was edited since: that sample is judged again, once, and that is said.
+for edit in 's/"target": "18"/"target": "19"/' '2s/"prompt": "/&Now: /'; do
+    sed -i "$edit" "$folder/run/samples_gsm8k_chat.jsonl"
+    "$metier" review "$folder/run" --agreement | grep -q '^llm: 1 verdict is left out, because' || fail "$edit: left out"
+    again 2 good other
+    grep -q 'warning: 1 answer is judged again: the answer, the question or the right answer is another now' "$folder/err" ||
+        { cat "$folder/err"; fail "$edit: why"; }
+    again 3 good other
+    [ -s "$folder/err" ] && fail "$edit: said again"
+done
 
 judge busy 0 --parallel 3
 [ "$(requests)" -eq 9 ] || fail "busy: nine requests, not $(requests)"
@@ -211,4 +221,13 @@ for bad in "gsm9k 2 $hash correct" "gsm8k_chat 9 $hash correct" "gsm8k_chat 2 00
     grep -q 'marks\[0\]' "$folder/err" || { cat "$folder/err"; fail "which mark is wrong: $bad"; }
 done
 cmp -s "$folder/kept" "$folder/run/review_gsm8k_chat.jsonl" || fail "a refused file changed the marks"
+# A mark belongs to its question and right answer.
+grep -q '"question_hash": "[0-9a-f]*", "verdict": "correct"' "$folder/kept" || fail "what the person was asked"
+sed -i '3s/"prompt": "/&Now: /' "$folder/run/samples_gsm8k_chat.jsonl"
+"$metier" review "$folder/run" --agreement >"$folder/out" || fail "agreement"
+grep -q '^human: 1 verdict is left out' "$folder/out" || { cat "$folder/out"; fail "a mark of an edited question"; }
+sed 's/.*"answer_hash"/{"task": "gsm8k_chat", "id": "2", "answer_hash"/; s/.*/{"format": "metier-review", "version": 1, "marks": [&]}/' \
+    "$folder/kept" >"$folder/marks.json"
+"$metier" review "$folder/run" --merge "$folder/marks.json" >/dev/null 2>"$folder/err" && fail "merged a mark of an edited question"
+grep -q "is about another question, right answer or answer of sample '2'" "$folder/err" || { cat "$folder/err"; fail "why"; }
 exit $failed
