@@ -345,11 +345,11 @@ static enum mt_status fetch_rows(struct mt_engine *engine, int64_t first, int64_
 {
     struct mt_device *device = engine->device;
     bool scores = false;
-    bool draws = false;
+    bool reads = false;
     for (int64_t i = first; i < first + count; i++) {
         const struct engine_slot *slot = &engine->slot[engine->row[i].slot];
         scores = scores || slot->use != SLOT_GENERATION;
-        draws = draws || mt_engine_slot_draws(slot);
+        reads = reads || mt_engine_slot_reads(slot);
     }
     struct mt_logit_summary_args summary = {
         .logits = *logits, .highest = mt_tensor_1d(engine->device_highest.data, MT_I32, count)};
@@ -361,7 +361,7 @@ static enum mt_status fetch_rows(struct mt_engine *engine, int64_t first, int64_
     if (status == MT_OK && scores)
         status = mt_device_download(device, engine->log_sum, engine->device_log_sum.data,
                                     (size_t)count * sizeof *engine->log_sum);
-    if (status == MT_OK && draws && engine->host_logits.data != NULL)
+    if (status == MT_OK && reads && engine->host_logits.data != NULL)
         status = mt_device_download(device, engine->host_logits.data, engine->logits.data,
                                     (size_t)mt_tensor_count(logits) * sizeof(float));
     return status;

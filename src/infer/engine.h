@@ -53,7 +53,10 @@ struct mt_generation {
     int64_t max_new;         // tokens; at least 1
     const int32_t *stop_ids; // tokens that end the answer, and are not part of it
     size_t stop_count;
-    void *self; // handed to both:
+    void *self; // handed to all:
+    // Before each token, and before the one that ends the answer: what it is chosen from, [V], valid during
+    // the call. NULL: nobody wants it.
+    void (*logits)(void *self, const float *logits);
     // One more token of the answer. *stop ends it here. A failure ends the step with that status.
     enum mt_status (*token)(void *self, int32_t id, bool *stop);
     enum mt_status (*finished)(void *self, enum mt_finish why);
@@ -77,6 +80,9 @@ struct mt_scoring {
     struct mt_continuation *continuation; // [continuations], at least one
     size_t continuations;
     void *self;
+    // The logits [V] that ids[index] of a continuation is looked up in, valid during the call; those of a
+    // continuation come in order. NULL: nobody wants them.
+    void (*logits)(void *self, size_t continuation, int64_t index, const float *logits);
     enum mt_status (*finished)(void *self); // NULL: nobody waits for it
 };
 

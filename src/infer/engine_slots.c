@@ -205,11 +205,16 @@ static bool is_stop(const struct mt_generation *generation, int32_t id)
     return false;
 }
 
-bool mt_engine_slot_draws(const struct engine_slot *slot)
+static bool draws(const struct engine_slot *slot)
 {
-    if (slot->use != SLOT_GENERATION) return false;
     const struct mt_sampling *sampling = &slot->generation->sampling;
     return sampling->temperature != 0.0 || sampling->repetition_penalty != 1.0;
+}
+
+bool mt_engine_slot_reads(const struct engine_slot *slot)
+{
+    if (slot->use == SLOT_GENERATION) return draws(slot) || slot->generation->logits != NULL;
+    return slot->scoring->logits != NULL;
 }
 
 /* The slot's next token is `id`. */
@@ -294,16 +299,23 @@ static enum mt_status pick(struct mt_engine *engine, int64_t row, struct mt_cont
     return status;
 }
 
+static enum mt_status score(struct mt_engine *engine, const struct mt_scoring *scoring, size_t continuation,
+                            int64_t index, int64_t row, const float *logits)
+{
+    if (scoring->logits != NULL) scoring->logits(scoring->self, continuation, index, logits);
+    return pick(engine, row, &scoring->continuation[continuation], index);
+}
+
 static enum mt_status pick_scores(struct mt_engine *engine, const struct engine_slot *slot, int64_t position,
-                                  int64_t row)
+                                  int64_t row, const float *logits)
 {
     const struct mt_scoring *scoring = slot->scoring;
     enum mt_status status = MT_OK;
     if (slot->use == SLOT_CONTINUATION)
-        return pick(engine, row, &scoring->continuation[slot->continuation], position + 1 - scoring->count);
+        return score(engine, scoring, slot->continuation, position + 1 - scoring->count, row, logits);
     // The end of the prefix says how likely each continuation's first id is.
     for (size_t i = 0; status == MT_OK && i < scoring->continuations; i++) {
-        if (!is_alone(engine, scoring, i)) status = pick(engine, row, &scoring->continuation[i], 0);
+        if (!is_alone(engine, scoring, i)) status = score(engine, scoring, i, 0, row, logits);
     }
     return status;
 }
@@ -320,8 +332,9 @@ enum mt_status mt_engine_take_row(struct mt_engine *engine, int64_t row, const s
             "are damaged or too large",
             (long long)whose->position + 1);
     }
-    if (s->use != SLOT_GENERATION) return pick_scores(engine, s, whose->position, row);
-    if (mt_engine_slot_draws(s)) {
+    if (s->use != SLOT_GENERATION) return pick_scores(engine, s, whose->position, row, logits);
+    if (s->generation->logits != NULL) s->generation->logits(s->generation->self, logits);
+    if (draws(s)) {
         struct mt_sampling_place place = {
             .request = s->generation->number, .position = s->count, .past = s->ids};
         id = mt_sampler_choose(&engine->sampler, &s->generation->sampling, &place, logits);

@@ -126,10 +126,10 @@ enum mt_status mt_engine_admit(struct mt_engine *engine);
 /* Begins continuations of the scorings whose prefix is there. */
 enum mt_status mt_engine_start_continuations(struct mt_engine *engine);
 
-/* True when the whole row of logits is needed to choose the slot's next token. */
-bool mt_engine_slot_draws(const struct engine_slot *slot);
+/* True when the whole row of logits is needed: to choose the slot's next token, or because somebody asked. */
+bool mt_engine_slot_reads(const struct engine_slot *slot);
 
-/* Hands row `row` of the logits at hand to its slot; `logits` is the row where the slot draws. */
+/* Hands row `row` of the logits at hand to its slot; `logits` is the row where the slot reads it. */
 enum mt_status mt_engine_take_row(struct mt_engine *engine, int64_t row, const struct engine_row *whose,
                                   float *logits);
 

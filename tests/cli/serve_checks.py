@@ -1,0 +1,347 @@
+#!/usr/bin/env python3
+"""What metier serve answers: against metier itself, against itself alone, and to clients that misbehave.
+Usage: serve_checks.py METIER SHARE PLACE (with adapters/math). Exit status 1: a check failed."""
+import http.client
+import json
+import math
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+
+metier, share, place = sys.argv[1:4]
+model = f"{share}/models/tiny-deepseek-v2"
+failed = 0
+
+
+def check(held, what):
+    global failed
+    if not held:
+        failed += 1
+        print(f"serve_checks.py: {what}")
+
+
+class Server:
+    def __init__(self, *options, env=None, model=model):
+        self.process = subprocess.Popen([metier, "serve", model, "--port", "0", *options], stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True, env={**os.environ, **(env or {})})
+        self.port = 0
+        for line in self.process.stdout:
+            if line.startswith("listening on"):
+                self.port = int(line.rsplit(":", 1)[1])
+                break
+
+    def ask(self, method, path, body=None, headers=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        connection.request(method, path, data, headers or {})
+        answer = connection.getresponse()
+        text = answer.read()
+        connection.close()
+        return answer.status, text
+
+    def post(self, path, body, **headers):
+        status, text = self.ask("POST", path, body, headers)
+        return status, json.loads(text)
+
+    def text(self, **body):
+        status, answer = self.post("/v1/completions", {"temperature": 0, "max_tokens": 12, **body})
+        check(status == 200, f"completions {body}: {status} {answer}")
+        return answer
+
+    def stop(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
+        return self.process.wait(timeout=600)
+
+
+def run(*words):
+    return subprocess.run([metier, *words], check=True, capture_output=True, text=True).stdout
+
+
+def events(text):
+    pieces = [line[6:] for line in text.decode().split("\n") if line.startswith("data: ")]
+    check(pieces and pieces[-1] == "[DONE]", f"a stream does not end with [DONE]: {pieces[-1:]}")
+    return [json.loads(piece) for piece in pieces[:-1]]
+
+
+def generated():
+    """Texts are those of metier generate."""
+    prompts = ["1 + 2 =", "mercury at 20 C:", "Q: 7 * 8", "x"]
+    with open(f"{place}/prompts.jsonl", "w") as file:
+        for prompt in prompts:
+            file.write(json.dumps({"prompt": prompt}) + "\n")
+    out = run("generate", model, "--in", f"{place}/prompts.jsonl", "--template", "none", "--temperature", "0", "--max-new",
+              "12")
+    texts = [json.loads(line)["text"] for line in out.split("\n") if line]
+    answer = server.text(prompt=prompts)
+    check([choice["text"] for choice in answer["choices"]] == texts, "texts are not those of metier generate")
+    adapted = run("generate", model, "--adapter", f"{place}/adapters/math", "--in", f"{place}/prompts.jsonl", "--template",
+                  "none", "--temperature", "0", "--max-new", "12")
+    texts = [json.loads(line)["text"] for line in adapted.split("\n") if line]
+    answer = server.text(prompt=prompts, model="math")
+    check([choice["text"] for choice in answer["choices"]] == texts, "an adapter's texts are not those of metier generate")
+
+
+def likelihoods():
+    """Probabilities of a prompt are those of metier forward, and top_logprobs say the likeliest."""
+    status, tokens = server.post("/tokenize", {"prompt": "add 12 and 7: 19"})
+    ids = tokens["tokens"]
+    check(status == 200 and tokens["count"] == len(ids), "tokenize")
+    status, back = server.post("/detokenize", {"tokens": ids})
+    check(back["prompt"].endswith("add 12 and 7: 19"), f"detokenize {back}")
+    run("forward", model, "--ids", ",".join(map(str, ids)), "--out", f"{place}/forward.safetensors")
+    values = tensors(f"{place}/forward.safetensors")
+    answer = server.text(prompt=ids, echo=True, logprobs=3, max_tokens=0)["choices"][0]
+    logs = answer["logprobs"]
+    rows = values["logits"]
+    for i, identity in enumerate(ids[1:]):
+        row = rows[i]
+        top = max(row)
+        total = top + math.log(sum(math.exp(v - top) for v in row))
+        check(abs(logs["token_logprobs"][i + 1] - (row[identity] - total)) < 1e-4, f"log-probability {i}")
+        check(abs(max(logs["top_logprobs"][i + 1].values()) - (top - total)) < 1e-4, f"likeliest {i}")
+    check(logs["token_logprobs"][0] is None and logs["text_offset"][0] == 0, "the first token of an echo")
+    check(answer["text"].endswith("add 12 and 7: 19"), "an echo lacks its text")
+    routing(ids, values)
+
+
+def routing(ids, values):
+    """Experts and weights are those of metier forward."""
+    answer = server.text(prompt=ids, max_tokens=4, metier={"routing": True})
+    told = answer["metier"]["routing"]
+    check(told["prompt_tokens"] == len(ids) and told["slots"] == 4 and told["experts"] == 16, f"routing {told['slots']}")
+    check([t["id"] for t in told["tokens"][:len(ids)]] == ids, "routing names other tokens")
+    for i in range(len(ids)):
+        for number, layer in enumerate(told["layers"]):
+            check(told["tokens"][i]["experts"][number] == values[f"experts.{layer}"][i], f"experts of token {i}")
+            weights = values[f"weights.{layer}"][i]
+            for got, wanted in zip(told["tokens"][i]["weights"][number], weights):
+                check(abs(got - wanted / sum(weights)) < 2e-4, f"weights of token {i}")
+    written = answer["usage"]["completion_tokens"]
+    check(len(told["tokens"]) == len(ids) + written, "routing lacks tokens of the answer")
+    status, metrics = server.ask("GET", "/metrics")
+    loads = sum(int(line.split()[1]) for line in metrics.decode().split("\n")
+                if line.startswith('metier_expert_slots_total{model="tiny-deepseek-v2",layer="1"'))
+    check(status == 200 and loads >= 4 * len(ids) and loads % 4 == 0, f"loads {loads}")
+
+
+def tensors(path):
+    """Tensors of a safetensors file, as lists of rows."""
+    with open(path, "rb") as file:
+        data = file.read()
+    size = struct.unpack("<Q", data[:8])[0]
+    found = {}
+    for name, entry in json.loads(data[8:8 + size]).items():
+        if name == "__metadata__":
+            continue
+        first, last = entry["data_offsets"]
+        kind = {"F32": "f", "I32": "i"}[entry["dtype"]]
+        flat = struct.unpack(f"<{(last - first) // 4}{kind}", data[8 + size + first:8 + size + last])
+        rows, columns = entry["shape"]
+        found[name] = [list(flat[r * columns:(r + 1) * columns]) for r in range(rows)]
+    return found
+
+
+def forms():
+    """Streams say the same as whole answers; draws repeat with their seed; stops and limits end answers."""
+    whole = server.text(prompt="2 + 2 = ", max_tokens=8, logprobs=1)
+    status, text = server.ask("POST", "/v1/completions", {"prompt": "2 + 2 = ", "max_tokens": 8, "temperature": 0,
+                                                         "logprobs": 1, "stream": True,
+                                                         "stream_options": {"include_usage": True}})
+    pieces = events(text)
+    check("".join(p["choices"][0]["text"] for p in pieces if p["choices"]) == whole["choices"][0]["text"], "a stream's text")
+    logs = [log for p in pieces if p["choices"] for log in p["choices"][0]["logprobs"]["token_logprobs"]]
+    check(logs == whole["choices"][0]["logprobs"]["token_logprobs"], "a stream's probabilities")
+    check(pieces[-1]["usage"] == whole["usage"], "a stream's usage")
+    drawn = {"prompt": "12 + 30 = ", "n": 4, "temperature": 20.0, "seed": 7, "max_tokens": 10}
+    first, second = server.text(**drawn), server.text(**drawn)
+    check(first["choices"] == second["choices"], "the same seed, another answer")
+    check(len({choice["text"] for choice in first["choices"]}) > 1, "four draws are one")
+    check(server.text(**{**drawn, "seed": 8})["choices"] != first["choices"], "another seed, the same answers")
+    text = server.text(prompt="2 + 2 = ", max_tokens=40)["choices"][0]["text"]
+    if len(text) > 2:
+        cut = server.text(prompt="2 + 2 = ", max_tokens=40, stop=[text[1:3]])["choices"][0]
+        check(cut["text"] == text[:1] and cut["finish_reason"] == "stop", f"a stop text: {cut}")
+    one = server.text(prompt="2 + 2 = ", max_tokens=1)["choices"][0]
+    check(one["finish_reason"] in ("length", "stop"), "finish_reason")
+    messages = [{"role": "system", "content": "short"}, {"role": "user", "content": [{"type": "text", "text": "3 + 4"}]}]
+    status, chat = server.post("/v1/chat/completions", {"messages": messages, "temperature": 0, "logprobs": True,
+                                                       "top_logprobs": 2, "max_completion_tokens": 6})
+    check(status == 200 and chat["choices"][0]["message"]["role"] == "assistant", f"chat {chat}")
+    for entry in chat["choices"][0]["logprobs"]["content"]:
+        check(len(entry["top_logprobs"]) == 2 and entry["top_logprobs"][0]["logprob"] == entry["logprob"], "top_logprobs")
+    status, text = server.ask("POST", "/v1/chat/completions", {"messages": messages, "temperature": 0, "stream": True,
+                                                              "max_completion_tokens": 6})
+    said = "".join(p["choices"][0]["delta"].get("content", "") for p in events(text) if p["choices"])
+    check(said == chat["choices"][0]["message"]["content"], "a streamed chat")
+
+
+def company():
+    """Each of many answers is the one it is alone, whatever is computed beside it."""
+    asks = [{"prompt": f"{i} + {i * i} = ", "max_tokens": 1 + i % 9, "logprobs": 1, "temperature": i % 2 * 0.8, "seed": i,
+             "model": "math" if i % 3 == 0 else "tiny-deepseek-v2"} for i in range(48)]
+    alone = [server.text(**ask)["choices"] for ask in asks]
+    together = [None] * len(asks)
+
+    def work(i):
+        together[i] = server.text(**asks[i])["choices"]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(asks))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    check(together == alone, "answers depend on their company")
+
+
+def refusals():
+    cases = [
+        (400, {"prompt": "x", "frequency_penalty": 1}, "frequency_penalty asks for something"),
+        (400, {"prompt": "x", "beam": 1}, "beam is a key"),
+        (400, {"prompt": "x", "temperature": "hot"}, 'temperature is the string "hot", expected a number'),
+        (400, {"prompt": []}, "no tokens"),
+        (400, {"prompt": [1, 10 ** 6]}, "vocabulary"),
+        (400, {"prompt": "word " * 300}, "room for"),
+        (400, {"prompt": "x", "max_tokens": 0}, "max_tokens is 0"),
+        (400, {"prompt": "x", "n": 1000}, "n is 1000"),
+        (400, {"prompt": ["x"] * 200, "n": 2}, "400 answers"),
+        (400, {"prompt": "x", "stop": [""]}, "an empty text"),
+        (400, {"prompt": "x", "stream": True, "echo": True}, "not streamed"),
+        (400, {"max_tokens": 1}, 'no "prompt"'),
+        (400, [1], "expected an object"),
+        (404, {"prompt": "x", "model": "nobody"}, "no model 'nobody'"),
+    ]
+    for code, body, words in cases:
+        status, answer = server.post("/v1/completions", body)
+        check(status == code and words in answer["error"]["message"], f"{body}: {status} {answer}")
+    for body in (b"", b"{", b"\xff\xfe", b"{\"prompt\": \"\\u0000\"}", b"[" * 5000, b'{"prompt": "a", "prompt": "b"}'):
+        status, text = server.ask("POST", "/v1/completions", body)
+        check(status == 400 and b"error" in text, f"{body[:20]}: {status}")
+    status, answer = server.post("/v1/chat/completions", {"messages": [{"content": "x"}]})
+    check(status == 400 and "role" in answer["error"]["message"], f"a message without a role: {answer}")
+    status, _ = server.ask("GET", "/nothing")
+    check(status == 404, f"an unknown path: {status}")
+    status, _ = server.ask("GET", "/v1/completions")
+    check(status == 405, f"another method: {status}")
+    status, _ = server.ask("PUT", "/v1/completions", b"x")
+    check(status == 405, f"an unknown method: {status}")
+    status, _ = server.ask("GET", "/v1/models", headers={"Host": "example.com"})
+    check(status == 403, f"another Host: {status}")
+    status, _ = server.ask("GET", "/v1/models", headers={"Origin": "http://example.com"})
+    check(status == 403, f"another Origin: {status}")
+    own = f"http://127.0.0.1:{server.port}"
+    status, _ = server.ask("GET", "/v1/models", headers={"Origin": own})
+    check(status == 200, f"its own page: {status}")
+
+
+def adapters():
+    status, answer = server.post("/v1/load_lora_adapter", {"lora_name": "again", "lora_path": "math"})
+    check(status == 200, f"load {answer}")
+    check(server.text(prompt="5 + 5 =", model="again")["choices"] == server.text(prompt="5 + 5 =", model="math")["choices"],
+          "a loaded adapter answers otherwise")
+    status, listed = server.ask("GET", "/v1/models")
+    names = [m["id"] for m in json.loads(listed)["data"]]
+    check(names == ["tiny-deepseek-v2", "math", "again"], f"models {names}")
+    for path in ("../adapters/math", "/etc", ".", ""):
+        status, answer = server.post("/v1/load_lora_adapter", {"lora_name": "bad", "lora_path": path})
+        check(status == 400, f"load {path}: {status}")
+    status, _ = server.post("/v1/load_lora_adapter", {"lora_name": "again", "lora_path": "math"})
+    check(status == 400, "a name twice")
+    status, _ = server.post("/v1/unload_lora_adapter", {"lora_name": "again"})
+    check(status == 200, "unload")
+    status, _ = server.post("/v1/unload_lora_adapter", {"lora_name": "tiny-deepseek-v2"})
+    check(status == 404, "a model was unloaded as an adapter")
+    status, _ = server.post("/v1/completions", {"prompt": "x", "model": "again"})
+    check(status == 404, "an unloaded adapter answers")
+
+
+def raw(data, read=True):
+    """Bytes on a connection; what comes back."""
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=600)
+    connection.sendall(data)
+    text = b""
+    while read:
+        piece = connection.recv(65536)
+        text += piece
+        if not piece or b"}" in piece:
+            break
+    return connection, text
+
+
+def hostile():
+    """Clients that stop, break off, send too much or nonsense; then the server still answers."""
+    held = [raw(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{", read=False)[0]
+            for _ in range(20)]  # half a request each
+    held += [raw(b"POST /v1/compl", read=False)[0] for _ in range(20)]
+    _, text = raw(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n")
+    check(b" 413 " in text.split(b"\r\n")[0], f"a huge body: {text[:60]}")
+    for nonsense in (b"\0\1\2\3\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"x" * 100000):
+        connection = socket.create_connection(("127.0.0.1", server.port), timeout=600)
+        try:
+            connection.sendall(nonsense)
+        except OSError:
+            pass  # closed on us: just as well
+        connection.close()
+    body = json.dumps({"prompt": "1", "max_tokens": 200, "stream": True, "n": 4, "temperature": 1}).encode()
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+    for _ in range(10):  # streams that nobody reads, and that break off
+        connection, _ = raw(head + body, read=False)
+        connection.close()
+    slow, _ = raw(head + body, read=False)
+    check(server.text(prompt="still there?")["choices"][0]["index"] == 0, "the server does not answer beside a slow reader")
+    for connection in [*held, slow]:
+        connection.close()
+    status, text = server.ask("GET", "/health")
+    check(status == 200, f"health {status} {text}")
+
+
+def keys():
+    locked = Server(env={"METIER_API_KEY": "sk-secret"})
+    body = {"prompt": "x", "max_tokens": 1}
+    for headers in ({}, {"Authorization": "Bearer sk-secre"}, {"Authorization": "sk-secret"},
+                    {"Authorization": "Bearer sk-secretx"}, {"Authorization": "Bearer "}):
+        status, text = locked.ask("POST", "/v1/completions", body, headers)
+        check(status == 401 and b"sk-secret" not in text, f"{headers}: {status}")
+    status, _ = locked.ask("POST", "/v1/completions", body, {"Authorization": "Bearer sk-secret"})
+    check(status == 200, f"the right key: {status}")
+    status, _ = locked.ask("GET", "/health")
+    check(status == 200, f"health without a key: {status}")
+    status, _ = locked.ask("GET", "/metrics")
+    check(status == 401, f"metrics without a key: {status}")
+    check(locked.stop() == 0, "the end of a server")
+
+
+def ending():
+    """SIGTERM: what is under way is answered whole."""
+    answers = []
+
+    def work():
+        answers.append(server.text(prompt="count: ", max_tokens=120, temperature=1, seed=3))
+
+    wanted = server.text(prompt="count: ", max_tokens=120, temperature=1, seed=3)["choices"]
+    thread = threading.Thread(target=work)
+    thread.start()
+    while True:  # until it has been taken, or is already answered
+        status, text = server.ask("GET", "/metrics")
+        if b'metier_requests_running{model="tiny-deepseek-v2"} 1' in text or answers:
+            break
+    status = server.stop()
+    thread.join()
+    check(status == 0, f"exit status {status}")
+    check(answers and answers[0]["choices"] == wanted, "an answer was lost at the end")
+
+
+server = Server("--adapter", f"math={place}/adapters/math", "--adapters", f"{place}/adapters")
+generated()
+likelihoods()
+forms()
+company()
+refusals()
+adapters()
+hostile()
+ending()
+keys()
+sys.exit(1 if failed else 0)
