@@ -1,6 +1,10 @@
 /*
- * How long overlap and silhouette take: analysis_speed [POINTS [WIDTH [QUERIES]]], by default 20,000 points
- * of width 2,048, all of them asked. Processor time is that of all threads: on a busy machine it tells more.
+ * How long overlap and silhouette take.
+ *
+ *     analysis_speed [POINTS [WIDTH [QUERIES]]]
+ *
+ * By default 20,000 points of width 2,048, all of them queries. Processor time is that of all threads: on a
+ * busy machine it tells more.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
 /*
- * How fast a full-size model reads prompts and writes answers on a device, without its weights
- * (hollow_model.h).
+ * How fast a full-size model reads prompts and writes answers on a device, without its weights.
  *
  *     device_decode DEVICE CONFIG.json FOLDER [prompt tokens] [rounds] [rank] [BATCH ...]
  *
@@ -9,7 +8,7 @@
  * computed, drawn at random, with their logits. Printed are tokens a second, and which share of the speed of
  * a copy in the same run the weights and the cache are read at that a step needs: experts that no token chose
  * are not counted; besides a step's time with passes that are not recorded, and with a collector of routing
- * figures. DECODE=1 scripts/gpu-speed runs it.
+ * figures. DECODE=1 bench/gpu-speed runs it.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
  * AdamW; activations "auto": as the device likes them. Prints what computes, seconds per step, memory, and
  * each op's share of a step in which ops are waited for. With several methods ("all": aux, then every other
  * of the table) the model is given one after the other, makes a step that is not timed and one that is, and
- * the ratio to the first method is printed. scripts/gpu-speed runs it. On a device that computes on host
+ * the ratio to the first method is printed. bench/gpu-speed runs it. On a device that computes on host
  * memory the weights stay zero.
  */
 #include <inttypes.h>

@@ -1,6 +1,7 @@
 /*
- * A model without its weights: a file with holes stands in for them, and what the device keeps of it is
- * overwritten with small random numbers. What the programs that time a full-size model on a device share.
+ * A full-size model without its weights, for the programs that time one on a device.
+ * A file with holes stands in for the weights; what the device keeps of it is overwritten with small random
+ * numbers.
  */
 #ifndef MT_BENCH_HOLLOW_MODEL_H
 #define MT_BENCH_HOLLOW_MODEL_H

@@ -1,5 +1,7 @@
 /*
- * How fast a model reads and writes: infer_speed DIR [THREADS] [PROMPT] [NEW] [ROUNDS] [SLOTS[:PASS] ...]
+ * How fast a model reads prompts and writes answers.
+ *
+ *     infer_speed DIR [THREADS] [PROMPT] [NEW] [ROUNDS] [SLOTS[:PASS] ...]
  *
  * For each number of slots (1, 4 and 16 by default), with batches of up to PASS tokens of prompts, so many
  * prompts of PROMPT tokens (512) are read, and NEW tokens (32) written for each, ROUNDS times (3) after a

@@ -5,7 +5,7 @@
  *
  * Prints the rate of products of 1024 tokens with a weight of 512 by 512, the latency α of a message and the
  * bytes β a second that a rank sends, for as long as SECONDS each: the slowest rank's, in the units of the
- * options --flops, --latency and --bandwidth. Run it under mpirun, or alone for the rate; scripts/plan-check
+ * options --flops, --latency and --bandwidth. Run it under mpirun, or alone for the rate; bench/plan-check
  * does.
  */
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /*
- * How fast a model trains: forward and backward over one packed batch, LoRA on attention, router and routed
- * experts, loss on every token, method "paper".
+ * How fast a model trains.
+ * Forward and backward over one packed batch, LoRA on attention, router and routed experts, loss on every
+ * token, method "paper".
  *
  *     model_speed DIR [tokens] [sequence length] [rank] [rounds] [threads] [recompute 0|1|2] [ids file]
  *     model_speed --scaling DIR [rounds] [threads]
@@ -9,7 +10,7 @@
  * seconds of a step over all threads, tokens per second, losses, the process's peak of resident memory; and
  * the model's own plan on a second line. With an ids file, ids and labels are left there (i32, one after the
  * other) for others to measure the same batch. The second form makes models in DIR and prints how the step's
- * processor time grows with layers, tokens and experts. scripts/model-speed runs both.
+ * processor time grows with layers, tokens and experts. bench/model-speed runs both.
  */
 #include <inttypes.h>
 #include <stdio.h>

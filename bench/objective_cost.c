@@ -8,7 +8,7 @@
  * machine's noise objective   the objective's own seconds: its stages and the two combines, in turns with the
  * combines alone, the difference of each turn; a few milliseconds are lost in a pass of seconds, but not here
  *   share       objective / layer
- * The last line is "objective_seconds SECONDS SHARE", SHARE the larger of both, for scripts/objective-speed.
+ * The last line is "objective_seconds SECONDS SHARE", SHARE the larger of both, for bench/objective-speed.
  */
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@ L_aux, L_o (pairwise) and L_v of method paper at N=4096, n=64, k=6, d=2048: valu
 outputs. The experts a token goes to are given, as a layer has them already. Two ways to write L_o:
   pairs   as the equation reads: for every ordered pair the projection of one output on the other, squared
   gram    through the k x k matrix of inner products of each token, the fastest way autograd allows
-Prints "pairs SECONDS" and "gram SECONDS", medians; scripts/objective-speed compares. Needs PyTorch.
+Prints "pairs SECONDS" and "gram SECONDS", medians; bench/objective-speed compares. Needs PyTorch.
 """
 import statistics
 import sys

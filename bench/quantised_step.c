@@ -1,13 +1,13 @@
 /*
- * What quantised weights cost a training step on the cpu: forward and backward over one packed batch with
- * weights as stored and in each format, in turns, the one before the other and then behind it, LoRA on
- * attention, router and experts.
+ * What quantised weights cost a training step on the CPU.
+ * Forward and backward over one packed batch with weights as stored and in each format, in turns, the one
+ * before the other and then behind it, LoRA on attention, router and experts.
  *
  *     quantised_step DIR [tokens] [sequence length] [rank] [rounds] [threads] [format ...]
  *
  * Prints a line for each format: seconds of a step and of its processors over those of weights as stored,
  * medians over rounds of the ratio in a round, and of the fastest steps; and the bytes of weights likewise.
- * Beside other work processors' seconds are the ones to read. scripts/quantised-speed makes a model and runs
+ * Beside other work processors' seconds are the ones to read. bench/quantised-speed makes a model and runs
  * it.
  */
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /*
- * Verdicts of study 2 by the rules of docs/lab/study2.md, out of the compare.json files of its parts, as
- * Markdown. scripts/docs/study2 calls it. A method's name says its setting: "lora-paper", "first-metier".
+ * Verdicts of study 2 by the rules of docs/lab/study2.md, as Markdown.
+ * It reads the compare.json files of the study's parts. scripts/docs/study2 calls it. A method's name says
+ * its setting: "lora-paper", "first-metier".
  */
 #include <inttypes.h>
 #include <math.h>

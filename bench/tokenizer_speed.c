@@ -1,7 +1,10 @@
 /*
- * Speed of encoding, one thread: tokenizer_speed TOKENIZER TEXT [ROUNDS]. The whole file is one text; every
- * round starts with an empty cache, as a fresh process would. Prints "seconds ids bytes" of the fastest
- * round.
+ * How fast a tokenizer encodes, on one thread.
+ *
+ *     tokenizer_speed TOKENIZER TEXT [ROUNDS]
+ *
+ * The whole file is one text; every round starts with an empty cache, as a fresh process would. Prints
+ * "seconds ids bytes" of the fastest round.
  */
 #include <stdio.h>
 #include <stdlib.h>

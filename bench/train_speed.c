@@ -1,12 +1,12 @@
 /*
- * What a training run costs beside the computing: the whole loop (data, forward, backward, optimizer,
- * watching, log, a checkpoint at the end of every turn) against forward, backward and optimizer alone, in
- * turns.
+ * What a training run costs in addition to forward, backward and optimizer.
+ * The whole loop (data, forward, backward, optimizer, watching, log, a checkpoint at the end of every turn)
+ * against forward, backward and optimizer alone, in turns.
  *
  *     train_speed TEMPLATES CONFIG.yaml TURNS STEPS [key=value ...]
  *
  * TURNS times STEPS steps of each kind. Prints the ratio of tokens per second, medians over turns.
- * scripts/train-speed runs it.
+ * bench/train-speed runs it.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* Metrics on arrays small enough to be computed by hand, and on those that have nothing to say. */
+/*
+ * Metrics on arrays small enough to be computed by hand, and on those that have nothing to say. Tests
+ * src/analysis.
+ */
 #include <math.h>
 #include <string.h>
 

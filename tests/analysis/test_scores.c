@@ -1,7 +1,7 @@
 /*
  * Scores of experts against their published formulas in plain double loops: records by hand (masks, dropped
  * slots, parts, merges, bytes, Gram matrices in place of rows) and those of two models; and the choice of the
- * best.
+ * best. Tests src/analysis/expert_scores.c.
  */
 #include "analysis/expert_scores.h"
 

@@ -1,4 +1,4 @@
-/* Files as published, from the shared data folder; skipped where it is absent. */
+/* Files as published, from the shared data folder; skipped where it is absent. Tests src/arch/config.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>

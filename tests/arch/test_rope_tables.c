@@ -1,6 +1,6 @@
 /*
  * Rotary positions: frequencies, magnitudes and the factor of scores, against numbers published with the
- * models and against transformers 5; angles at far positions are PyTorch's to the bit.
+ * models and against transformers 5; angles at far positions are PyTorch's to the bit. Tests src/arch/rope.c.
  */
 #include "arch/rope.h"
 

@@ -1,4 +1,7 @@
-/* Status texts; the context's messages, allocation rules and byte counts. */
+/*
+ * Status texts; the context's messages, allocation rules and byte counts. Tests src/base/status.c and
+ * src/base/context.c.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /*
  * metier objective as a program: what it writes for a good record, against formulas worked out here, and what
- * it says about each bad one.
+ * it says about each bad one. Tests src/cli/objective.
  */
 #define _DEFAULT_SOURCE // popen, MAP_ANONYMOUS
 

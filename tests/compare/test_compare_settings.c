@@ -1,4 +1,4 @@
-/* Settings of a comparison: what is read, what is refused and how. */
+/* Settings of a comparison: what is read, what is refused and how. Tests src/compare/settings. */
 #include "compare/settings/settings.h"
 
 #include <stdio.h>

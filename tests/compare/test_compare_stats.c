@@ -1,4 +1,4 @@
-/* Statistics against numbers worked out by hand and published tables. */
+/* Statistics against numbers worked out by hand and published tables. Tests src/compare/stats.c. */
 #include "compare/stats.h"
 
 #include <math.h>

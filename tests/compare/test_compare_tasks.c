@@ -1,4 +1,4 @@
-/* Entries of `tasks`: parts, limits, budgets, what cannot be; memory. */
+/* Entries of `tasks`: parts, limits, budgets, what cannot be; memory. Tests src/compare/tasks.c. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,7 @@
-/* Whole comparisons of a small model: cells, going on, a cell that fails, what is written, memory. */
+/*
+ * Whole comparisons of a small model: cells, going on, a cell that fails, what is written, memory. Tests
+ * src/compare/compare.c.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * Every key of every kind of file, given what a file can say and nobody means: nothing, empty texts and
  * lists, lists for texts and texts for lists, numbers beyond any, marks of YAML and of templates, very long
  * texts. Each is refused with a sentence, or can be used. The tables of keys say which keys there are, so
- * that a new one is tried without a line here.
+ * that a new one is tried without a line here. Tests src/formats/keys.
  */
 #include <stdio.h>
 #include <stdlib.h>

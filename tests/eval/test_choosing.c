@@ -1,4 +1,7 @@
-/* What choosing tasks need beside letters: clean texts, several right choices, choices with a prompt each. */
+/*
+ * What choosing tasks need beside letters: clean texts, several right choices, choices with a prompt each.
+ * Tests src/eval/tasks/clean.c, src/eval/answers/grade.c and src/eval/run/prefixes.c.
+ */
 #include <math.h>
 #include <string.h>
 

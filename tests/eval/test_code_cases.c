@@ -1,6 +1,6 @@
 /*
  * Answers judged by cases: verdicts as LiveCodeBench gives them, limits of a case, what is said of a failure,
- * cheats. Skipped, with the reason, where there can be no sandbox.
+ * cheats. Skipped, with the reason, where there can be no sandbox. Tests src/eval/code/code_judge.c.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
  * HumanEval and MBPP by their task files: the benchmarks' own solutions pass; broken ones made from them, and
  * answers that cheat, fail. Some twenty tasks and all cheats on a few, or all of everything with
  * METIER_CODE_TASKS=all (scripts/code-tasks). Needs METIER_SHARED_DATA and a sandbox.
+ * Tests src/eval/code/code_judge.c.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /*
  * Answers and their tests in two interpreters: what passes between them, what a test may do with an answer,
  * whose names count; every allocation failing. Skipped, with the reason, where there can be no sandbox.
+ * Tests src/eval/code/code_judge.c.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
  * Whole evaluations of the samples that come along, with scripted answers: right ones give 1, wrong ones 0; a
- * run cut off at any sample goes on without asking again; the summary reads back.
+ * run cut off at any sample goes on without asking again; the summary reads back. Tests src/eval/run.
  */
 #include <math.h>
 #include <stdio.h>

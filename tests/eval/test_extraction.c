@@ -1,4 +1,7 @@
-/* Extraction and mathematical equality against cases labelled by hand (tests/eval/cases). */
+/*
+ * Extraction and mathematical equality against cases labelled by hand (tests/eval/cases). Tests
+ * src/eval/answers/extract.c and src/eval/math.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
  * Other judges without a network: figures of agreement against ones computed by hand, runs read back, marks
- * merged, the page, prompts and verdicts, and every allocation failing in turn.
+ * merged, the page, prompts and verdicts, and every allocation failing in turn. Tests src/eval/judges.
  */
 #include <math.h>
 #include <stdio.h>

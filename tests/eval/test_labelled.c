@@ -1,7 +1,7 @@
 /*
  * Answers labelled right or wrong by hand (tests/eval/labelled), judged as `metier eval --answers` judges
  * them: the task file's stop texts, extraction and comparison. Every disagreement is printed; the share that
- * is judged as labelled has a floor.
+ * is judged as labelled has a floor. Tests src/eval/answers.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /*
  * Rows as data sets have them: nested fields, choices as lists, objects and columns, right answers as letter,
  * label, text, index, number and flags; and what becomes of rows that make no sense.
+ * Tests src/eval/tasks/task_data.c.
  */
 #include <stdio.h>
 #include <string.h>

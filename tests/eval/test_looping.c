@@ -1,7 +1,7 @@
 /*
  * Answers of models that loop: the work of every way to judge that comes along is linear in them, for every
  * loop below, counted in blocks of its code; and where a pattern needs more work than allowed, the sample
- * says so.
+ * says so. Tests src/eval/answers.
  */
 #include <dirent.h>
 #include <inttypes.h>

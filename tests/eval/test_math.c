@@ -1,6 +1,6 @@
 /*
  * Right answers of mathematical tasks, through their task files: rows without one are left out, each is right
- * against itself, and wrong with any digit changed, where the public data is there.
+ * against itself, and wrong with any digit changed, where the public data is there. Tests src/eval/math.
  */
 #define _GNU_SOURCE // memmem
 #include <ctype.h>

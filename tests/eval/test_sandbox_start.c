@@ -2,7 +2,7 @@
  * The start of a sandboxed program: it begins only once it is counted, nothing it does takes the counting
  * away, and a look that fails is no look that found nothing. METIER_SANDBOX_ATTACKS=N attacks the start N
  * times and does nothing else (scripts/sandbox-attack). Skipped, with the reason, where there can be no
- * sandbox.
+ * sandbox. Tests src/eval/code/sandbox_watch.c.
  */
 #define _GNU_SOURCE
 #include <stdio.h>

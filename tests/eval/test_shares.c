@@ -1,4 +1,7 @@
-/* What several ranks make of one task: shares of samples, and parts of a file that become one. */
+/*
+ * What several ranks make of one task: shares of samples, and parts of a file that become one. Tests
+ * src/eval/run/sample_parts.c.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

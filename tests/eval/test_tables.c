@@ -1,7 +1,7 @@
 /*
  * LiveBench's tables and mappings on answers labelled by hand (tests/eval/cases;
  * tests/parity/tables_parity.py holds the labels against pandas), what rows may get wrong, hostile tables,
- * and every allocation failing in turn.
+ * and every allocation failing in turn. Tests src/eval/livebench/table.c.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
  * The task files that come along, as promises: an example and the question differ by the answer alone; a task
  * whose prompt or judging changes gets another version; what is drawn is what Python draws; one answer, read
- * in several ways.
+ * in several ways. Tests src/eval/tasks/task_read.c.
  */
 #include <dirent.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /*
  * Task files: all that come along are read; refusals name line and key; where the public data is there, every
  * row of every task becomes a sample, the right answer is judged right and a wrong one wrong.
+ * Tests src/eval/tasks.
  */
 #define _GNU_SOURCE // memmem
 #include <dirent.h>

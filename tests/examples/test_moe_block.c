@@ -1,7 +1,7 @@
 /*
  * The example block as a test of the ops working together: it learns, nothing is allocated while it does, the
  * bits do not depend on threads, the cpu agrees with ref, and the whole backward agrees with a difference
- * quotient of the whole forward.
+ * quotient of the whole forward. Tests src/ops.
  */
 #include <math.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
  * metier/layers.h against mt_objective_evaluate: the same values and gradients, of every method, on the cpu
  * and on a device whose memory the host cannot read. Somebody else's choice and weights give the same as our
  * own, all layers at once the same as one stage after the other, and a step goes on where another one's state
- * is written into it.
+ * is written into it. Tests src/objective/layers.c.
  */
 #include <stdlib.h>
 #include <string.h>

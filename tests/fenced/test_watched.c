@@ -1,6 +1,7 @@
 /*
  * Routing watched on a device that records passes: the passes are replayed all the same, answers stay what
  * they were, and the figures are those of the cpu, which looks on within every pass.
+ * Tests src/infer/routing_watch.c.
  */
 #include <math.h>
 #include <string.h>

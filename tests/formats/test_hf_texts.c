@@ -1,4 +1,4 @@
-/* generation_config.json and tokenizer_config.json. */
+/* generation_config.json and tokenizer_config.json. Tests src/formats/hf. */
 #include <string.h>
 
 #include "formats/hf/hf_generation.h"

@@ -1,4 +1,7 @@
-/* metier inspect as a program: exit status, what it says, and that its JSON is JSON. */
+/*
+ * metier inspect as a program: exit status, what it says, and that its JSON is JSON. Tests
+ * src/cli/inspect.c.
+ */
 #define _XOPEN_SOURCE 700 // popen
 
 #include <jansson.h>

@@ -1,4 +1,4 @@
-/* metier tokenize as a program: what it writes, and its exit status. */
+/* metier tokenize as a program: what it writes, and its exit status. Tests src/cli/tokenize.c. */
 #define _XOPEN_SOURCE 700 // popen
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Small tokenizers of every kind against what the reference libraries said. */
+/* Small tokenizers of every kind against what the reference libraries said. Tests src/formats/tokenizer. */
 #include <stdio.h>
 
 #include "support/cmocka_all.h"

@@ -1,4 +1,7 @@
-/* Tokenizer files that are cut, changed or absurd: a sentence each, never a crash; and no memory. */
+/*
+ * Tokenizer files that are cut, changed or absurd: a sentence each, never a crash; and no memory. Tests
+ * src/formats/tokenizer.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

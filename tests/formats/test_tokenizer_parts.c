@@ -1,4 +1,7 @@
-/* Tokenizers in detail: the rules that are easily got wrong, with the ids spelled out. */
+/*
+ * Tokenizers in detail: the rules that are easily got wrong, with the ids spelled out. Tests
+ * src/formats/tokenizer.
+ */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

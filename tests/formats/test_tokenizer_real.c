@@ -1,4 +1,4 @@
-/* Real tokenizers from the shared data folder; skipped where it is absent. */
+/* Real tokenizers from the shared data folder; skipped where it is absent. Tests src/formats/tokenizer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

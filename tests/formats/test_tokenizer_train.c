@@ -1,5 +1,6 @@
 /* Learning a tokenizer: what is learnt, that nothing but the words decides it, and that every byte comes
- * back. */
+ * back. Tests src/formats/tokenizer/train.c.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

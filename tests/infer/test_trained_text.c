@@ -2,6 +2,7 @@
  * The text that was trained is the text that is evaluated: of every recipe that comes along, with the rows of
  * share/samples, the ids that training has of a row are those that its task is asked with. Every kind of
  * task is among them: choices, written answers, numbers, programs; with examples and system messages, too.
+ * Tests src/text/example.c.
  */
 #include <dirent.h>
 #include <stdio.h>

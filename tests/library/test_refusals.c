@@ -1,7 +1,7 @@
 /*
  * Public functions refuse what cannot be: NULL where something is needed, values that an enum does not have.
  * A status and a sentence that names the argument; no sentence where nothing leads to a context; functions
- * without a status return NULL, false or zeros.
+ * without a status return NULL, false or zeros. Tests src/library.
  */
 #include <math.h>
 #include <stdio.h>

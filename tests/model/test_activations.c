@@ -1,6 +1,6 @@
 /*
  * Activations in bf16: losses and gradients stay near those of f32, recomputation changes no bit, and what is
- * neither is refused. What they do to memory: test_bf16.c.
+ * neither is refused. What they do to memory: test_bf16.c. Tests src/model/layers.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
  * The layouts of adapters: the default one against what PEFT asks for
  * (tests/model/golden/NAME/adapter_keys.txt, made by tests/parity/adapter_golden.py), vLLM's against its
- * rules; rewriting, and what is warned of.
+ * rules; rewriting, and what is warned of. Tests src/model/adapters/adapter_layout.c.
  */
 #include <stdio.h>
 #include <stdlib.h>

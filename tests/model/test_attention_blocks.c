@@ -1,7 +1,7 @@
 /*
  * Attention blocks against finite differences, in double on ref: every kind of q-k norm with and without
  * clipping, biases, fewer key heads than heads, a window; latent attention with compressed queries and
- * without.
+ * without. Tests src/model/layers/attention_grouped.c and src/model/layers/attention_latent.c.
  */
 #include <math.h>
 #include <stdio.h>

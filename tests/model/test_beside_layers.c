@@ -1,7 +1,7 @@
 /*
  * What layers issue beside other work does not depend on it, nor that on what is issued beside: on a device
  * that forgets what was made beside until the join, results are the same, bit by bit. Scratch of both sides
- * is planned.
+ * is planned. Tests src/ops/beside.h and src/model/layers.
  */
 #include <stdlib.h>
 #include <string.h>

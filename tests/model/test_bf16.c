@@ -1,6 +1,6 @@
 /*
  * Activations in bf16: gradients stay near those of f32, recomputation changes no bit, and what is kept takes
- * little more than half the memory.
+ * little more than half the memory. Tests src/model/layers.
  */
 #include <stdio.h>
 #include <stdlib.h>

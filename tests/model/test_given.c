@@ -1,6 +1,7 @@
 /*
  * Models whose batches bring choices of experts: gradients against finite differences, the routers' own
  * choices given back, tokens left to the router, recomputation, and what is refused.
+ * Tests src/model/layers/moe_router.c.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* Merging into models in codes: floats, codes again, what is left as it lies, and what is refused. */
+/*
+ * Merging into models in codes: floats, codes again, what is left as it lies, and what is refused. Tests
+ * src/model/files/merge.c.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
  * Every architecture against what transformers said (deepseek: a PyTorch model of our own): logits, hidden
  * states, routing, loss and gradients, in full, with LoRA, and with methods of the objective. The files of
  * tests/model/golden are made by tests/parity/model_golden.py, which describes them.
+ * Tests src/model/transformer.c.
  */
 #include <math.h>
 #include <stdio.h>

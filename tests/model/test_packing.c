@@ -1,7 +1,7 @@
 /*
  * Sequences packed into one batch give what they give alone, bit by bit: hidden states, routing, logits.
  * (Gradients are sums over tokens, and the same to rounding.) Padding changes nothing, and what cannot be a
- * batch is refused.
+ * batch is refused. Tests src/model/transformer.c.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* Targets as people write them for PEFT, TRL and axolotl: the same maps learn as by whole names. */
+/*
+ * Targets as people write them for PEFT, TRL and axolotl: the same maps learn as by whole names. Tests
+ * src/model/params/select.c.
+ */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* Folders with fewer experts: which bytes they have, that they compute what the masked model does, and what
- * is refused. */
+ * is refused. Tests src/model/files/shrink.c.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

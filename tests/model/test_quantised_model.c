@@ -1,7 +1,7 @@
 /*
  * Models with quantised weights: they compute, bit for bit, what the same models do whose weights are the
  * numbers that the codes stand for, forward and backward, whatever is recomputed and with any number of
- * threads; memory is what was said; what cannot be is a sentence.
+ * threads; memory is what was said; what cannot be is a sentence. Tests src/model/params/quantised.c.
  */
 #include <math.h>
 #include <stdio.h>

@@ -7,6 +7,7 @@
  *     METIER_MODEL_OLMOE     allenai/OLMoE-1B-7B-0924         14 GB
  *
  * The recorded values come from bf16 activations, ours are f32: differences of a few percent are bf16's own.
+ * Tests src/model/transformer.c.
  */
 #include <math.h>
 #include <stdio.h>

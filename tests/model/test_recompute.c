@@ -1,6 +1,6 @@
 /*
  * What must change nothing, bit for bit: recomputation, the number of threads, the size a model was opened
- * for. And what a step must not do: allocate.
+ * for. And what a step must not do: allocate. Tests src/model/transformer.c.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /*
  * Shared experts behind a gate, y = sigmoid(x · w) · shared(x), in an MoE layer of a made-up description:
  * values, gradients against finite differences in double, and what is left out where less is trained.
+ * Tests src/model/layers/shared_experts.c.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * Terms that ask for more of a model than their own layer's record: the MoE layers before and after. One
  * of this file takes the place of one of the list (mt_term_kind is wrapped), and whole models are held
  * against finite differences in double. So are the terms of the list that look at experts' activations and
- * weights, and at neighbouring layers.
+ * weights, and at neighbouring layers. Tests src/objective/needs.c.
  */
 #include <math.h>
 

@@ -1,6 +1,7 @@
 /*
  * Losses, weights, gradients and routing against what PyTorch said in double precision: the golden files of
  * tests/objective/golden, made by tests/parity/objective_golden.py, which describes them.
+ * Tests src/objective/terms.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/* Methods, keys, contradictions and liveness: what is refused, and with which sentence. */
+/*
+ * Methods, keys, contradictions and liveness: what is refused, and with which sentence. Tests
+ * src/objective/config_check.c and src/objective/liveness.c.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,6 @@
-/* mt_objective_evaluate: raw f32 arrays against the same evaluation in double, scratch, sequences, refusals.
+/*
+ * mt_objective_evaluate: raw f32 arrays against the same evaluation in double, scratch, sequences, refusals.
+ * Tests src/objective/evaluate.c.
  */
 #include <math.h>
 #include <stdlib.h>

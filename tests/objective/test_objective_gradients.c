@@ -2,7 +2,7 @@
  * Every term, option and kind of router against finite differences in double: the gradient of the whole
  * evaluation in logits, expert outputs and router weight. Counts, selections and dynamic weights are
  * constants of the gradient: differences are taken of Σ weight · loss with the weights of the base point, and
- * a selection that moves within a step is a broken test.
+ * a selection that moves within a step is a broken test. Tests src/objective/terms.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /*
  * What must hold whatever the numbers: values known beforehand, symmetries, and the fused path (Gram matrices
  * and couplings through combine) against the definition of L_o on the rows themselves.
+ * Tests src/objective/terms.
  */
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Whole steps over several layers: scales, brake, state, norms, memory, and the same bits for any thread
- * count. */
+ * count. Tests src/objective/objective.c.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

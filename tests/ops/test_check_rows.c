@@ -1,4 +1,7 @@
-/* Every op has one row, which describes every tensor its arguments begin with, and nothing else. */
+/*
+ * Every op has one row, which describes every tensor its arguments begin with, and nothing else. Tests
+ * src/ops/check/rows.c.
+ */
 #include <string.h>
 
 #include "metier/ops.h"

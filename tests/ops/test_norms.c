@@ -1,4 +1,7 @@
-/* rmsnorm and layernorm: refusals, hand-computed rows, accuracy on wide rows and rows far from zero. */
+/*
+ * rmsnorm and layernorm: refusals, hand-computed rows, accuracy on wide rows and rows far from zero. Tests
+ * src/ops.
+ */
 #include <math.h>
 
 #include "base/rng.h"

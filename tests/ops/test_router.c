@@ -1,4 +1,7 @@
-/* The router ops: routing worked out by hand for each rule, ties, NaN, and the argument checks. */
+/*
+ * The router ops: routing worked out by hand for each rule, ties, NaN, and the argument checks. Tests
+ * src/ops.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 /*
  * What an op gives for a row depends on that row alone: a random choice of rows, and each row by itself,
  * give the bits they gave among all others, at every level. Sequences of attention likewise.
+ * Tests src/ops/cpu.
  */
 #include <math.h>
 #include <stdio.h>

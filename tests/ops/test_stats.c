@@ -1,6 +1,6 @@
 /*
  * column_stats and slot_stats: worked by hand with masks and segments, that slots are rows of mostly zeros,
- * that masked tokens cannot do harm, and the argument checks.
+ * that masked tokens cannot do harm, and the argument checks. Tests src/ops.
  */
 #include <math.h>
 

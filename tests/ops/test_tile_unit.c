@@ -1,7 +1,7 @@
 /*
  * The levels amx and bf16: f32 products made of bf16 parts are as exact as f32 sums, a row's bits do not
  * depend on its company, and inf, NaN and the largest floats go through. Skipped where the machine has
- * neither.
+ * neither. Tests src/ops/cpu/amx and src/ops/cpu/bf16.
  */
 #include <float.h>
 #include <math.h>

@@ -1,4 +1,7 @@
-/* Tables as papers have them: measures and their marks, LaTeX, formulas, small multiples. */
+/*
+ * Tables as papers have them: measures and their marks, LaTeX, formulas, small multiples. Tests
+ * src/report/render.
+ */
 #include <jansson.h>
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,7 @@
-/* Run folders: what is read of them, broken files, memory; and the page made of them. */
+/*
+ * Run folders: what is read of them, broken files, memory; and the page made of them. Tests src/report/run.c
+ * and src/report/report.c.
+ */
 #include "report/run.h"
 
 #include <math.h>

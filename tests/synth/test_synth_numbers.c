@@ -1,4 +1,7 @@
-/* Answers of mathematics and science, computed again from the prompts. */
+/*
+ * Answers of mathematics and science, computed again from the prompts. Tests src/synth/math.c and
+ * src/synth/science.c.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

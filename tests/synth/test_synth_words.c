@@ -1,4 +1,7 @@
-/* Answers of language, reasoning and code, worked out again from the prompts. */
+/*
+ * Answers of language, reasoning and code, worked out again from the prompts. Tests src/synth/language.c,
+ * src/synth/reasoning.c and src/synth/code.c.
+ */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

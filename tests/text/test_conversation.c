@@ -1,6 +1,7 @@
 /*
  * Conversations through templates in Jinja: ids, which tokens are trained on, by rendering and by the
  * template's marks; special tokens in data; tools; where a model's own template is found; memory.
+ * Tests src/text/example.c and src/text/template_jinja.c.
  */
 #include <stdio.h>
 #include <stdlib.h>

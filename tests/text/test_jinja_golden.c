@@ -1,6 +1,7 @@
 /*
  * Chat templates in Jinja against what jinja2 makes of them: expressions, small templates, and the templates
  * of tests/fuzz/seeds/jinja with conversations. golden/jinja.json is made by tests/parity/template_golden.py.
+ * Tests src/text/jinja.
  */
 #include <stdio.h>
 #include <stdlib.h>

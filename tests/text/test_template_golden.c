@@ -3,6 +3,7 @@
  * and of the samples, with several tokenizers, against digests in golden/templates.txt. A line is
  * "TOKENIZER TEMPLATE DIGEST...", a digest for each row; on a mismatch the line as it is now is printed.
  * The digests are those of the files of keys that these templates were before they were in Jinja.
+ * Tests src/text/template_jinja.c.
  */
 #include <stdio.h>
 #include <stdlib.h>

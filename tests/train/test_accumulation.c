@@ -1,6 +1,6 @@
 /*
  * A step in one batch and in four: the gradients of L_h are the same to rounding, and those of the terms are
- * the mean of the micro-batches' own, weighted by tokens.
+ * the mean of the micro-batches' own, weighted by tokens. Tests src/train/step.c.
  */
 #include <math.h>
 #include <stdlib.h>

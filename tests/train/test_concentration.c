@@ -1,6 +1,6 @@
 /*
  * A drift towards one expert a token: the rule on figures, then whole runs that have one planted, have none,
- * or are left and gone on with.
+ * or are left and gone on with. Tests src/objective/concentration.c.
  */
 #include "objective/concentration.h"
 

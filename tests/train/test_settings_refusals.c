@@ -1,4 +1,4 @@
-/* Settings that are refused: each with its line and what was probably meant. */
+/* Settings that are refused: each with its line and what was probably meant. Tests src/train/settings. */
 #include <stdio.h>
 #include <string.h>
 
