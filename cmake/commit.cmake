@@ -1,10 +1,12 @@
 # Which commit is built: a file that is looked at by every build, and written only when it changed. Run as a script it
-# writes FILE; "" outside of git.
+# writes FILE. A source archive has the commit in this file (.gitattributes); "" where neither git nor the archive knows it.
 if(CMAKE_SCRIPT_MODE_FILE)
     execute_process(COMMAND git -C ${SOURCE} describe --always --dirty=+ --abbrev=12 --exclude=*
         OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
     if(NOT failed EQUAL 0 OR NOT EXISTS ${SOURCE}/.git)
-        set(commit "")
+        set(commit "$Format:%H$")
+        string(REGEX MATCH "^[0-9a-f]+$" commit "${commit}")
+        string(SUBSTRING "${commit}" 0 12 commit)
     endif()
     set(text "#define METIER_COMMIT \"${commit}\"\n")
     if(EXISTS ${FILE})

@@ -13,9 +13,13 @@ import subprocess
 from pathlib import Path
 
 from setuptools import Distribution, setup
-from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 from setuptools.errors import SetupError
+
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # setuptools before 70.1, such as Debian 12's, has it in the package wheel
+    from wheel.bdist_wheel import bdist_wheel
 
 VERSION = "0.2"  # major and minor, as in metier/library.py
 CLONE = Path(__file__).resolve().parents[2]
