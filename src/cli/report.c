@@ -2,20 +2,34 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/files/file.h"
 #include "cli/cli.h"
 #include "cli/shared/page_files.h"
+#include "cli/shared/share.h"
 #include "compare/board/board.h"
 #include "report/report.h"
+#include "report/routing_page.h"
 
 #define MOST_RUNS 16
+#define MOST_PAGE ((size_t)4 << 20)
 
 struct settings {
     struct cli_page_files files;
     const char *title;
+    const char *routing; // file of recorded answers; NULL: runs
 };
 
 static enum mt_status check(const struct settings *settings, const struct cli_call *call)
 {
+    if (settings->routing != NULL) {
+        const struct cli_void alone[] = {
+            {true, "--markdown --latex --csv --png --svg --data --title --chart-js", "with --routing"}};
+        if (call->positional_count > 0)
+            return mt_fail(call->ctx, MT_ERR_USAGE, "--routing is a page of its own: no run goes with it");
+        if (settings->files.html == NULL)
+            return mt_fail(call->ctx, MT_ERR_USAGE, "nothing to write: give --out FILE.html");
+        return cli_refuse_void(call, alone, 1);
+    }
     if (call->positional_count == 0)
         return mt_fail(call->ctx, MT_ERR_USAGE, "the folder of a run is missing");
     if (!cli_page_files_any(&settings->files))
@@ -107,6 +121,30 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
     return status;
 }
 
+/* The page of recorded answers. */
+static enum mt_status run_routing(struct mt_context *ctx, const struct settings *settings)
+{
+    struct mt_arena arena;
+    struct mt_byte_list html = {.ctx = ctx};
+    const char *folder = NULL;
+    char path[4096];
+    void *page = NULL;
+    size_t bytes = 0;
+    mt_arena_init(&arena, ctx, sizeof path);
+    enum mt_status status = cli_find_share(&arena, "serve", "the page", &folder);
+    if (status == MT_OK) {
+        (void)snprintf(path, sizeof path, "%s/page.html", folder);
+        status = mt_file_read_all(ctx, path, MOST_PAGE, &page, &bytes);
+    }
+    if (status == MT_OK) status = mt_routing_page(ctx, settings->routing, page, bytes, &html);
+    if (status == MT_OK) status = mt_file_write_all(ctx, settings->files.html, html.data, html.count);
+    if (status == MT_OK) printf("written: %s\n", settings->files.html);
+    mt_release(ctx, page, bytes);
+    mt_byte_list_free(&html);
+    mt_arena_free(&arena);
+    return status;
+}
+
 static enum mt_status run_verb(struct cli_call *call)
 {
     struct settings settings = {0};
@@ -121,6 +159,8 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--svg", CLI_TEXT, &settings.files.svg, "DIR", "the same as SVG"},
         {"--data", CLI_TEXT, &settings.files.data, "DIR", "every figure's numbers, as CSV and JSON"},
         {"--title", CLI_TEXT, &settings.title, "TEXT", "of the page"},
+        {"--routing", CLI_TEXT, &settings.routing, "FILE",
+         "no runs: answers that metier serve gave with their routing, a line of JSON each"},
         {"--chart-js", CLI_TEXT, &settings.files.chart_js, "FILE",
          "Chart.js 3, when it is not where Debian puts it"},
         {0},
@@ -129,6 +169,7 @@ static enum mt_status run_verb(struct cli_call *call)
     if (status != MT_OK || call->help_shown) return status;
     int comparisons = 0;
     status = check(&settings, call);
+    if (status == MT_OK && settings.routing != NULL) return run_routing(call->ctx, &settings);
     if (status == MT_OK) status = count_comparisons(call, &comparisons);
     if (status != MT_OK) return status;
     return comparisons > 0 ? run_board(call->ctx, &settings, call) : run(call->ctx, &settings, call);
@@ -153,6 +194,7 @@ const struct cli_verb cli_verb_report = {
                 "  metier report runs/first --latex tables.tex --csv tables --svg figures\n"
                 "  metier report build/demo/compare.json --out board.html     # a leaderboard: more files, "
                 "more rows\n"
+                "  metier report --routing answers.jsonl --out experts.html     # the experts of each token\n"
                 "  metier report eval-moe runs/base --out base.html",
     .run = run_verb,
 };

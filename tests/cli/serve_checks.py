@@ -145,6 +145,22 @@ def tensors(path):
     return found
 
 
+def recorded():
+    """metier report shows recorded answers, and refuses what is none."""
+    _, answer = server.post("/v1/completions", {"prompt": "1 + 1 =", "temperature": 0, "metier": {"routing": True}})
+    path, page = f"{place}/answers.jsonl", f"{place}/answers.html"
+    bad = [({}, "has no routing"), ({"metier": {"routing": 1}}, "routing is a whole number, expected an object"), ({"metier": {"routing": {}}}, "tokens"),
+           ({"metier": {"routing": {**answer["metier"]["routing"], "layers": [1]}}}, "expected one for each of 1 layers"),
+           ({"metier": {"routing": {**answer["metier"]["routing"], "experts": 2}}}, "expected")]
+    for body, words in [*bad, (answer, None)]:
+        with open(path, "w") as file:
+            file.write(json.dumps(body) + "\n")
+        done = subprocess.run([metier, "report", "--routing", path, "--out", page], capture_output=True, text=True)
+        check((done.returncode == 0) == (words is None) and (words or "written") in done.stderr + done.stdout,
+              f"report --routing: {done.returncode} {done.stderr}")
+        check(os.path.exists(page) == (words is None), "a page of what is none")
+
+
 def forms():
     """Streams say the same as whole answers; draws repeat with their seed; stops and limits end answers."""
     whole = server.text(prompt="2 + 2 = ", max_tokens=8, logprobs=1)
@@ -337,6 +353,7 @@ def ending():
 server = Server("--adapter", f"math={place}/adapters/math", "--adapters", f"{place}/adapters")
 generated()
 likelihoods()
+recorded()
 forms()
 company()
 refusals()
