@@ -59,6 +59,8 @@ struct mt_generation {
     void (*logits)(void *self, const float *logits);
     // One more token of the answer. *stop ends it here. A failure ends the step with that status.
     enum mt_status (*token)(void *self, int32_t id, bool *stop);
+    // Before `finished`: the stop token that ended the answer. NULL: nobody wants it.
+    enum mt_status (*stopped)(void *self, int32_t id);
     enum mt_status (*finished)(void *self, enum mt_finish why);
 };
 

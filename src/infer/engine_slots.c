@@ -221,7 +221,10 @@ bool mt_engine_slot_reads(const struct engine_slot *slot)
 static enum mt_status go_on(struct mt_engine *engine, struct engine_slot *slot, int32_t id)
 {
     const struct mt_generation *generation = slot->generation;
-    if (is_stop(generation, id)) return finish_generation(engine, slot, MT_FINISH_STOP_TOKEN);
+    if (is_stop(generation, id)) {
+        enum mt_status told = generation->stopped != NULL ? generation->stopped(generation->self, id) : MT_OK;
+        return told == MT_OK ? finish_generation(engine, slot, MT_FINISH_STOP_TOKEN) : told;
+    }
     bool stop = false;
     engine->counts.generated_tokens++;
     slot->generated++;

@@ -33,13 +33,27 @@ static void take_logits(void *self, const float *logits)
     memcpy(model->logits, logits, vocabulary * sizeof *logits);
 }
 
+static void take_logs(struct mt_choice *choice, int32_t id)
+{
+    const struct mt_ask *ask = choice->ask;
+    if (ask->top < 0) return;
+    mt_token_logs_add(&choice->logs, id, ask->model->logits,
+                      mt_model_description(ask->model->session.model)->vocabulary);
+}
+
+/* The token that ended the answer counts as one of it, as in vLLM: lm-evaluation-harness relies on that. */
+static enum mt_status take_stop(void *self, int32_t id)
+{
+    struct mt_choice *choice = self;
+    take_logs(choice, id);
+    return mt_id_list_append(&choice->answer.ids, id);
+}
+
 static enum mt_status take_token(void *self, int32_t id, bool *stop)
 {
     struct mt_choice *choice = self;
     const struct mt_ask *ask = choice->ask;
-    if (ask->top >= 0)
-        mt_token_logs_add(&choice->logs, id, ask->model->logits,
-                          mt_model_description(ask->model->session.model)->vocabulary);
+    take_logs(choice, id);
     enum mt_status status = mt_answer_push(&choice->answer, id);
     *stop = choice->answer.stopped || ask->exchange == NULL;
     return status;
@@ -80,6 +94,7 @@ static enum mt_status start_writing(struct mt_choice *choice)
         .self = choice,
         .logits = ask->top >= 0 ? take_logits : NULL,
         .token = take_token,
+        .stopped = take_stop,
         .finished = take_end,
     };
     return mt_engine_add_generation(session->engine, &choice->generation);
