@@ -10,6 +10,7 @@ Usage: hub_parity.py [--program build/release/bin/metier] [--data share/samples]
 """
 import argparse
 import csv
+import datetime
 import glob
 import json
 import os
@@ -20,6 +21,7 @@ import tempfile
 
 try:
     import pyarrow
+    import pyarrow.ipc
     import pyarrow.parquet
 except ImportError as error:
     print(f"hub_parity: needs a Python with pyarrow: {error}", file=sys.stderr)
@@ -27,6 +29,8 @@ except ImportError as error:
 
 RELATIONS = ["entailment", "neutral", "contradiction"]
 PAIRS = ["entailment", "not_entailment"]
+# Examples come from elsewhere, or there are none.
+WITHOUT_SHOTS = ("bbh", "glue", "humaneval", "mbpp_", "truthfulqa", "numina", "aime", "mmlu_redux", "livebench")
 
 
 def lines(path):
@@ -78,6 +82,47 @@ def mmlu(path):
              "answer": "ABCD".index(row["answer"])} for row in rows]
 
 
+def lay_out_others(data, hub):
+    """Data sets whose rows are the same in both layouts."""
+    same = [("arc_easy", "arc/ARC-Easy"), ("arc_challenge", "arc/ARC-Challenge"), ("hellaswag", "hellaswag"),
+            ("winogrande", "winogrande"), ("truthfulqa_mc1", "truthfulqa"), ("truthfulqa_mc2", "truthfulqa"),
+            ("numina_cot", "numina")]
+    inside = {"hellaswag": "data", "winogrande": "winogrande_xl", "truthfulqa": "multiple_choice", "numina": "data"}
+    for _, folder in same:
+        for split in ("train", "validation", "test"):
+            if os.path.exists(f"{data}/{folder}/{split}.jsonl"):
+                write(os.path.join(hub, folder, inside.get(folder, "")), split, lines(f"{data}/{folder}/{split}.jsonl"))
+    os.makedirs(f"{hub}/aime")
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(lines(f"{data}/aime/aime24.jsonl")),
+                                f"{hub}/aime/aime_2024_problems.parquet")
+    shutil.copy(f"{data}/aime/aime25.jsonl", f"{hub}/aime/test.jsonl")
+    for path in glob.glob(f"{data}/mmlu_redux/*.jsonl"):
+        subject = os.path.basename(path)[:-len(".jsonl")]
+        table = pyarrow.Table.from_pylist(lines(path))
+        os.makedirs(f"{hub}/mmlu_redux/{subject}")
+        with pyarrow.ipc.new_stream(f"{hub}/mmlu_redux/{subject}/data-00000-of-00001.arrow", table.schema) as file:
+            file.write_table(table)
+        same.append((f"mmlu_redux_{subject}", path))
+    return [task for task, _ in same] + ["aime24", "aime25"] + lay_out_livebench(data, hub)
+
+
+def lay_out_livebench(data, hub):
+    """A data set for each category, with the rows and columns of all of its tasks."""
+    tasks = []
+    for category in sorted(os.listdir(f"{data}/livebench")):
+        rows = []
+        for task in sorted(os.listdir(f"{data}/livebench/{category}")):
+            rows += lines(f"{data}/livebench/{category}/{task}/question.jsonl")
+            tasks.append("livebench_" + ("instructions_" if category == "instruction_following" else "") + task.lower())
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        rows = [{name: row.get(name) for name in names} for row in rows]
+        for row in rows:
+            date = row.get("livebench_release_date")
+            row["livebench_release_date"] = datetime.datetime.fromisoformat(date) if date else None
+        write(f"{hub}/livebench/{category}/data", "test", rows)
+    return tasks
+
+
 def lay_out(data, hub):
     """Writes what there is of `data` in the hub's layout; returns the tasks and recipes that have data now."""
     tasks, recipes = ["gsm8k", "humaneval", "mbpp", "mbpp_sanitized_chat"], ["gsm8k", "mmlu_pro", "mbpp"]
@@ -114,7 +159,7 @@ def lay_out(data, hub):
         tasks.append(f"glue_{name}")
         if name != "stsb":  # whose answer is written 4.2 here and 4.200 there
             recipes.append(f"glue_{name}")
-    return tasks, recipes
+    return tasks + lay_out_others(data, hub), recipes
 
 
 def samples_of(program, task, data, folder, shots):
@@ -162,8 +207,8 @@ def main():
             shutil.copytree(f"{arguments.data}/bbh/cot-prompts", f"{hub}/bbh/cot-prompts")
         for task in tasks:
             for shots in (0, 1):
-                if shots == 1 and task.startswith(("bbh", "glue", "humaneval", "mbpp_")):
-                    continue  # their examples come from elsewhere, or there are none
+                if shots == 1 and task.startswith(WITHOUT_SHOTS):
+                    continue
                 ours = samples_of(arguments.program, task, hub, folder, shots)
                 theirs = samples_of(arguments.program, task, arguments.data, folder, shots)
                 if ours != theirs or not ours[1]:

@@ -45,6 +45,8 @@ static enum mt_status print_task(struct mt_context *ctx, const char *folder, con
         (void)snprintf(note, sizeof note, " (%s of %zu)", task.members != NULL ? "group" : "family", parts);
     if (task.comparable != NULL)
         (void)snprintf(comparable, sizeof comparable, "; comparable with %.512s", task.comparable);
+    else if (task.members == NULL)
+        (void)snprintf(comparable, sizeof comparable, "; our own, not comparable with published figures");
     (void)snprintf(path, sizeof path, "%.2048s%s%s", task.title, note, comparable);
     mt_make_printable(path, strlen(path), false);
     int taken = printf("%-22s %-10s ", mt_printable(task.name).text, mt_domain_name(task.domain));
