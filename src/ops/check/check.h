@@ -34,7 +34,10 @@ struct mt_check {
 /* Checks the arguments of an op; the message names the field. */
 enum mt_status mt_op_check(const struct mt_device *device, enum mt_op op, const void *args);
 
-/* The same inside a check: of an op that another one contains. */
+/* Whether all that an op's row calls a float type or f32 is f32, where it is there. */
+bool mt_op_is_f32(enum mt_op op, const void *args);
+
+/* A check inside another one: of an op that the other one contains. */
 void mt_check_op(struct mt_check *c, enum mt_op op, const void *args);
 
 /* The dimension a letter of the row stands for; 0 where no tensor that is there has it. */

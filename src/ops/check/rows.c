@@ -65,6 +65,18 @@ static const struct mt_check_row *find_row(enum mt_op op)
     return NULL;
 }
 
+bool mt_op_is_f32(enum mt_op op, const void *args)
+{
+    const struct mt_check_row *row = find_row(op);
+    const struct mt_tensor *tensors = args;
+    for (int i = 0; row != NULL && i < row->tensors; i++) {
+        enum mt_check_type type = row->operand[i].type;
+        bool number = type == MT_CHECK_FLOAT || type == MT_CHECK_STAT;
+        if (number && mt_tensor_present(&tensors[i]) && tensors[i].dtype != MT_F32) return false;
+    }
+    return true;
+}
+
 void mt_check_op(struct mt_check *c, enum mt_op op, const void *args)
 {
     if (c->status != MT_OK) return;

@@ -10,8 +10,7 @@
  *    piece order. Then the bits are the same for any thread count.
  *  - What a row gets does not depend on the other rows of the call: rows taken together are computed as
  *    one alone would be. Of a·b + c·d, where two places must agree, fix the rounding (vector_rounded).
- *  - A case not worth a fast path (an unusual type) is handed to ref: the table's `fits` says no, or, where
- *    scratch does not depend on it, the kernel hands it over itself.
+ *  - A case not worth a fast path (an unusual type) is left to ref: `fits` says no.
  */
 #ifndef MT_OPS_CPU_LEVEL_H
 #define MT_OPS_CPU_LEVEL_H
@@ -27,14 +26,22 @@
 /* The level's table; zeroed entries stay with the level below, or ref. */
 const struct mt_op_impl *MT_CPU(table)(void);
 
-// Every op has a kernel in the file of its name. Where it needs scratch, or does not take all arguments, the
-// file says so by functions of these names; weak, so that those which are not there are NULL in the table.
+// An op's kernel is in the file of its name. It takes what its `fits` takes; without one, what is f32
+// throughout. What it does not take is left to ref, as is an op without a kernel. `scratch` is there where
+// some is needed. All are weak: those that are not there are NULL.
 #define MT_CPU_DECLARE(name)                                                                                 \
-    enum mt_status MT_CPU(name)(struct mt_device * device, const void *args);                                \
-    __attribute__((weak)) size_t MT_CPU(name##_scratch)(const struct mt_device *device, const void *args);   \
-    __attribute__((weak)) bool MT_CPU(name##_fits)(const struct mt_device *device, const void *args);
+    __attribute__((weak)) void MT_CPU(name)(struct mt_device * device, const struct mt_##name##_args *args); \
+    __attribute__((weak))                                                                                    \
+    size_t MT_CPU(name##_scratch)(const struct mt_device *device, const struct mt_##name##_args *args);      \
+    __attribute__((weak)) bool MT_CPU(name##_fits)(const struct mt_##name##_args *args);
 MT_OP_LIST(MT_CPU_DECLARE)
 #undef MT_CPU_DECLARE
+
+/* Another op as this device has it. No op of a host device fails. */
+static inline void cpu_run(struct mt_device *device, enum mt_op op, const void *args)
+{
+    (void)mt_op_choose(device, op, args)->run(device, args);
+}
 
 // Elements, about 20 µs of one thread's work, below which no other is woken. Less would pay on an idle
 // machine (5 µs), but where other programs run, whoever waits for a thread that has no processor waits
@@ -52,6 +59,14 @@ static inline bool cpu_is_f32(const struct mt_tensor *tensor)
 {
     return tensor->dtype == MT_F32;
 }
+
+/* The same of all that are there; the list ends with NULL. */
+static inline bool cpu_list_is_f32(const struct mt_tensor *const *list)
+{
+    while (*list != NULL && (!mt_tensor_present(*list) || cpu_is_f32(*list))) list++;
+    return *list == NULL;
+}
+#define cpu_all_f32(...) cpu_list_is_f32((const struct mt_tensor *const[]){__VA_ARGS__, NULL})
 
 /* Row t of a 2-d f32 tensor. */
 static inline float *cpu_row(const struct mt_tensor *tensor, int64_t t)

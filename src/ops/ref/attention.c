@@ -103,10 +103,8 @@ static void forward_query(const struct mt_attention_forward_args *a, int64_t t, 
     }
 }
 
-enum mt_status mt_ref_attention_forward(struct mt_device *device, const void *args)
+void mt_ref_attention_forward(const struct mt_attention_forward_args *a)
 {
-    (void)device;
-    const struct mt_attention_forward_args *a = args;
     for (int64_t b = 0; b + 1 < a->q_offsets.dim[0]; b++) {
         struct sequence s = sequence_at(&a->q_offsets, &a->k_offsets, b);
         if (mt_tensor_present(&a->k_starts)) s.k_first = ref_int1(&a->k_starts, b);
@@ -117,7 +115,6 @@ enum mt_status mt_ref_attention_forward(struct mt_device *device, const void *ar
             for (int64_t h = 0; h < a->q.dim[1]; h++) forward_query(a, s.q_first + i, h, keys);
         }
     }
-    return MT_OK;
 }
 
 static double probability(const struct mt_attention_backward_args *a, int64_t t, int64_t h, int64_t s,
@@ -176,10 +173,8 @@ static void backward_key(const struct mt_attention_backward_args *a, const struc
     }
 }
 
-enum mt_status mt_ref_attention_backward(struct mt_device *device, const void *args)
+void mt_ref_attention_backward(const struct mt_attention_backward_args *a)
 {
-    (void)device;
-    const struct mt_attention_backward_args *a = args;
     for (int64_t b = 0; b + 1 < a->q_offsets.dim[0]; b++) {
         struct sequence s = sequence_at(&a->q_offsets, &a->k_offsets, b);
         for (int64_t i = 0; i < s.queries; i++) {
@@ -195,17 +190,14 @@ enum mt_status mt_ref_attention_backward(struct mt_device *device, const void *a
             }
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ rope
 
 /* rope: each pair (a,b) of a head becomes (a·cos - b·sin, a·sin + b·cos) at its token's position. */
 
-enum mt_status mt_ref_rope(struct mt_device *device, const void *args)
+void mt_ref_rope(const struct mt_rope_args *r)
 {
-    (void)device;
-    const struct mt_rope_args *r = args;
     int64_t width = r->x.dim[2];
     for (int64_t t = 0; t < r->x.dim[0]; t++) {
         int64_t position = ref_int1(&r->positions, t);
@@ -221,7 +213,6 @@ enum mt_status mt_ref_rope(struct mt_device *device, const void *args)
             }
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ mla_key
@@ -231,10 +222,8 @@ enum mt_status mt_ref_rope(struct mt_device *device, const void *args)
  * Backward: dnope[t,h] = dkey[t,h,:Dn]; dshared[t] = rope⁻¹(Σ_h dkey[t,h,Dn:]).
  */
 
-enum mt_status mt_ref_mla_key_forward(struct mt_device *device, const void *args)
+void mt_ref_mla_key_forward(const struct mt_mla_key_forward_args *m)
 {
-    (void)device;
-    const struct mt_mla_key_forward_args *m = args;
     int64_t heads = m->nope.dim[1];
     int64_t plain = m->nope.dim[2];
     int64_t rotated = m->shared.dim[1];
@@ -254,13 +243,10 @@ enum mt_status mt_ref_mla_key_forward(struct mt_device *device, const void *args
             }
         }
     }
-    return MT_OK;
 }
 
-enum mt_status mt_ref_mla_key_backward(struct mt_device *device, const void *args)
+void mt_ref_mla_key_backward(const struct mt_mla_key_backward_args *m)
 {
-    (void)device;
-    const struct mt_mla_key_backward_args *m = args;
     int64_t heads = m->dnope.dim[1];
     int64_t plain = m->dnope.dim[2];
     int64_t rotated = m->dshared.dim[1];
@@ -282,7 +268,6 @@ enum mt_status mt_ref_mla_key_backward(struct mt_device *device, const void *arg
             ref_set2(&m->dshared, t, pair.second, b);
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ rmsnorm
@@ -292,10 +277,8 @@ enum mt_status mt_ref_mla_key_backward(struct mt_device *device, const void *arg
  * Backward, with g_j = dy_j w_j: dh_j = r g_j - h_j r³ mean(g·h); dw_j = Σ_t dy_j h_j r.
  */
 
-enum mt_status mt_ref_rmsnorm_forward(struct mt_device *device, const void *args)
+void mt_ref_rmsnorm_forward(const struct mt_rmsnorm_forward_args *a)
 {
-    (void)device;
-    const struct mt_rmsnorm_forward_args *a = args;
     int64_t tokens = a->x.dim[0];
     int64_t width = a->x.dim[1];
     bool has_residual = mt_tensor_present(&a->residual);
@@ -313,13 +296,10 @@ enum mt_status mt_ref_rmsnorm_forward(struct mt_device *device, const void *args
         }
         if (mt_tensor_present(&a->rstd)) ref_set1(&a->rstd, t, rstd);
     }
-    return MT_OK;
 }
 
-enum mt_status mt_ref_rmsnorm_backward(struct mt_device *device, const void *args)
+void mt_ref_rmsnorm_backward(const struct mt_rmsnorm_backward_args *a)
 {
-    (void)device;
-    const struct mt_rmsnorm_backward_args *a = args;
     int64_t tokens = a->x.dim[0];
     int64_t width = a->x.dim[1];
     for (int64_t t = 0; t < tokens; t++) {
@@ -341,7 +321,6 @@ enum mt_status mt_ref_rmsnorm_backward(struct mt_device *device, const void *arg
             ref_set2(&a->dx, t, j, dx);
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ layernorm
@@ -353,10 +332,8 @@ enum mt_status mt_ref_rmsnorm_backward(struct mt_device *device, const void *arg
  * db_j = Σ_t dy_j.
  */
 
-enum mt_status mt_ref_layernorm_forward(struct mt_device *device, const void *args)
+void mt_ref_layernorm_forward(const struct mt_layernorm_forward_args *a)
 {
-    (void)device;
-    const struct mt_layernorm_forward_args *a = args;
     int64_t tokens = a->x.dim[0];
     int64_t width = a->x.dim[1];
     bool has_residual = mt_tensor_present(&a->residual);
@@ -383,7 +360,6 @@ enum mt_status mt_ref_layernorm_forward(struct mt_device *device, const void *ar
             ref_set1(&a->rstd, t, rstd);
         }
     }
-    return MT_OK;
 }
 
 static void add_to(const struct mt_tensor *vector, int64_t j, double value)
@@ -391,10 +367,8 @@ static void add_to(const struct mt_tensor *vector, int64_t j, double value)
     if (mt_tensor_present(vector)) ref_set1(vector, j, ref_get1(vector, j) + value);
 }
 
-enum mt_status mt_ref_layernorm_backward(struct mt_device *device, const void *args)
+void mt_ref_layernorm_backward(const struct mt_layernorm_backward_args *a)
 {
-    (void)device;
-    const struct mt_layernorm_backward_args *a = args;
     int64_t tokens = a->x.dim[0];
     int64_t width = a->x.dim[1];
     for (int64_t t = 0; t < tokens; t++) {
@@ -420,5 +394,4 @@ enum mt_status mt_ref_layernorm_backward(struct mt_device *device, const void *a
             ref_set2(&a->dx, t, j, a->accumulate ? ref_get2(&a->dx, t, j) + dx : dx);
         }
     }
-    return MT_OK;
 }

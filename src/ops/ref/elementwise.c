@@ -33,10 +33,8 @@ static inline void ref_set_element(const struct mt_tensor *t, int64_t i, double 
 
 /* axpby: y = factor alpha x + beta y; with beta 0 what y held is never read. */
 
-enum mt_status mt_ref_axpby(struct mt_device *device, const void *args)
+void mt_ref_axpby(const struct mt_axpby_args *a)
 {
-    (void)device;
-    const struct mt_axpby_args *a = args;
     double alpha = (double)a->alpha;
     if (mt_tensor_present(&a->factor)) alpha *= ref_get_element(&a->factor, 0);
     for (int64_t i = 0; i < mt_tensor_count(&a->y); i++) {
@@ -44,40 +42,33 @@ enum mt_status mt_ref_axpby(struct mt_device *device, const void *args)
         if (a->beta != 0.0f) value += (double)a->beta * ref_get_element(&a->y, i);
         ref_set_element(&a->y, i, value);
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ fill
 
 /* fill: every element becomes one value. */
 
-enum mt_status mt_ref_fill(struct mt_device *device, const void *args)
+void mt_ref_fill(const struct mt_fill_args *a)
 {
-    (void)device;
-    const struct mt_fill_args *a = args;
     for (int64_t i = 0; i < mt_tensor_count(&a->y); i++) ref_set_element(&a->y, i, (double)a->value);
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ copy
 
 /* copy: y = x, rounded once to y's type. */
 
-enum mt_status mt_ref_copy(struct mt_device *device, const void *args)
+void mt_ref_copy(const struct mt_copy_args *a)
 {
-    (void)device;
-    const struct mt_copy_args *a = args;
     if (mt_tensor_present(&a->place)) {
         const int32_t *place = a->place.data;
         for (int64_t i = 0; i < a->x.dim[0]; i++) {
             for (int64_t j = 0; j < a->x.dim[1]; j++) ref_set2(&a->y, place[i], j, ref_get2(&a->x, i, j));
         }
-        return MT_OK;
+        return;
     }
     for (int64_t i = 0; i < mt_tensor_count(&a->y); i++) {
         ref_set_element(&a->y, i, ref_get_element(&a->x, i));
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ reduce
@@ -102,10 +93,8 @@ static double combined(enum mt_reduce_kind kind, double total, double x)
     return total;
 }
 
-enum mt_status mt_ref_reduce(struct mt_device *device, const void *args)
+void mt_ref_reduce(const struct mt_reduce_args *a)
 {
-    (void)device;
-    const struct mt_reduce_args *a = args;
     double total = 0.0;
     for (int64_t i = 0; i < mt_tensor_count(&a->x); i++) {
         total = combined(a->kind, total, ref_get_element(&a->x, i));
@@ -115,17 +104,14 @@ enum mt_status mt_ref_reduce(struct mt_device *device, const void *args)
         total = a->kind == MT_REDUCE_MAX_ABS ? larger(before, total) : before + total;
     }
     ref_set1(&a->out, 0, total);
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ clamp
 
 /* clamp: y = min(max(x, -limit), limit), NaN stays NaN; backward dx = dy where |x| <= limit, else 0. */
 
-enum mt_status mt_ref_clamp_forward(struct mt_device *device, const void *args)
+void mt_ref_clamp_forward(const struct mt_clamp_forward_args *a)
 {
-    (void)device;
-    const struct mt_clamp_forward_args *a = args;
     double limit = (double)a->limit;
     for (int64_t t = 0; t < a->x.dim[0]; t++) {
         for (int64_t j = 0; j < a->x.dim[1]; j++) {
@@ -135,48 +121,38 @@ enum mt_status mt_ref_clamp_forward(struct mt_device *device, const void *args)
             ref_set2(&a->y, t, j, value);
         }
     }
-    return MT_OK;
 }
 
-enum mt_status mt_ref_clamp_backward(struct mt_device *device, const void *args)
+void mt_ref_clamp_backward(const struct mt_clamp_backward_args *a)
 {
-    (void)device;
-    const struct mt_clamp_backward_args *a = args;
     for (int64_t t = 0; t < a->x.dim[0]; t++) {
         for (int64_t j = 0; j < a->x.dim[1]; j++) {
             bool inside = fabs(ref_get2(&a->x, t, j)) <= (double)a->limit;
             ref_set2(&a->dx, t, j, inside ? ref_get2(&a->dy, t, j) : 0.0);
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ bias
 
 /* bias: y_tj = x_tj + b_j; backward db_j += Σ_t dy_tj. */
 
-enum mt_status mt_ref_bias_forward(struct mt_device *device, const void *args)
+void mt_ref_bias_forward(const struct mt_bias_forward_args *a)
 {
-    (void)device;
-    const struct mt_bias_forward_args *a = args;
     for (int64_t t = 0; t < a->x.dim[0]; t++) {
         for (int64_t j = 0; j < a->x.dim[1]; j++) {
             ref_set2(&a->y, t, j, ref_get2(&a->x, t, j) + ref_get1(&a->bias, j));
         }
     }
-    return MT_OK;
 }
 
-enum mt_status mt_ref_bias_backward(struct mt_device *device, const void *args)
+void mt_ref_bias_backward(const struct mt_bias_backward_args *a)
 {
-    (void)device;
-    const struct mt_bias_backward_args *a = args;
     for (int64_t j = 0; j < a->dy.dim[1]; j++) {
         double sum = ref_get1(&a->dbias, j);
         for (int64_t t = 0; t < a->dy.dim[0]; t++) sum += ref_get2(&a->dy, t, j);
         ref_set1(&a->dbias, j, sum);
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ swiglu
@@ -186,23 +162,18 @@ enum mt_status mt_ref_bias_backward(struct mt_device *device, const void *args)
  * Backward: dg = dy u s (1 + g (1 - s)); du = dy g s.
  */
 
-enum mt_status mt_ref_swiglu_forward(struct mt_device *device, const void *args)
+void mt_ref_swiglu_forward(const struct mt_swiglu_forward_args *a)
 {
-    (void)device;
-    const struct mt_swiglu_forward_args *a = args;
     for (int64_t r = 0; r < a->y.dim[0]; r++) {
         for (int64_t j = 0; j < a->y.dim[1]; j++) {
             double gate = ref_get2(&a->gate, r, j);
             ref_set2(&a->y, r, j, gate / (1.0 + exp(-gate)) * ref_get2(&a->up, r, j));
         }
     }
-    return MT_OK;
 }
 
-enum mt_status mt_ref_swiglu_backward(struct mt_device *device, const void *args)
+void mt_ref_swiglu_backward(const struct mt_swiglu_backward_args *a)
 {
-    (void)device;
-    const struct mt_swiglu_backward_args *a = args;
     for (int64_t r = 0; r < a->dy.dim[0]; r++) {
         for (int64_t j = 0; j < a->dy.dim[1]; j++) {
             double dy = ref_get2(&a->dy, r, j);
@@ -214,28 +185,22 @@ enum mt_status mt_ref_swiglu_backward(struct mt_device *device, const void *args
             if (mt_tensor_present(&a->y)) ref_set2(&a->y, r, j, gate / (1.0 + exp(-gate)) * up);
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ sigmoid_gate
 
 /* sigmoid_gate: y = s x with s = 1/(1 + exp(-g)). Backward: dx = s dy; dg = s (1 - s) <dy, x>. */
 
-enum mt_status mt_ref_sigmoid_gate_forward(struct mt_device *device, const void *args)
+void mt_ref_sigmoid_gate_forward(const struct mt_sigmoid_gate_forward_args *a)
 {
-    (void)device;
-    const struct mt_sigmoid_gate_forward_args *a = args;
     for (int64_t r = 0; r < a->x.dim[0]; r++) {
         double sigmoid = 1.0 / (1.0 + exp(-ref_get2(&a->gate, r, 0)));
         for (int64_t j = 0; j < a->x.dim[1]; j++) ref_set2(&a->y, r, j, sigmoid * ref_get2(&a->x, r, j));
     }
-    return MT_OK;
 }
 
-enum mt_status mt_ref_sigmoid_gate_backward(struct mt_device *device, const void *args)
+void mt_ref_sigmoid_gate_backward(const struct mt_sigmoid_gate_backward_args *a)
 {
-    (void)device;
-    const struct mt_sigmoid_gate_backward_args *a = args;
     for (int64_t r = 0; r < a->dy.dim[0]; r++) {
         double sigmoid = 1.0 / (1.0 + exp(-ref_get2(&a->gate, r, 0)));
         double dot = 0.0;
@@ -246,7 +211,6 @@ enum mt_status mt_ref_sigmoid_gate_backward(struct mt_device *device, const void
         }
         ref_set2(&a->dgate, r, 0, sigmoid * (1.0 - sigmoid) * dot);
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ random_multiply
@@ -269,10 +233,8 @@ static float multiplier(const struct mt_random_multiply_args *a, int64_t row, in
     return fmaf(a->amount, 2.0f * unit - 1.0f, 1.0f);
 }
 
-enum mt_status mt_ref_random_multiply(struct mt_device *device, const void *args)
+void mt_ref_random_multiply(const struct mt_random_multiply_args *a)
 {
-    (void)device;
-    const struct mt_random_multiply_args *a = args;
     for (int64_t t = 0; t < a->x.dim[0]; t++) {
         for (int64_t j = 0; j < a->x.dim[1]; j++) {
             double product = ref_get2(&a->x, t, j) * (double)multiplier(a, t, j);
@@ -280,17 +242,14 @@ enum mt_status mt_ref_random_multiply(struct mt_device *device, const void *args
             ref_set2(&a->y, t, j, product);
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ dropout_bits
 
 /* dropout_bits: word w of row r is mask word r ceil(K/32) + w of its stream, without the bits beyond K. */
 
-enum mt_status mt_ref_dropout_bits(struct mt_device *device, const void *args)
+void mt_ref_dropout_bits(const struct mt_dropout_bits_args *a)
 {
-    (void)device;
-    const struct mt_dropout_bits_args *a = args;
     uint32_t threshold = mt_dropout_threshold(a->amount);
     int64_t width = a->bits.dim[1];
     for (int64_t row = 0; row < a->bits.dim[0]; row++) {
@@ -300,7 +259,6 @@ enum mt_status mt_ref_dropout_bits(struct mt_device *device, const void *args)
             words[w] = word & mt_mask_used(a->columns, w);
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ row_noise
@@ -334,10 +292,8 @@ static double epsilon_of(const struct mt_tensor *weight, int64_t i)
     return isfinite(nearest) && length > 0.0 ? 0.5 * sqrt(nearest / length) : 0.0;
 }
 
-enum mt_status mt_ref_row_noise(struct mt_device *device, const void *args)
+void mt_ref_row_noise(const struct mt_row_noise_args *a)
 {
-    (void)device;
-    const struct mt_row_noise_args *a = args;
     int64_t width = a->weight.dim[1];
     for (int64_t i = 0; i < a->weight.dim[0]; i++) {
         double epsilon = a->amount > 0.0f ? (double)a->amount * epsilon_of(&a->weight, i) : 0.0;
@@ -347,35 +303,28 @@ enum mt_status mt_ref_row_noise(struct mt_device *device, const void *args)
             ref_set2(&a->y, i, j, a->accumulate ? ref_get2(&a->y, i, j) + noisy : noisy);
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ embedding
 
 /* embedding: y[t] = table[ids[t]]; backward dtable[ids[t]] += dy[t], in the order of t. */
 
-enum mt_status mt_ref_embedding_forward(struct mt_device *device, const void *args)
+void mt_ref_embedding_forward(const struct mt_embedding_forward_args *a)
 {
-    (void)device;
-    const struct mt_embedding_forward_args *a = args;
     for (int64_t t = 0; t < a->y.dim[0]; t++) {
         int64_t id = ref_int1(&a->ids, t);
         for (int64_t j = 0; j < a->y.dim[1]; j++) ref_set2(&a->y, t, j, ref_get2(&a->table, id, j));
     }
-    return MT_OK;
 }
 
-enum mt_status mt_ref_embedding_backward(struct mt_device *device, const void *args)
+void mt_ref_embedding_backward(const struct mt_embedding_backward_args *a)
 {
-    (void)device;
-    const struct mt_embedding_backward_args *a = args;
     for (int64_t t = 0; t < a->dy.dim[0]; t++) {
         int64_t id = ref_int1(&a->ids, t);
         for (int64_t j = 0; j < a->dy.dim[1]; j++) {
             ref_set2(&a->dtable, id, j, ref_get2(&a->dtable, id, j) + ref_get2(&a->dy, t, j));
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ adamw
@@ -385,10 +334,8 @@ enum mt_status mt_ref_embedding_backward(struct mt_device *device, const void *a
  * p = p (1 - lr·decay) - lr (m/(1-β1^step)) / (sqrt(v/(1-β2^step)) + ε).
  */
 
-enum mt_status mt_ref_adamw(struct mt_device *device, const void *args)
+void mt_ref_adamw(const struct mt_adamw_args *a)
 {
-    (void)device;
-    const struct mt_adamw_args *a = args;
     double beta1 = (double)a->beta1;
     double beta2 = (double)a->beta2;
     double rate = (double)a->learning_rate;
@@ -408,5 +355,4 @@ enum mt_status mt_ref_adamw(struct mt_device *device, const void *args)
             ref_set_element(&a->param_copy, i, ref_get_element(&a->param, i));
         }
     }
-    return MT_OK;
 }

@@ -11,10 +11,8 @@
 
 /* gemm: c_ij = alpha Σ_p op(a)_ip op(b)_pj + beta c_ij. */
 
-enum mt_status mt_ref_gemm(struct mt_device *device, const void *args)
+void mt_ref_gemm(const struct mt_gemm_args *g)
 {
-    (void)device;
-    const struct mt_gemm_args *g = args;
     int64_t inner = g->a.dim[g->transpose_a ? 0 : 1];
     for (int64_t i = 0; i < g->c.dim[0]; i++) {
         for (int64_t j = 0; j < g->c.dim[1]; j++) {
@@ -29,7 +27,6 @@ enum mt_status mt_ref_gemm(struct mt_device *device, const void *args)
             ref_set2(&g->c, i, j, value);
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ grouped_gemm
@@ -51,9 +48,8 @@ static void scale(const struct mt_tensor *y, float beta)
     }
 }
 
-enum mt_status mt_ref_grouped_gemm(struct mt_device *device, const void *args)
+void mt_ref_grouped_gemm(const struct mt_grouped_gemm_args *g)
 {
-    const struct mt_grouped_gemm_args *g = args;
     for (int e = 0; e < g->experts; e++) {
         int32_t first = ref_int1(&g->offsets, e);
         int32_t count = ref_int1(&g->offsets, e + 1) - first;
@@ -69,25 +65,20 @@ enum mt_status mt_ref_grouped_gemm(struct mt_device *device, const void *args)
             scale(&one.c, g->beta);
             continue;
         }
-        enum mt_status status = mt_ref_gemm(device, &one);
-        if (status != MT_OK) return status;
+        mt_ref_gemm(&one);
     }
-    return MT_OK;
 }
 
-enum mt_status mt_ref_head_gemm(struct mt_device *device, const void *args)
+void mt_ref_head_gemm(const struct mt_head_gemm_args *g)
 {
-    const struct mt_head_gemm_args *g = args;
-    enum mt_status status = MT_OK;
-    for (int64_t h = 0; h < g->x.dim[1] && status == MT_OK; h++) {
-        status = mt_ref_gemm(device, &(struct mt_gemm_args){.a = mt_tensor_head(&g->x, h),
-                                                            .b = g->weight[h],
-                                                            .c = mt_tensor_head(&g->y, h),
-                                                            .transpose_b = g->transpose_weight,
-                                                            .alpha = g->alpha,
-                                                            .beta = g->beta});
+    for (int64_t h = 0; h < g->x.dim[1]; h++) {
+        mt_ref_gemm(&(struct mt_gemm_args){.a = mt_tensor_head(&g->x, h),
+                                           .b = g->weight[h],
+                                           .c = mt_tensor_head(&g->y, h),
+                                           .transpose_b = g->transpose_weight,
+                                           .alpha = g->alpha,
+                                           .beta = g->beta});
     }
-    return status;
 }
 
 /* dW_ij = alpha Σ_r dy_ri x_rj + beta dW_ij over rows [first, end). */
@@ -105,10 +96,8 @@ static void add_gradient(const struct mt_grouped_gemm_dw_args *g, const struct m
     }
 }
 
-enum mt_status mt_ref_grouped_gemm_dw(struct mt_device *device, const void *args)
+void mt_ref_grouped_gemm_dw(const struct mt_grouped_gemm_dw_args *g)
 {
-    (void)device;
-    const struct mt_grouped_gemm_dw_args *g = args;
     bool sorted = mt_tensor_present(&g->offsets);
     for (int e = 0; e < g->experts; e++) {
         if (!mt_tensor_present(&g->dweight[e])) continue;
@@ -116,7 +105,6 @@ enum mt_status mt_ref_grouped_gemm_dw(struct mt_device *device, const void *args
         int64_t end = sorted ? ref_int1(&g->offsets, e + 1) : g->x.dim[0];
         add_gradient(g, &g->dweight[e], first, end);
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ grouped_sum
@@ -151,17 +139,14 @@ static void sum_row(const struct mt_grouped_sum_args *a, int e, int64_t r)
     }
 }
 
-enum mt_status mt_ref_grouped_sum(struct mt_device *device, const void *args)
+void mt_ref_grouped_sum(const struct mt_grouped_sum_args *a)
 {
-    (void)device;
-    const struct mt_grouped_sum_args *a = args;
     bool sorted = mt_tensor_present(&a->offsets);
     for (int e = 0; e < a->experts; e++) {
         int64_t first = sorted ? ref_int1(&a->offsets, e) : 0;
         int64_t end = sorted ? ref_int1(&a->offsets, e + 1) : a->y.dim[0];
         for (int64_t r = first; r < end; r++) sum_row(a, e, r);
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ grouped_swiglu
@@ -171,25 +156,18 @@ enum mt_status mt_ref_grouped_sum(struct mt_device *device, const void *args)
  * then swiglu's backward of what it holds.
  */
 
-enum mt_status mt_ref_grouped_swiglu(struct mt_device *device, const void *args)
+void mt_ref_grouped_swiglu(const struct mt_grouped_swiglu_args *a)
 {
-    const struct mt_grouped_swiglu_args *a = args;
-    enum mt_status status = mt_ref_grouped_sum(device, &a->gate);
-    if (status == MT_OK) status = mt_ref_grouped_sum(device, &a->up);
-    if (status != MT_OK) return status;
-    return mt_ref_swiglu_forward(
-        device, &(struct mt_swiglu_forward_args){.gate = a->gate.y, .up = a->up.y, .y = a->y});
+    mt_ref_grouped_sum(&a->gate);
+    mt_ref_grouped_sum(&a->up);
+    mt_ref_swiglu_forward(&(struct mt_swiglu_forward_args){.gate = a->gate.y, .up = a->up.y, .y = a->y});
 }
 
-enum mt_status mt_ref_grouped_swiglu_backward(struct mt_device *device, const void *args)
+void mt_ref_grouped_swiglu_backward(const struct mt_grouped_swiglu_backward_args *a)
 {
-    const struct mt_grouped_swiglu_backward_args *a = args;
-    enum mt_status status = mt_ref_grouped_sum(device, &a->sum);
-    if (status != MT_OK) return status;
-    return mt_ref_swiglu_backward(
-        device,
-        &(struct mt_swiglu_backward_args){
-            .dy = a->sum.y, .gate = a->gate, .up = a->up, .dgate = a->dgate, .dup = a->dup, .y = a->sum.y});
+    mt_ref_grouped_sum(&a->sum);
+    mt_ref_swiglu_backward(&(struct mt_swiglu_backward_args){
+        .dy = a->sum.y, .gate = a->gate, .up = a->up, .dgate = a->dgate, .dup = a->dup, .y = a->sum.y});
 }
 
 // ------------------------------------------------------------------ lora
@@ -226,15 +204,12 @@ static void xa_of_rows(const struct mt_lora_xa_args *l, int i, int e, struct row
     }
 }
 
-enum mt_status mt_ref_lora_xa(struct mt_device *device, const void *args)
+void mt_ref_lora_xa(const struct mt_lora_xa_args *l)
 {
-    (void)device;
-    const struct mt_lora_xa_args *l = args;
     for (int e = 0; e < l->experts; e++) {
         struct row_range rows = rows_of(&l->offsets, e, l->x.dim[0]);
         for (int i = 0; i < l->linears; i++) xa_of_rows(l, i, e, rows);
     }
-    return MT_OK;
 }
 
 static void dxa_of_rows(const struct mt_lora_pair_gradient *linear, int e, struct row_range rows)
@@ -264,10 +239,8 @@ static void add_db(const struct mt_lora_pair_gradient *linear, int e, struct row
     }
 }
 
-enum mt_status mt_ref_lora_dxa(struct mt_device *device, const void *args)
+void mt_ref_lora_dxa(const struct mt_lora_dxa_args *l)
 {
-    (void)device;
-    const struct mt_lora_dxa_args *l = args;
     for (int e = 0; e < l->experts; e++) {
         struct row_range rows = rows_of(&l->offsets, e, l->linear[0].dxa.dim[0]);
         for (int i = 0; i < l->linears; i++) {
@@ -275,7 +248,6 @@ enum mt_status mt_ref_lora_dxa(struct mt_device *device, const void *args)
             if (l->linear[i].db != NULL) add_db(&l->linear[i], e, rows);
         }
     }
-    return MT_OK;
 }
 
 static void add_da(const struct mt_lora_da_args *l, int i, int e, struct row_range rows)
@@ -293,32 +265,26 @@ static void add_da(const struct mt_lora_da_args *l, int i, int e, struct row_ran
     }
 }
 
-enum mt_status mt_ref_lora_da(struct mt_device *device, const void *args)
+void mt_ref_lora_da(const struct mt_lora_da_args *l)
 {
-    (void)device;
-    const struct mt_lora_da_args *l = args;
     for (int e = 0; e < l->experts; e++) {
         struct row_range rows = rows_of(&l->offsets, e, l->x.dim[0]);
         for (int i = 0; i < l->linears; i++) add_da(l, i, e, rows);
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ dequantize
 
 /* dequantize: y_e = code value · scale in f32, rounded to bf16; experts without rows are skipped. */
 
-enum mt_status mt_ref_dequantize(struct mt_device *device, const void *args)
+void mt_ref_dequantize(const struct mt_dequantize_args *a)
 {
-    (void)device;
-    const struct mt_dequantize_args *a = args;
     bool sorted = mt_tensor_present(&a->offsets);
     for (int e = 0; e < a->experts; e++) {
         bool unused = sorted && ref_int1(&a->offsets, e) == ref_int1(&a->offsets, e + 1);
         if (unused || !mt_quantised_present(&a->stored[e])) continue;
         mt_dequantise(&a->stored[e], MT_BF16, a->y[e].data);
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ cross_entropy
@@ -404,10 +370,8 @@ static void clear_row(const struct mt_tensor *tensor, int64_t row)
     for (int64_t j = 0; j < tensor->dim[1]; j++) ref_set2(tensor, row, j, 0.0);
 }
 
-enum mt_status mt_ref_cross_entropy(struct mt_device *device, const void *args)
+void mt_ref_cross_entropy(const struct mt_cross_entropy_args *a)
 {
-    (void)device;
-    const struct mt_cross_entropy_args *a = args;
     for (int64_t row = 0; row < a->hidden.dim[0]; row++) {
         int32_t label = ref_int1(&a->labels, row);
         bool has_lse = mt_tensor_present(&a->lse);
@@ -422,5 +386,4 @@ enum mt_status mt_ref_cross_entropy(struct mt_device *device, const void *args)
         ref_set1(&a->loss, row, lse - logit(a, row, label));
         if (mt_tensor_present(&a->dloss)) row_gradients(a, row, lse);
     }
-    return MT_OK;
 }

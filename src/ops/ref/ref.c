@@ -3,10 +3,20 @@
 
 #include <stdio.h>
 
+#define MT_REF_RUN(name)                                                                                     \
+    static enum mt_status run_##name(struct mt_device *device, const void *args)                             \
+    {                                                                                                        \
+        (void)device;                                                                                        \
+        mt_ref_##name(args);                                                                                 \
+        return MT_OK;                                                                                        \
+    }
+MT_OP_LIST(MT_REF_RUN)
+#undef MT_REF_RUN
+
 enum mt_status mt_ref_init(struct mt_device *device, int threads)
 {
     static const mt_op_run_fn table[MT_OP_COUNT] = {
-#define MT_REF_ENTRY(name) [MT_OP_##name] = mt_ref_##name,
+#define MT_REF_ENTRY(name) [MT_OP_##name] = run_##name,
         MT_OP_LIST(MT_REF_ENTRY)
 #undef MT_REF_ENTRY
     };

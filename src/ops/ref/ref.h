@@ -12,8 +12,8 @@
 
 enum mt_status mt_ref_init(struct mt_device *device, int threads);
 
-// One function per op, in the file of its family.
-#define MT_REF_DECLARE(name) enum mt_status mt_ref_##name(struct mt_device *device, const void *args);
+// One function per op, in the file of its family. It only computes: it cannot fail.
+#define MT_REF_DECLARE(name) void mt_ref_##name(const struct mt_##name##_args *args);
 MT_OP_LIST(MT_REF_DECLARE)
 #undef MT_REF_DECLARE
 

@@ -24,10 +24,8 @@ static void softmax_row(const struct mt_tensor *logits, const struct mt_tensor *
     }
 }
 
-enum mt_status mt_ref_router_score_forward(struct mt_device *device, const void *args)
+void mt_ref_router_score_forward(const struct mt_router_score_forward_args *a)
 {
-    (void)device;
-    const struct mt_router_score_forward_args *a = args;
     for (int64_t i = 0; i < a->logits.dim[0]; i++) {
         if (a->kind == MT_SCORE_SOFTMAX) {
             softmax_row(&a->logits, &a->probs, i);
@@ -37,13 +35,10 @@ enum mt_status mt_ref_router_score_forward(struct mt_device *device, const void 
             ref_set2(&a->probs, i, j, 1.0 / (1.0 + exp(-ref_get2(&a->logits, i, j))));
         }
     }
-    return MT_OK;
 }
 
-enum mt_status mt_ref_router_score_backward(struct mt_device *device, const void *args)
+void mt_ref_router_score_backward(const struct mt_router_score_backward_args *a)
 {
-    (void)device;
-    const struct mt_router_score_backward_args *a = args;
     int64_t experts = a->probs.dim[1];
     for (int64_t i = 0; i < a->probs.dim[0]; i++) {
         double mean = 0.0; // of g under p
@@ -55,7 +50,6 @@ enum mt_status mt_ref_router_score_backward(struct mt_device *device, const void
             ref_set2(&a->dlogits, i, j, a->accumulate ? ref_get2(&a->dlogits, i, j) + dz : dz);
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ topk
@@ -114,10 +108,8 @@ static double masked_score(const struct mt_topk_args *a, int64_t i, int64_t j)
     return a->group_rule == MT_GROUP_MAX ? 0.0 : -INFINITY;
 }
 
-enum mt_status mt_ref_topk(struct mt_device *device, const void *args)
+void mt_ref_topk(const struct mt_topk_args *a)
 {
-    (void)device;
-    const struct mt_topk_args *a = args;
     int64_t experts = a->probs.dim[1];
     for (int64_t i = 0; i < a->probs.dim[0]; i++) {
         double last = INFINITY; // the slot before; an imagined one stands before everything
@@ -138,7 +130,6 @@ enum mt_status mt_ref_topk(struct mt_device *device, const void *args)
             last_index = best_index;
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ topk_weights
@@ -161,10 +152,8 @@ static double divisor(const struct mt_tensor *probs, const struct mt_tensor *exp
     return sum + (double)epsilon;
 }
 
-enum mt_status mt_ref_topk_weights_forward(struct mt_device *device, const void *args)
+void mt_ref_topk_weights_forward(const struct mt_topk_weights_forward_args *a)
 {
-    (void)device;
-    const struct mt_topk_weights_forward_args *a = args;
     for (int64_t i = 0; i < a->expert.dim[0]; i++) {
         double denominator = divisor(&a->probs, &a->expert, i, a->normalise, a->epsilon);
         for (int64_t s = 0; s < a->expert.dim[1]; s++) {
@@ -173,13 +162,10 @@ enum mt_status mt_ref_topk_weights_forward(struct mt_device *device, const void 
             ref_set2(&a->weight, i, s, weight);
         }
     }
-    return MT_OK;
 }
 
-enum mt_status mt_ref_topk_weights_backward(struct mt_device *device, const void *args)
+void mt_ref_topk_weights_backward(const struct mt_topk_weights_backward_args *a)
 {
-    (void)device;
-    const struct mt_topk_weights_backward_args *a = args;
     int64_t slots = a->expert.dim[1];
     for (int64_t i = 0; i < a->expert.dim[0]; i++) {
         double denominator = divisor(&a->probs, &a->expert, i, a->normalise, a->epsilon);
@@ -197,7 +183,6 @@ enum mt_status mt_ref_topk_weights_backward(struct mt_device *device, const void
             ref_set2(&a->dprobs, i, e, ref_get2(&a->dprobs, i, e) + dp);
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ sparsemixer
@@ -266,10 +251,8 @@ static int32_t sample(const struct contest *c, const struct mt_sparsemixer_forwa
     return chosen;
 }
 
-enum mt_status mt_ref_sparsemixer_forward(struct mt_device *device, const void *args)
+void mt_ref_sparsemixer_forward(const struct mt_sparsemixer_forward_args *a)
 {
-    (void)device;
-    const struct mt_sparsemixer_forward_args *a = args;
     uint64_t experts = (uint64_t)a->logits.dim[1];
     for (int64_t i = 0; i < a->logits.dim[0]; i++) {
         int32_t chosen = -1;
@@ -287,13 +270,10 @@ enum mt_status mt_ref_sparsemixer_forward(struct mt_device *device, const void *
             ref_set2(&a->weight, i, slot, factor * probability(&c, chosen));
         }
     }
-    return MT_OK;
 }
 
-enum mt_status mt_ref_sparsemixer_backward(struct mt_device *device, const void *args)
+void mt_ref_sparsemixer_backward(const struct mt_sparsemixer_backward_args *a)
 {
-    (void)device;
-    const struct mt_sparsemixer_backward_args *a = args;
     int64_t experts = a->logits.dim[1];
     for (int64_t i = 0; i < a->logits.dim[0]; i++) {
         int32_t e1 = ref_int2(&a->expert, i, 0);
@@ -308,17 +288,14 @@ enum mt_status mt_ref_sparsemixer_backward(struct mt_device *device, const void 
             ref_set2(&a->dlogits, i, j, a->accumulate ? ref_get2(&a->dlogits, i, j) + dz : dz);
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ unchosen_backward
 
 /* unchosen_backward: the definition. */
 
-enum mt_status mt_ref_unchosen_backward(struct mt_device *device, const void *args)
+void mt_ref_unchosen_backward(const struct mt_unchosen_backward_args *a)
 {
-    (void)device;
-    const struct mt_unchosen_backward_args *a = args;
     for (int64_t i = 0; i < a->dy.dim[0]; i++) {
         double divisor = a->normalise ? (double)a->epsilon : 1.0;
         bool chosen = false;
@@ -334,7 +311,6 @@ enum mt_status mt_ref_unchosen_backward(struct mt_device *device, const void *ar
         double before = ref_get2(&a->dprobs, i, a->number);
         ref_set2(&a->dprobs, i, a->number, before + (double)a->scale / divisor * dot);
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ slot_drop
@@ -372,10 +348,8 @@ static void fill_expert(const struct mt_slot_drop_args *a, int32_t e)
     }
 }
 
-enum mt_status mt_ref_slot_drop(struct mt_device *device, const void *args)
+void mt_ref_slot_drop(const struct mt_slot_drop_args *a)
 {
-    (void)device;
-    const struct mt_slot_drop_args *a = args;
     for (int64_t i = 0; i < a->expert.dim[0]; i++) {
         for (int64_t s = 0; s < a->expert.dim[1]; s++) {
             int32_t e = ref_int2(&a->expert, i, s);
@@ -384,7 +358,6 @@ enum mt_status mt_ref_slot_drop(struct mt_device *device, const void *args)
         }
     }
     for (int32_t e = 0; e < a->experts && a->capacity > 0; e++) fill_expert(a, e);
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ given_experts
@@ -402,10 +375,8 @@ static int64_t count_agreed(const struct mt_given_experts_args *a, int64_t i)
     return count;
 }
 
-enum mt_status mt_ref_given_experts(struct mt_device *device, const void *args)
+void mt_ref_given_experts(const struct mt_given_experts_args *a)
 {
-    (void)device;
-    const struct mt_given_experts_args *a = args;
     int64_t slots = a->given.dim[1];
     for (int64_t i = 0; i < a->given.dim[0]; i++) {
         bool given = slots > 0 && ref_int2(&a->given, i, 0) >= 0;
@@ -416,7 +387,6 @@ enum mt_status mt_ref_given_experts(struct mt_device *device, const void *args)
         for (int64_t s = 0; given && s < slots; s++)
             ref_set2(&a->expert, i, s, (double)ref_int2(&a->given, i, s));
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ balance_quantile
@@ -467,10 +437,8 @@ static double select_one(const struct mt_balance_quantile_args *a,
     return last;
 }
 
-enum mt_status mt_ref_balance_quantile(struct mt_device *device, const void *args)
+void mt_ref_balance_quantile(const struct mt_balance_quantile_args *a)
 {
-    (void)device;
-    const struct mt_balance_quantile_args *a = args;
     int64_t tokens = a->probs.dim[0];
     int64_t experts = a->probs.dim[1];
     int64_t unmasked = 0;
@@ -488,7 +456,6 @@ enum mt_status mt_ref_balance_quantile(struct mt_device *device, const void *arg
         ref_set1(&a->sum, j, (double)unmasked * found);
     }
     ref_set1(&a->rows, 0, (double)unmasked);
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ expert_pool
@@ -513,10 +480,8 @@ static int64_t drawn(const struct mt_expert_pool_args *a, int64_t b)
     return a->least + (int64_t)((word * sizes) >> 32);
 }
 
-enum mt_status mt_ref_expert_pool(struct mt_device *device, const void *args)
+void mt_ref_expert_pool(const struct mt_expert_pool_args *a)
 {
-    (void)device;
-    const struct mt_expert_pool_args *a = args;
     int64_t experts = a->sum.dim[1];
     for (int64_t b = 0; b < a->sum.dim[0]; b++) {
         int64_t size = drawn(a, b);
@@ -527,30 +492,24 @@ enum mt_status mt_ref_expert_pool(struct mt_device *device, const void *args)
             ref_set2(&a->pool, b, j, before < size ? 1.0 : 0.0);
         }
     }
-    return MT_OK;
 }
 
-enum mt_status mt_ref_pool_mask(struct mt_device *device, const void *args)
+void mt_ref_pool_mask(const struct mt_pool_mask_args *a)
 {
-    (void)device;
-    const struct mt_pool_mask_args *a = args;
     for (int64_t i = 0; i < a->x.dim[0]; i++) {
         int64_t b = token_segment(&a->segment, i);
         for (int64_t j = 0; j < a->x.dim[1]; j++) {
             if (ref_int2(&a->pool, b, j) == 0) ref_set2(&a->x, i, j, (double)a->value);
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ dispatch_plan
 
 /* dispatch_plan: a stable counting sort of the (token, slot) pairs by expert. */
 
-enum mt_status mt_ref_dispatch_plan(struct mt_device *device, const void *args)
+void mt_ref_dispatch_plan(const struct mt_dispatch_plan_args *a)
 {
-    (void)device;
-    const struct mt_dispatch_plan_args *a = args;
     int64_t tokens = a->expert.dim[0];
     int64_t slots = a->expert.dim[1];
     int64_t row = 0;
@@ -572,17 +531,14 @@ enum mt_status mt_ref_dispatch_plan(struct mt_device *device, const void *args)
             if (ref_int2(&a->expert, i, s) < 0) ref_set2(&a->row_of_slot, i, s, -1.0);
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ dispatch
 
 /* dispatch: rows[r] = x[slot_of_row[r] / k]. Backward: dx[i] = Σ_s drows[row_of_slot[i,s]]. */
 
-enum mt_status mt_ref_dispatch_forward(struct mt_device *device, const void *args)
+void mt_ref_dispatch_forward(const struct mt_dispatch_forward_args *a)
 {
-    (void)device;
-    const struct mt_dispatch_forward_args *a = args;
     for (int64_t r = 0; r < a->rows.dim[0]; r++) {
         int32_t slot = ref_int1(&a->slot_of_row, r);
         if (slot < 0) continue;
@@ -590,13 +546,10 @@ enum mt_status mt_ref_dispatch_forward(struct mt_device *device, const void *arg
             ref_set2(&a->rows, r, j, ref_get2(&a->x, slot / a->slots, j));
         }
     }
-    return MT_OK;
 }
 
-enum mt_status mt_ref_dispatch_backward(struct mt_device *device, const void *args)
+void mt_ref_dispatch_backward(const struct mt_dispatch_backward_args *a)
 {
-    (void)device;
-    const struct mt_dispatch_backward_args *a = args;
     for (int64_t i = 0; i < a->dx.dim[0]; i++) {
         for (int64_t j = 0; j < a->dx.dim[1]; j++) {
             double sum = a->accumulate ? ref_get2(&a->dx, i, j) : 0.0;
@@ -607,7 +560,6 @@ enum mt_status mt_ref_dispatch_backward(struct mt_device *device, const void *ar
             ref_set2(&a->dx, i, j, sum);
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ combine
@@ -633,10 +585,8 @@ static void gram_of_token(const struct mt_combine_forward_args *a, int64_t i)
     }
 }
 
-enum mt_status mt_ref_combine_forward(struct mt_device *device, const void *args)
+void mt_ref_combine_forward(const struct mt_combine_forward_args *a)
 {
-    (void)device;
-    const struct mt_combine_forward_args *a = args;
     for (int64_t i = 0; i < a->row_of_slot.dim[0]; i++) {
         for (int64_t j = 0; j < a->rows.dim[1] && mt_tensor_present(&a->y); j++) {
             double sum = mt_tensor_present(&a->base) ? ref_get2(&a->base, i, j) : 0.0;
@@ -649,7 +599,6 @@ enum mt_status mt_ref_combine_forward(struct mt_device *device, const void *args
         }
         if (mt_tensor_present(&a->gram)) gram_of_token(a, i);
     }
-    return MT_OK;
 }
 
 /* factor · Σ_m coupling[i,s,m] · column[m]; slots without a row have a zero there. */
@@ -662,10 +611,8 @@ static double coupled(const struct mt_combine_backward_args *a, int64_t i, int64
     return mt_tensor_present(&a->factor) ? ref_get1(&a->factor, 0) * sum : sum;
 }
 
-enum mt_status mt_ref_combine_backward(struct mt_device *device, const void *args)
+void mt_ref_combine_backward(const struct mt_combine_backward_args *a)
 {
-    (void)device;
-    const struct mt_combine_backward_args *a = args;
     int64_t slots = a->row_of_slot.dim[1];
     bool has_dy = mt_tensor_present(&a->dy);
     for (int64_t i = 0; i < a->row_of_slot.dim[0]; i++) {
@@ -689,5 +636,4 @@ enum mt_status mt_ref_combine_backward(struct mt_device *device, const void *arg
             ref_set2(&a->dweight, i, s, has_row ? dweight[s] : 0.0);
         }
     }
-    return MT_OK;
 }

@@ -26,10 +26,8 @@ static double row_total(const struct mt_tensor *x, int64_t i)
     return total;
 }
 
-enum mt_status mt_ref_column_stats_forward(struct mt_device *device, const void *args)
+void mt_ref_column_stats_forward(const struct mt_column_stats_forward_args *a)
 {
-    (void)device;
-    const struct mt_column_stats_forward_args *a = args;
     ref_clear(&a->sum);
     ref_clear(&a->squares);
     ref_clear(&a->row_squares);
@@ -48,13 +46,10 @@ enum mt_status mt_ref_column_stats_forward(struct mt_device *device, const void 
         ref_add1(&a->row_squares, b, total * total);
         ref_add1(&a->rows, b, 1.0);
     }
-    return MT_OK;
 }
 
-enum mt_status mt_ref_column_stats_backward(struct mt_device *device, const void *args)
+void mt_ref_column_stats_backward(const struct mt_column_stats_backward_args *a)
 {
-    (void)device;
-    const struct mt_column_stats_backward_args *a = args;
     int64_t experts = a->x.dim[1];
     for (int64_t i = 0; i < a->x.dim[0]; i++) {
         bool counts = token_counts(&a->mask, i);
@@ -74,7 +69,6 @@ enum mt_status mt_ref_column_stats_backward(struct mt_device *device, const void
             ref_set2(&a->dx, i, j, a->accumulate ? ref_get2(&a->dx, i, j) + dx : dx);
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ slot_stats
@@ -95,10 +89,8 @@ static double token_weight(const struct mt_tensor *expert, const struct mt_tenso
     return total;
 }
 
-enum mt_status mt_ref_slot_stats_forward(struct mt_device *device, const void *args)
+void mt_ref_slot_stats_forward(const struct mt_slot_stats_forward_args *a)
 {
-    (void)device;
-    const struct mt_slot_stats_forward_args *a = args;
     bool has_weight = mt_tensor_present(&a->weight);
     ref_clear(&a->count);
     ref_clear(&a->first);
@@ -122,13 +114,10 @@ enum mt_status mt_ref_slot_stats_forward(struct mt_device *device, const void *a
             ref_add2(&a->squares, b, e, w * w);
         }
     }
-    return MT_OK;
 }
 
-enum mt_status mt_ref_slot_stats_backward(struct mt_device *device, const void *args)
+void mt_ref_slot_stats_backward(const struct mt_slot_stats_backward_args *a)
 {
-    (void)device;
-    const struct mt_slot_stats_backward_args *a = args;
     for (int64_t i = 0; i < a->expert.dim[0]; i++) {
         bool counts = token_counts(&a->mask, i);
         int64_t b = token_segment(&a->segment, i);
@@ -143,7 +132,6 @@ enum mt_status mt_ref_slot_stats_backward(struct mt_device *device, const void *
             ref_set2(&a->dweight, i, s, a->accumulate ? ref_get2(&a->dweight, i, s) + dw : dw);
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ stat_values
@@ -169,10 +157,8 @@ static double add_product(const struct mt_stat_values_args *a, const struct mt_s
     return value;
 }
 
-enum mt_status mt_ref_stat_values(struct mt_device *device, const void *args)
+void mt_ref_stat_values(const struct mt_stat_values_args *a)
 {
-    (void)device;
-    const struct mt_stat_values_args *a = args;
     double total = 0.0;
     for (int64_t l = 0; l < a->numbers.dim[0]; l++) {
         for (int i = 0; i < a->products_count; i++) {
@@ -181,7 +167,6 @@ enum mt_status mt_ref_stat_values(struct mt_device *device, const void *args)
         }
     }
     ref_set1(&a->total, 0, total);
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ router_zloss
@@ -200,10 +185,8 @@ static double row_lse(const struct mt_tensor *logits, int64_t i)
     return sum == 0.0 ? -INFINITY : highest + log(sum);
 }
 
-enum mt_status mt_ref_router_zloss_forward(struct mt_device *device, const void *args)
+void mt_ref_router_zloss_forward(const struct mt_router_zloss_forward_args *a)
 {
-    (void)device;
-    const struct mt_router_zloss_forward_args *a = args;
     double sum = 0.0;
     for (int64_t i = 0; i < a->logits.dim[0]; i++) {
         double lse = token_counts(&a->mask, i) ? row_lse(&a->logits, i) : 0.0;
@@ -211,13 +194,10 @@ enum mt_status mt_ref_router_zloss_forward(struct mt_device *device, const void 
         sum += lse * lse;
     }
     ref_set1(&a->sum, 0, sum);
-    return MT_OK;
 }
 
-enum mt_status mt_ref_router_zloss_backward(struct mt_device *device, const void *args)
+void mt_ref_router_zloss_backward(const struct mt_router_zloss_backward_args *a)
 {
-    (void)device;
-    const struct mt_router_zloss_backward_args *a = args;
     double scale = (double)ref_scale(a->scale, &a->factor);
     for (int64_t i = 0; i < a->logits.dim[0]; i++) {
         bool counts = token_counts(&a->mask, i);
@@ -228,7 +208,6 @@ enum mt_status mt_ref_router_zloss_backward(struct mt_device *device, const void
             ref_set2(&a->dlogits, i, j, a->accumulate ? ref_get2(&a->dlogits, i, j) + dz : dz);
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ router_orth
@@ -296,10 +275,8 @@ static double sign_of(double x)
     return (double)((x > 0.0) - (x < 0.0));
 }
 
-enum mt_status mt_ref_router_orth_forward(struct mt_device *device, const void *args)
+void mt_ref_router_orth_forward(const struct mt_router_orth_forward_args *a)
 {
-    (void)device;
-    const struct mt_router_orth_forward_args *a = args;
     struct rows rows = rows_of(&a->weight, a->kind, a->groups);
     double sum = 0.0;
     for (int64_t e = 0; e < a->weight.dim[0]; e++) {
@@ -310,7 +287,6 @@ enum mt_status mt_ref_router_orth_forward(struct mt_device *device, const void *
         }
     }
     ref_set1(&a->loss, 0, sum / divisor_of(&rows));
-    return MT_OK;
 }
 
 /* Columns [start, start + count) of Σ_f pull_ef (r_f - kept_ef r_e). */
@@ -332,10 +308,8 @@ static void pull_row(const struct rows *r, int64_t e, int64_t start, int64_t cou
     }
 }
 
-enum mt_status mt_ref_router_orth_backward(struct mt_device *device, const void *args)
+void mt_ref_router_orth_backward(const struct mt_router_orth_backward_args *a)
 {
-    (void)device;
-    const struct mt_router_orth_backward_args *a = args;
     struct rows rows = rows_of(&a->weight, a->kind, a->groups);
     double squares = 0.0;
     for (int64_t e = 0; e < a->weight.dim[0]; e++) {
@@ -355,7 +329,6 @@ enum mt_status mt_ref_router_orth_backward(struct mt_device *device, const void 
         }
     }
     if (mt_tensor_present(&a->squares)) ref_set1(&a->squares, 0, squares);
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ dominance
@@ -376,10 +349,8 @@ static double excess(const struct mt_tensor *squares, double alpha, int64_t i, i
     return entry(squares, i, j) - alpha * entry(squares, d, d);
 }
 
-enum mt_status mt_ref_dominance_forward(struct mt_device *device, const void *args)
+void mt_ref_dominance_forward(const struct mt_dominance_forward_args *a)
 {
-    (void)device;
-    const struct mt_dominance_forward_args *a = args;
     int64_t experts = a->squares.dim[0];
     double alpha = (double)a->alpha;
     double sum = 0.0;
@@ -391,7 +362,6 @@ enum mt_status mt_ref_dominance_forward(struct mt_device *device, const void *ar
         }
     }
     ref_set1(&a->loss, 0, sum / (double)(experts * experts));
-    return MT_OK;
 }
 
 /* ∂loss/∂M[i,j], times n². */
@@ -409,10 +379,8 @@ static double slope(const struct mt_tensor *squares, double alpha, int64_t i, in
     return -alpha * above;
 }
 
-enum mt_status mt_ref_dominance_backward(struct mt_device *device, const void *args)
+void mt_ref_dominance_backward(const struct mt_dominance_backward_args *a)
 {
-    (void)device;
-    const struct mt_dominance_backward_args *a = args;
     int64_t experts = a->squares.dim[0];
     double share = ref_get1(&a->dloss, 0) / (double)(experts * experts);
     double sum = 0.0;
@@ -426,7 +394,6 @@ enum mt_status mt_ref_dominance_backward(struct mt_device *device, const void *a
         }
     }
     if (mt_tensor_present(&a->sum)) ref_set1(&a->sum, 0, sum);
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ joint_mass
@@ -454,10 +421,8 @@ static double mass_of(const struct mt_tensor *probs, const struct mt_tensor *exp
     return normalise ? mass / row_sum(probs, i) : mass;
 }
 
-enum mt_status mt_ref_joint_mass_forward(struct mt_device *device, const void *args)
+void mt_ref_joint_mass_forward(const struct mt_joint_mass_forward_args *a)
 {
-    (void)device;
-    const struct mt_joint_mass_forward_args *a = args;
     for (int64_t i = 0; i < a->probs.dim[0]; i++) {
         double product = 0.0;
         if (token_counts(&a->mask, i))
@@ -465,13 +430,10 @@ enum mt_status mt_ref_joint_mass_forward(struct mt_device *device, const void *a
                       mass_of(&a->other_probs, &a->other_expert, a->normalise_rows, i);
         ref_set1(&a->product, i, product);
     }
-    return MT_OK;
 }
 
-enum mt_status mt_ref_joint_mass_backward(struct mt_device *device, const void *args)
+void mt_ref_joint_mass_backward(const struct mt_joint_mass_backward_args *a)
 {
-    (void)device;
-    const struct mt_joint_mass_backward_args *a = args;
     for (int64_t i = 0; i < a->probs.dim[0]; i++) {
         if (!token_counts(&a->mask, i)) continue;
         double pull =
@@ -486,7 +448,6 @@ enum mt_status mt_ref_joint_mass_backward(struct mt_device *device, const void *
             if (chosen >= 0) ref_add2(&a->dprobs, i, chosen, pull);
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ ortho
@@ -642,10 +603,8 @@ static void signed_gradient(const struct token *token, double epsilon, double *g
     }
 }
 
-enum mt_status mt_ref_ortho_forward(struct mt_device *device, const void *args)
+void mt_ref_ortho_forward(const struct mt_ortho_forward_args *a)
 {
-    (void)device;
-    const struct mt_ortho_forward_args *a = args;
     double total = 0.0;
     for (int64_t i = 0; i < a->gram.dim[0]; i++) {
         struct token token;
@@ -664,7 +623,6 @@ enum mt_status mt_ref_ortho_forward(struct mt_device *device, const void *args)
     }
     if (mt_tensor_present(&a->sum)) ref_set1(&a->sum, 0, total);
     if (mt_tensor_present(&a->rows)) ref_set1(&a->rows, 0, ref_tokens(&a->mask, a->gram.dim[0]));
-    return MT_OK;
 }
 
 /* The paper's printed gradient is a coupling by itself: not symmetric, nothing on the diagonal. */
@@ -703,10 +661,8 @@ static void store_exact(const struct mt_ortho_backward_args *a, const struct tok
     }
 }
 
-enum mt_status mt_ref_ortho_backward(struct mt_device *device, const void *args)
+void mt_ref_ortho_backward(const struct mt_ortho_backward_args *a)
 {
-    (void)device;
-    const struct mt_ortho_backward_args *a = args;
     int64_t slots = a->gram.dim[1];
     double scale = (double)ref_scale(a->scale, &a->factor);
     for (int64_t i = 0; i < a->gram.dim[0]; i++) {
@@ -721,7 +677,6 @@ enum mt_status mt_ref_ortho_backward(struct mt_device *device, const void *args)
             store_exact(a, &token, scale, i);
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ logit_summary
@@ -748,15 +703,12 @@ static double log_sum_of(const struct mt_tensor *logits, int64_t r, int64_t high
     return most + log(sum);
 }
 
-enum mt_status mt_ref_logit_summary(struct mt_device *device, const void *args)
+void mt_ref_logit_summary(const struct mt_logit_summary_args *a)
 {
-    (void)device;
-    const struct mt_logit_summary_args *a = args;
     int32_t *out = a->highest.data;
     for (int64_t r = 0; r < a->logits.dim[0]; r++) {
         int64_t highest = highest_of(&a->logits, r);
         out[r] = (int32_t)highest;
         if (mt_tensor_present(&a->log_sum)) ref_set1(&a->log_sum, r, log_sum_of(&a->logits, r, highest));
     }
-    return MT_OK;
 }

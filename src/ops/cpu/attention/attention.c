@@ -395,9 +395,9 @@ static int64_t heads_together(const struct attention_shape *shape, int64_t piece
     return 1;
 }
 
-size_t MT_CPU(attention_forward_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(attention_forward_scratch)(const struct mt_device *device,
+                                         const struct mt_attention_forward_args *a)
 {
-    const struct mt_attention_forward_args *a = args;
     struct attention_shape shape =
         attention_shape_of(&a->q, &a->k, &a->v, &a->q_offsets, &a->k_offsets, a->window);
     return round_to_line(attention_pieces_bytes(a->q.dim[0], shape.sequences, shape.queries)) +
@@ -412,12 +412,8 @@ static int attention_threads(const struct mt_device *device, const struct mt_ten
     return cpu_threads(device, mt_tensor_count(q) + keys * k->dim[1] * k->dim[2]);
 }
 
-enum mt_status MT_CPU(attention_forward)(struct mt_device *device, const void *args)
+void MT_CPU(attention_forward)(struct mt_device *device, const struct mt_attention_forward_args *a)
 {
-    const struct mt_attention_forward_args *a = args;
-    bool fast = cpu_is_f32(&a->q) && cpu_is_f32(&a->k) && cpu_is_f32(&a->v) && cpu_is_f32(&a->out);
-    if (mt_tensor_present(&a->lse)) fast = fast && cpu_is_f32(&a->lse);
-    if (!fast) return mt_ref_attention_forward(device, args);
 
     struct attention_shape shape =
         attention_shape_of(&a->q, &a->k, &a->v, &a->q_offsets, &a->k_offsets, a->window);
@@ -438,7 +434,6 @@ enum mt_status MT_CPU(attention_forward)(struct mt_device *device, const void *a
             forward_tile(a, &shape, pieces[task / tasks], task % tasks * heads, heads, &w);
         }
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ backward
@@ -654,21 +649,16 @@ static size_t backward_pieces_bytes(const struct mt_attention_backward_args *a,
                          attention_pieces_bytes(a->q.dim[0], shape->sequences, shape->queries));
 }
 
-size_t MT_CPU(attention_backward_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(attention_backward_scratch)(const struct mt_device *device,
+                                          const struct mt_attention_backward_args *a)
 {
-    const struct mt_attention_backward_args *a = args;
     struct attention_shape shape =
         attention_shape_of(&a->q, &a->k, &a->v, &a->q_offsets, &a->k_offsets, a->window);
     return backward_pieces_bytes(a, &shape) + (size_t)device->threads * workspace_bytes(&shape, true);
 }
 
-enum mt_status MT_CPU(attention_backward)(struct mt_device *device, const void *args)
+void MT_CPU(attention_backward)(struct mt_device *device, const struct mt_attention_backward_args *a)
 {
-    const struct mt_attention_backward_args *a = args;
-    bool fast = cpu_is_f32(&a->q) && cpu_is_f32(&a->k) && cpu_is_f32(&a->v) && cpu_is_f32(&a->out) &&
-                cpu_is_f32(&a->lse) && cpu_is_f32(&a->dout) && cpu_is_f32(&a->dq) && cpu_is_f32(&a->dk) &&
-                cpu_is_f32(&a->dv);
-    if (!fast) return mt_ref_attention_backward(device, args);
 
     struct attention_shape shape =
         attention_shape_of(&a->q, &a->k, &a->v, &a->q_offsets, &a->k_offsets, a->window);
@@ -679,5 +669,4 @@ enum mt_status MT_CPU(attention_backward)(struct mt_device *device, const void *
     } else {
         backward_in_two_passes(a, &shape, threads, device->scratch.data, workspaces);
     }
-    return MT_OK;
 }

@@ -3,22 +3,11 @@
 
 #include "ops/cpu/attention/rotate.h"
 
-size_t MT_CPU(mla_key_forward_scratch)(const struct mt_device *device, const void *args)
+void MT_CPU(mla_key_forward)(struct mt_device *device, const struct mt_mla_key_forward_args *m)
 {
-    (void)device;
-    (void)args;
-    return 0;
-}
-
-enum mt_status MT_CPU(mla_key_forward)(struct mt_device *device, const void *args)
-{
-    const struct mt_mla_key_forward_args *m = args;
-    bool fast = cpu_is_f32(&m->nope) && cpu_is_f32(&m->shared) && cpu_is_f32(&m->key) &&
-                cpu_is_f32(&m->cosine) && cpu_is_f32(&m->sine);
     int64_t tokens = m->key.dim[0];
     int64_t heads = m->key.dim[1];
-    if (!fast || heads == 0) return mt_ref_mla_key_forward(device, args);
-
+    if (heads == 0) return;
     int64_t plain = m->nope.dim[2];
     int64_t rotated = m->shared.dim[1];
     const int32_t *positions = m->positions.data;
@@ -33,23 +22,10 @@ enum mt_status MT_CPU(mla_key_forward)(struct mt_device *device, const void *arg
             if (h > 0) memcpy(key + plain, shared, (size_t)rotated * sizeof(float));
         }
     }
-    return MT_OK;
 }
 
-size_t MT_CPU(mla_key_backward_scratch)(const struct mt_device *device, const void *args)
+void MT_CPU(mla_key_backward)(struct mt_device *device, const struct mt_mla_key_backward_args *m)
 {
-    (void)device;
-    (void)args;
-    return 0;
-}
-
-enum mt_status MT_CPU(mla_key_backward)(struct mt_device *device, const void *args)
-{
-    const struct mt_mla_key_backward_args *m = args;
-    bool fast = cpu_is_f32(&m->dkey) && cpu_is_f32(&m->dnope) && cpu_is_f32(&m->dshared) &&
-                cpu_is_f32(&m->cosine) && cpu_is_f32(&m->sine);
-    if (!fast) return mt_ref_mla_key_backward(device, args);
-
     int64_t tokens = m->dkey.dim[0];
     int64_t heads = m->dkey.dim[1];
     int64_t plain = m->dnope.dim[2];
@@ -68,5 +44,4 @@ enum mt_status MT_CPU(mla_key_backward)(struct mt_device *device, const void *ar
         cpu_rotate_row(sum, cpu_row(&m->cosine, positions[t]), cpu_row(&m->sine, positions[t]), -1.0f,
                        m->layout, rotated / 2, sum);
     }
-    return MT_OK;
 }

@@ -1,19 +1,8 @@
 /* rope on rows of floats: tokens are independent, a token's heads share its row of the tables. */
 #include "ops/cpu/attention/rotate.h"
 
-size_t MT_CPU(rope_scratch)(const struct mt_device *device, const void *args)
+void MT_CPU(rope)(struct mt_device *device, const struct mt_rope_args *r)
 {
-    (void)device;
-    (void)args;
-    return 0;
-}
-
-enum mt_status MT_CPU(rope)(struct mt_device *device, const void *args)
-{
-    const struct mt_rope_args *r = args;
-    bool fast = cpu_is_f32(&r->x) && cpu_is_f32(&r->y) && cpu_is_f32(&r->cosine) && cpu_is_f32(&r->sine);
-    if (!fast) return mt_ref_rope(device, args);
-
     int64_t tokens = r->x.dim[0];
     int64_t heads = r->x.dim[1];
     int64_t pairs = r->x.dim[2] / 2;
@@ -28,5 +17,4 @@ enum mt_status MT_CPU(rope)(struct mt_device *device, const void *args)
                            cpu_head_row(&r->y, t, h));
         }
     }
-    return MT_OK;
 }

@@ -47,13 +47,15 @@ static void update(struct adamw_factors f, float *restrict param, const float *r
     }
 }
 
-enum mt_status MT_CPU(adamw)(struct mt_device *device, const void *args)
+bool MT_CPU(adamw_fits)(const struct mt_adamw_args *a)
 {
-    const struct mt_adamw_args *a = args;
+    return cpu_all_f32(&a->param, &a->grad, &a->m, &a->v) &&
+           (!mt_tensor_present(&a->param_copy) || cpu_converts(a->param_copy.dtype));
+}
+
+void MT_CPU(adamw)(struct mt_device *device, const struct mt_adamw_args *a)
+{
     bool has_copy = mt_tensor_present(&a->param_copy);
-    bool fast = cpu_is_f32(&a->param) && cpu_is_f32(&a->grad) && cpu_is_f32(&a->m) && cpu_is_f32(&a->v);
-    if (has_copy) fast = fast && cpu_converts(a->param_copy.dtype);
-    if (!fast) return mt_ref_adamw(device, args);
     struct adamw_factors factors = factors_of(a);
     struct cpu_pieces pieces = cpu_pieces_of(&a->param, true);
     int64_t copy_bytes = has_copy ? (int64_t)mt_dtype_bytes(a->param_copy.dtype) : 0;
@@ -68,5 +70,4 @@ enum mt_status MT_CPU(adamw)(struct mt_device *device, const void *args)
                                  (char *)a->param_copy.data + piece.start * copy_bytes);
         }
     }
-    return MT_OK;
 }

@@ -12,10 +12,13 @@ static void combine(float alpha, const float *restrict x, float beta, float *res
     }
 }
 
-enum mt_status MT_CPU(axpby)(struct mt_device *device, const void *args)
+bool MT_CPU(axpby_fits)(const struct mt_axpby_args *a)
 {
-    const struct mt_axpby_args *a = args;
-    if (!cpu_is_f32(&a->x) || !cpu_is_f32(&a->y)) return mt_ref_axpby(device, args);
+    return cpu_all_f32(&a->x, &a->y);
+}
+
+void MT_CPU(axpby)(struct mt_device *device, const struct mt_axpby_args *a)
+{
     float alpha = a->alpha;
     if (mt_tensor_present(&a->factor)) alpha *= (float)mt_load(a->factor.dtype, a->factor.data, 0);
     bool flat = mt_tensor_is_contiguous(&a->x) && mt_tensor_is_contiguous(&a->y);
@@ -26,5 +29,4 @@ enum mt_status MT_CPU(axpby)(struct mt_device *device, const void *args)
         combine(alpha, cpu_piece_f32(&pieces, &a->x, piece), a->beta, cpu_piece_f32(&pieces, &a->y, piece),
                 piece.count);
     }
-    return MT_OK;
 }

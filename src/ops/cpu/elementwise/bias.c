@@ -3,17 +3,19 @@
 
 #include "ops/cpu/column_sums.h"
 
-size_t MT_CPU(bias_forward_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(bias_forward_scratch)(const struct mt_device *device, const struct mt_bias_forward_args *a)
 {
     (void)device;
-    const struct mt_bias_forward_args *a = args;
     return a->bias.dtype == MT_F32 ? 0 : (size_t)a->bias.dim[0] * sizeof(float);
 }
 
-enum mt_status MT_CPU(bias_forward)(struct mt_device *device, const void *args)
+bool MT_CPU(bias_forward_fits)(const struct mt_bias_forward_args *a)
 {
-    const struct mt_bias_forward_args *a = args;
-    if (!cpu_is_f32(&a->x) || !cpu_is_f32(&a->y)) return mt_ref_bias_forward(device, args);
+    return cpu_all_f32(&a->x, &a->y);
+}
+
+void MT_CPU(bias_forward)(struct mt_device *device, const struct mt_bias_forward_args *a)
+{
     int64_t tokens = a->x.dim[0];
     int64_t width = a->x.dim[1];
     const float *bias = cpu_vector_f32(&a->bias, device->scratch.data);
@@ -24,23 +26,19 @@ enum mt_status MT_CPU(bias_forward)(struct mt_device *device, const void *args)
 #pragma omp simd
         for (int64_t j = 0; j < width; j++) y[j] = x[j] + bias[j];
     }
-    return MT_OK;
 }
 
-size_t MT_CPU(bias_backward_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(bias_backward_scratch)(const struct mt_device *device, const struct mt_bias_backward_args *a)
 {
     (void)device;
-    const struct mt_bias_backward_args *a = args;
     return COLUMN_SUM_BLOCKS * (size_t)a->dy.dim[1] * sizeof(float);
 }
 
-enum mt_status MT_CPU(bias_backward)(struct mt_device *device, const void *args)
+void MT_CPU(bias_backward)(struct mt_device *device, const struct mt_bias_backward_args *a)
 {
-    const struct mt_bias_backward_args *a = args;
-    if (!cpu_is_f32(&a->dy) || !cpu_is_f32(&a->dbias)) return mt_ref_bias_backward(device, args);
     int64_t tokens = a->dy.dim[0];
     int64_t width = a->dy.dim[1];
-    if (tokens == 0 || width == 0) return MT_OK;
+    if (tokens == 0 || width == 0) return;
     struct row_blocks blocks = row_blocks_of(tokens, true);
     float *partials = device->scratch.data; // [blocks, d]
 #pragma omp parallel for num_threads(cpu_threads(device, tokens *width)) schedule(static)
@@ -54,5 +52,4 @@ enum mt_status MT_CPU(bias_backward)(struct mt_device *device, const void *args)
         }
     }
     add_partials(a->dbias.data, partials, blocks.count, width);
-    return MT_OK;
 }

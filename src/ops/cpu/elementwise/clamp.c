@@ -18,10 +18,8 @@ static void pass_piece(const float *dy, const float *x, float *dx, float limit, 
     for (int64_t j = 0; j < count; j++) dx[j] = fabsf(x[j]) <= limit ? dy[j] : 0.0f;
 }
 
-enum mt_status MT_CPU(clamp_forward)(struct mt_device *device, const void *args)
+void MT_CPU(clamp_forward)(struct mt_device *device, const struct mt_clamp_forward_args *a)
 {
-    const struct mt_clamp_forward_args *a = args;
-    if (!cpu_is_f32(&a->x) || !cpu_is_f32(&a->y)) return mt_ref_clamp_forward(device, args);
     bool flat = mt_tensor_is_contiguous(&a->x) && mt_tensor_is_contiguous(&a->y);
     struct cpu_pieces pieces = cpu_pieces_of(&a->y, flat);
 #pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->y))) schedule(static)
@@ -30,15 +28,10 @@ enum mt_status MT_CPU(clamp_forward)(struct mt_device *device, const void *args)
         clamp_piece(cpu_piece_f32(&pieces, &a->x, piece), cpu_piece_f32(&pieces, &a->y, piece), a->limit,
                     piece.count);
     }
-    return MT_OK;
 }
 
-enum mt_status MT_CPU(clamp_backward)(struct mt_device *device, const void *args)
+void MT_CPU(clamp_backward)(struct mt_device *device, const struct mt_clamp_backward_args *a)
 {
-    const struct mt_clamp_backward_args *a = args;
-    if (!cpu_is_f32(&a->dy) || !cpu_is_f32(&a->x) || !cpu_is_f32(&a->dx)) {
-        return mt_ref_clamp_backward(device, args);
-    }
     bool flat =
         mt_tensor_is_contiguous(&a->dy) && mt_tensor_is_contiguous(&a->x) && mt_tensor_is_contiguous(&a->dx);
     struct cpu_pieces pieces = cpu_pieces_of(&a->dx, flat);
@@ -48,5 +41,4 @@ enum mt_status MT_CPU(clamp_backward)(struct mt_device *device, const void *args
         pass_piece(cpu_piece_f32(&pieces, &a->dy, piece), cpu_piece_f32(&pieces, &a->x, piece),
                    cpu_piece_f32(&pieces, &a->dx, piece), a->limit, piece.count);
     }
-    return MT_OK;
 }

@@ -16,14 +16,16 @@ static void copy_to_places(const struct mt_device *device, const struct mt_copy_
     }
 }
 
-enum mt_status MT_CPU(copy)(struct mt_device *device, const void *args)
+bool MT_CPU(copy_fits)(const struct mt_copy_args *a)
 {
-    const struct mt_copy_args *a = args;
-    bool same = a->x.dtype == a->y.dtype;
-    if (!same && (!cpu_converts(a->x.dtype) || !cpu_converts(a->y.dtype))) return mt_ref_copy(device, args);
+    return a->x.dtype == a->y.dtype || (cpu_converts(a->x.dtype) && cpu_converts(a->y.dtype));
+}
+
+void MT_CPU(copy)(struct mt_device *device, const struct mt_copy_args *a)
+{
     if (mt_tensor_present(&a->place)) {
         copy_to_places(device, a);
-        return MT_OK;
+        return;
     }
     bool flat = mt_tensor_is_contiguous(&a->x) && mt_tensor_is_contiguous(&a->y);
     struct cpu_pieces pieces = cpu_pieces_of(&a->y, flat);
@@ -36,5 +38,4 @@ enum mt_status MT_CPU(copy)(struct mt_device *device, const void *args)
         char *y = (char *)a->y.data + cpu_piece_offset(&pieces, &a->y, piece) * y_bytes;
         cpu_convert(a->x.dtype, x, a->y.dtype, y, piece.count);
     }
-    return MT_OK;
 }

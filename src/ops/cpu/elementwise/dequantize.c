@@ -166,9 +166,8 @@ static bool is_used(const struct mt_dequantize_args *a, int expert)
     return rows && mt_quantised_present(&a->stored[expert]);
 }
 
-enum mt_status MT_CPU(dequantize)(struct mt_device *device, const void *args)
+void MT_CPU(dequantize)(struct mt_device *device, const struct mt_dequantize_args *a)
 {
-    const struct mt_dequantize_args *a = args;
     const struct mt_quantised *any = NULL;
     int64_t used = 0;
     for (int e = 0; e < a->experts; e++) {
@@ -176,7 +175,7 @@ enum mt_status MT_CPU(dequantize)(struct mt_device *device, const void *args)
         any = &a->stored[e];
         used++;
     }
-    if (any == NULL) return MT_OK;
+    if (any == NULL) return;
     int64_t elements = any->out * any->in;
     int64_t units = any->format == MT_QUANTISED_NF4 ? (elements + PIECE - 1) / PIECE : any->out;
     // Handed out as threads come: experts without rows take no time.
@@ -185,5 +184,4 @@ enum mt_status MT_CPU(dequantize)(struct mt_device *device, const void *args)
         int e = (int)(i / units);
         if (is_used(a, e)) run_unit(&a->stored[e], i % units, a->y[e].data);
     }
-    return MT_OK;
 }

@@ -18,9 +18,8 @@ static void store_stretch(const struct mt_dropout_bits_args *a, int64_t first, i
     }
 }
 
-enum mt_status MT_CPU(dropout_bits)(struct mt_device *device, const void *args)
+void MT_CPU(dropout_bits)(struct mt_device *device, const struct mt_dropout_bits_args *a)
 {
-    const struct mt_dropout_bits_args *a = args;
     struct mask_draw draw = mask_draw_of(a->amount, a->seed, a->stream);
     int64_t total = mt_tensor_count(&a->bits);
 #pragma omp parallel for num_threads(cpu_threads(device, total *MT_MASK_BITS)) schedule(static)
@@ -30,5 +29,4 @@ enum mt_status MT_CPU(dropout_bits)(struct mt_device *device, const void *args)
         draw_mask(&draw, (uint64_t)first, (int)count, kept);
         store_stretch(a, first, count, kept);
     }
-    return MT_OK;
 }

@@ -13,10 +13,13 @@ static void fill_halves(uint16_t *y, int64_t count, uint16_t pattern)
     for (int64_t j = 0; j < count; j++) y[j] = pattern;
 }
 
-enum mt_status MT_CPU(fill)(struct mt_device *device, const void *args)
+bool MT_CPU(fill_fits)(const struct mt_fill_args *a)
 {
-    const struct mt_fill_args *a = args;
-    if (a->y.dtype == MT_F64) return mt_ref_fill(device, args);
+    return a->y.dtype != MT_F64;
+}
+
+void MT_CPU(fill)(struct mt_device *device, const struct mt_fill_args *a)
+{
     struct cpu_pieces pieces = cpu_pieces_of(&a->y, mt_tensor_is_contiguous(&a->y));
     uint32_t word = 0;
     uint16_t half = 0;
@@ -32,5 +35,4 @@ enum mt_status MT_CPU(fill)(struct mt_device *device, const void *args)
             fill_words((uint32_t *)a->y.data + offset, piece.count, word);
         }
     }
-    return MT_OK;
 }

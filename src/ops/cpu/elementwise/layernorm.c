@@ -8,10 +8,10 @@
 #include "ops/cpu/column_sums.h"
 #include "ops/cpu/row_sums.h"
 
-size_t MT_CPU(layernorm_forward_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(layernorm_forward_scratch)(const struct mt_device *device,
+                                         const struct mt_layernorm_forward_args *a)
 {
     (void)device;
-    const struct mt_layernorm_forward_args *a = args;
     return 2 * (size_t)a->weight.dim[0] * sizeof(float); // weight and bias as floats
 }
 
@@ -46,33 +46,27 @@ static void forward_row(const struct mt_layernorm_forward_args *a, int64_t t, co
     }
 }
 
-static bool forward_is_fast(const struct mt_layernorm_forward_args *a)
+bool MT_CPU(layernorm_forward_fits)(const struct mt_layernorm_forward_args *a)
 {
-    bool fast = cpu_is_f32(&a->x) && cpu_is_f32(&a->y);
-    if (mt_tensor_present(&a->residual)) fast = fast && cpu_is_f32(&a->residual) && cpu_is_f32(&a->sum);
-    if (mt_tensor_present(&a->mean)) fast = fast && cpu_is_f32(&a->mean) && cpu_is_f32(&a->rstd);
-    return fast;
+    return cpu_all_f32(&a->x, &a->residual, &a->sum, &a->y, &a->mean, &a->rstd);
 }
 
-enum mt_status MT_CPU(layernorm_forward)(struct mt_device *device, const void *args)
+void MT_CPU(layernorm_forward)(struct mt_device *device, const struct mt_layernorm_forward_args *a)
 {
-    const struct mt_layernorm_forward_args *a = args;
-    if (!forward_is_fast(a)) return mt_ref_layernorm_forward(device, args);
     int64_t tokens = a->x.dim[0];
     int64_t width = a->x.dim[1];
-    if (tokens == 0 || width == 0) return MT_OK;
+    if (tokens == 0 || width == 0) return;
     float *scratch = device->scratch.data; // [2, d]
     const float *weight = cpu_vector_f32(&a->weight, scratch);
     const float *bias = cpu_vector_f32(&a->bias, scratch + width);
 #pragma omp parallel for num_threads(cpu_threads(device, tokens *width)) schedule(static)
     for (int64_t t = 0; t < tokens; t++) forward_row(a, t, weight, bias);
-    return MT_OK;
 }
 
-size_t MT_CPU(layernorm_backward_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(layernorm_backward_scratch)(const struct mt_device *device,
+                                          const struct mt_layernorm_backward_args *a)
 {
     (void)device;
-    const struct mt_layernorm_backward_args *a = args;
     size_t vectors = 1; // the weight as floats, then partial sums
     if (mt_tensor_present(&a->dweight)) vectors += COLUMN_SUM_BLOCKS;
     if (mt_tensor_present(&a->dbias)) vectors += COLUMN_SUM_BLOCKS;
@@ -136,22 +130,16 @@ static void backward_row(const struct mt_layernorm_backward_args *a, int64_t t, 
     }
 }
 
-static bool backward_is_fast(const struct mt_layernorm_backward_args *a)
+bool MT_CPU(layernorm_backward_fits)(const struct mt_layernorm_backward_args *a)
 {
-    bool fast = cpu_is_f32(&a->x) && cpu_is_f32(&a->dy) && cpu_is_f32(&a->dx);
-    fast = fast && cpu_is_f32(&a->mean) && cpu_is_f32(&a->rstd);
-    if (mt_tensor_present(&a->dweight)) fast = fast && cpu_is_f32(&a->dweight);
-    if (mt_tensor_present(&a->dbias)) fast = fast && cpu_is_f32(&a->dbias);
-    return fast;
+    return cpu_all_f32(&a->dy, &a->x, &a->mean, &a->rstd, &a->dx, &a->dweight, &a->dbias);
 }
 
-enum mt_status MT_CPU(layernorm_backward)(struct mt_device *device, const void *args)
+void MT_CPU(layernorm_backward)(struct mt_device *device, const struct mt_layernorm_backward_args *a)
 {
-    const struct mt_layernorm_backward_args *a = args;
-    if (!backward_is_fast(a)) return mt_ref_layernorm_backward(device, args);
     int64_t tokens = a->x.dim[0];
     int64_t width = a->x.dim[1];
-    if (tokens == 0 || width == 0) return MT_OK;
+    if (tokens == 0 || width == 0) return;
     bool has_dweight = mt_tensor_present(&a->dweight);
     bool has_dbias = mt_tensor_present(&a->dbias);
     struct row_blocks blocks = row_blocks_of(tokens, has_dweight || has_dbias);
@@ -172,5 +160,4 @@ enum mt_status MT_CPU(layernorm_backward)(struct mt_device *device, const void *
     }
     if (has_dweight) add_partials(a->dweight.data, dweights, blocks.count, width);
     if (has_dbias) add_partials(a->dbias.data, dbiases, blocks.count, width);
-    return MT_OK;
 }

@@ -109,10 +109,8 @@ static void jitter(const struct mt_random_multiply_args *a, uint64_t first, cons
     }
 }
 
-enum mt_status MT_CPU(random_multiply)(struct mt_device *device, const void *args)
+void MT_CPU(random_multiply)(struct mt_device *device, const struct mt_random_multiply_args *a)
 {
-    const struct mt_random_multiply_args *a = args;
-    if (!cpu_is_f32(&a->x) || !cpu_is_f32(&a->y)) return mt_ref_random_multiply(device, args);
     bool dropout = a->kind == MT_RANDOM_DROPOUT;
     struct mask_draw draw = mask_draw_of(a->amount, a->seed, a->stream);
     bool flat = mt_tensor_is_contiguous(&a->x) && mt_tensor_is_contiguous(&a->y);
@@ -131,5 +129,4 @@ enum mt_status MT_CPU(random_multiply)(struct mt_device *device, const void *arg
             jitter(a, (uint64_t)(piece.row * pieces.width + piece.start), x, y, piece.count);
         }
     }
-    return MT_OK;
 }

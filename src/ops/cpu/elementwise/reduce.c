@@ -93,16 +93,19 @@ static struct cpu_pieces pieces_of(const struct mt_reduce_args *a)
     return cpu_pieces_of(&a->x, mt_tensor_is_contiguous(&a->x));
 }
 
-size_t MT_CPU(reduce_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(reduce_scratch)(const struct mt_device *device, const struct mt_reduce_args *args)
 {
     (void)device;
     return (size_t)pieces_of(args).count * sizeof(double);
 }
 
-enum mt_status MT_CPU(reduce)(struct mt_device *device, const void *args)
+bool MT_CPU(reduce_fits)(const struct mt_reduce_args *a)
 {
-    const struct mt_reduce_args *a = args;
-    if (!cpu_converts(a->x.dtype)) return mt_ref_reduce(device, args);
+    return cpu_converts(a->x.dtype);
+}
+
+void MT_CPU(reduce)(struct mt_device *device, const struct mt_reduce_args *a)
+{
     struct cpu_pieces pieces = pieces_of(a);
     double *results = device->scratch.data; // [pieces]
 #pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->x))) schedule(static)
@@ -121,5 +124,4 @@ enum mt_status MT_CPU(reduce)(struct mt_device *device, const void *args)
     for (int64_t i = 0; i < pieces.count; i++) total = combined(a->kind, total, results[i]);
     double *out = a->out.data;
     *out = a->accumulate ? combined(a->kind, *out, total) : total;
-    return MT_OK;
 }

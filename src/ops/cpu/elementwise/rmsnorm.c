@@ -11,10 +11,10 @@
 #include "ops/cpu/column_sums.h"
 #include "ops/cpu/row_sums.h"
 
-size_t MT_CPU(rmsnorm_forward_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(rmsnorm_forward_scratch)(const struct mt_device *device,
+                                       const struct mt_rmsnorm_forward_args *a)
 {
     (void)device;
-    const struct mt_rmsnorm_forward_args *a = args;
     return a->weight.dtype == MT_F32 ? 0 : (size_t)a->weight.dim[0] * sizeof(float);
 }
 
@@ -37,27 +37,25 @@ static void forward_row(const struct mt_rmsnorm_forward_args *a, int64_t t, cons
     if (mt_tensor_present(&a->rstd)) ((float *)a->rstd.data)[t] = rstd;
 }
 
-enum mt_status MT_CPU(rmsnorm_forward)(struct mt_device *device, const void *args)
+bool MT_CPU(rmsnorm_forward_fits)(const struct mt_rmsnorm_forward_args *a)
 {
-    const struct mt_rmsnorm_forward_args *a = args;
-    bool fast = cpu_is_f32(&a->x) && cpu_is_f32(&a->y);
-    if (mt_tensor_present(&a->residual)) fast = fast && cpu_is_f32(&a->residual) && cpu_is_f32(&a->sum);
-    if (mt_tensor_present(&a->rstd)) fast = fast && cpu_is_f32(&a->rstd);
-    if (!fast) return mt_ref_rmsnorm_forward(device, args);
+    return cpu_all_f32(&a->x, &a->residual, &a->sum, &a->y, &a->rstd);
+}
 
+void MT_CPU(rmsnorm_forward)(struct mt_device *device, const struct mt_rmsnorm_forward_args *a)
+{
     int64_t tokens = a->x.dim[0];
     int64_t width = a->x.dim[1];
-    if (tokens == 0 || width == 0) return MT_OK;
+    if (tokens == 0 || width == 0) return;
     const float *weight = cpu_vector_f32(&a->weight, device->scratch.data);
 #pragma omp parallel for num_threads(cpu_threads(device, tokens *width)) schedule(static)
     for (int64_t t = 0; t < tokens; t++) forward_row(a, t, weight);
-    return MT_OK;
 }
 
-size_t MT_CPU(rmsnorm_backward_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(rmsnorm_backward_scratch)(const struct mt_device *device,
+                                        const struct mt_rmsnorm_backward_args *a)
 {
     (void)device;
-    const struct mt_rmsnorm_backward_args *a = args;
     size_t vectors = mt_tensor_present(&a->dweight) ? 1 + COLUMN_SUM_BLOCKS : 1;
     return vectors * (size_t)a->weight.dim[0] * sizeof(float);
 }
@@ -91,17 +89,17 @@ static void add_dweight(const struct mt_rmsnorm_backward_args *a, int64_t t, flo
     for (int64_t j = 0; j < width; j++) dweight[j] += dy[j] * (x[j] * rstd);
 }
 
-enum mt_status MT_CPU(rmsnorm_backward)(struct mt_device *device, const void *args)
+bool MT_CPU(rmsnorm_backward_fits)(const struct mt_rmsnorm_backward_args *a)
 {
-    const struct mt_rmsnorm_backward_args *a = args;
-    bool has_dweight = mt_tensor_present(&a->dweight);
-    bool fast = cpu_is_f32(&a->x) && cpu_is_f32(&a->dy) && cpu_is_f32(&a->dx) && cpu_is_f32(&a->rstd);
-    if (has_dweight) fast = fast && cpu_is_f32(&a->dweight);
-    if (!fast) return mt_ref_rmsnorm_backward(device, args);
+    return cpu_all_f32(&a->dy, &a->x, &a->rstd, &a->dx, &a->dweight);
+}
 
+void MT_CPU(rmsnorm_backward)(struct mt_device *device, const struct mt_rmsnorm_backward_args *a)
+{
+    bool has_dweight = mt_tensor_present(&a->dweight);
     int64_t tokens = a->x.dim[0];
     int64_t width = a->x.dim[1];
-    if (tokens == 0 || width == 0) return MT_OK;
+    if (tokens == 0 || width == 0) return;
     float *partials = (float *)device->scratch.data + width; // [blocks, d]
     const float *weight = cpu_vector_f32(&a->weight, device->scratch.data);
     struct row_blocks blocks = row_blocks_of(tokens, has_dweight);
@@ -115,5 +113,4 @@ enum mt_status MT_CPU(rmsnorm_backward)(struct mt_device *device, const void *ar
         }
     }
     if (has_dweight) add_partials(a->dweight.data, partials, blocks.count, width);
-    return MT_OK;
 }

@@ -10,11 +10,8 @@ static double row_dot(const float *a, const float *b, int64_t width)
     return dot;
 }
 
-enum mt_status MT_CPU(sigmoid_gate_forward)(struct mt_device *device, const void *args)
+void MT_CPU(sigmoid_gate_forward)(struct mt_device *device, const struct mt_sigmoid_gate_forward_args *a)
 {
-    const struct mt_sigmoid_gate_forward_args *a = args;
-    if (!cpu_is_f32(&a->x) || !cpu_is_f32(&a->gate) || !cpu_is_f32(&a->y))
-        return mt_ref_sigmoid_gate_forward(device, args);
     int64_t rows = a->x.dim[0];
     int64_t width = a->x.dim[1];
 #pragma omp parallel for num_threads(cpu_threads(device, rows *width)) schedule(static)
@@ -25,15 +22,10 @@ enum mt_status MT_CPU(sigmoid_gate_forward)(struct mt_device *device, const void
 #pragma omp simd
         for (int64_t j = 0; j < width; j++) y[j] = sigmoid * x[j];
     }
-    return MT_OK;
 }
 
-enum mt_status MT_CPU(sigmoid_gate_backward)(struct mt_device *device, const void *args)
+void MT_CPU(sigmoid_gate_backward)(struct mt_device *device, const struct mt_sigmoid_gate_backward_args *a)
 {
-    const struct mt_sigmoid_gate_backward_args *a = args;
-    bool fast = cpu_is_f32(&a->dy) && cpu_is_f32(&a->x) && cpu_is_f32(&a->gate) && cpu_is_f32(&a->dx) &&
-                cpu_is_f32(&a->dgate);
-    if (!fast) return mt_ref_sigmoid_gate_backward(device, args);
     int64_t rows = a->dy.dim[0];
     int64_t width = a->dy.dim[1];
 #pragma omp parallel for num_threads(cpu_threads(device, rows *width)) schedule(static)
@@ -47,5 +39,4 @@ enum mt_status MT_CPU(sigmoid_gate_backward)(struct mt_device *device, const voi
         for (int64_t j = 0; j < width; j++) dx[j] = sigmoid * dy[j];
         *cpu_row(&a->dgate, r) = sigmoid * simd_sigmoid(-gate) * (float)dot; // 1 - s, without cancelling
     }
-    return MT_OK;
 }

@@ -41,12 +41,8 @@ static void backward_piece_again(const float *dy, const float *gate, const float
     }
 }
 
-enum mt_status MT_CPU(swiglu_forward)(struct mt_device *device, const void *args)
+void MT_CPU(swiglu_forward)(struct mt_device *device, const struct mt_swiglu_forward_args *a)
 {
-    const struct mt_swiglu_forward_args *a = args;
-    if (!cpu_is_f32(&a->gate) || !cpu_is_f32(&a->up) || !cpu_is_f32(&a->y)) {
-        return mt_ref_swiglu_forward(device, args);
-    }
     bool flat = mt_tensor_is_contiguous(&a->gate) && mt_tensor_is_contiguous(&a->up) &&
                 mt_tensor_is_contiguous(&a->y);
     struct cpu_pieces pieces = cpu_pieces_of(&a->y, flat);
@@ -56,16 +52,11 @@ enum mt_status MT_CPU(swiglu_forward)(struct mt_device *device, const void *args
         forward_piece(cpu_piece_f32(&pieces, &a->gate, piece), cpu_piece_f32(&pieces, &a->up, piece),
                       cpu_piece_f32(&pieces, &a->y, piece), piece.count);
     }
-    return MT_OK;
 }
 
-enum mt_status MT_CPU(swiglu_backward)(struct mt_device *device, const void *args)
+void MT_CPU(swiglu_backward)(struct mt_device *device, const struct mt_swiglu_backward_args *a)
 {
-    const struct mt_swiglu_backward_args *a = args;
     bool again = mt_tensor_present(&a->y);
-    bool fast = cpu_is_f32(&a->dy) && cpu_is_f32(&a->gate) && cpu_is_f32(&a->up) && cpu_is_f32(&a->dgate) &&
-                cpu_is_f32(&a->dup) && (!again || cpu_is_f32(&a->y));
-    if (!fast) return mt_ref_swiglu_backward(device, args);
     bool flat = mt_tensor_is_contiguous(&a->dy) && mt_tensor_is_contiguous(&a->gate) &&
                 mt_tensor_is_contiguous(&a->up) && mt_tensor_is_contiguous(&a->dgate) &&
                 mt_tensor_is_contiguous(&a->dup) && (!again || mt_tensor_is_contiguous(&a->y));
@@ -85,5 +76,4 @@ enum mt_status MT_CPU(swiglu_backward)(struct mt_device *device, const void *arg
             backward_piece(dy, gate, up, dgate, dup, piece.count);
         }
     }
-    return MT_OK;
 }

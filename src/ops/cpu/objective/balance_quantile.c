@@ -67,16 +67,8 @@ static float select_margin(const struct mt_balance_quantile_args *a, int64_t exp
     return value_of(prefix);
 }
 
-bool MT_CPU(balance_quantile_fits)(const struct mt_device *device, const void *args)
+void MT_CPU(balance_quantile)(struct mt_device *device, const struct mt_balance_quantile_args *a)
 {
-    const struct mt_balance_quantile_args *a = args;
-    (void)device;
-    return cpu_is_f32(&a->probs) && (!mt_tensor_present(&a->bias) || cpu_is_f32(&a->bias));
-}
-
-enum mt_status MT_CPU(balance_quantile)(struct mt_device *device, const void *args)
-{
-    const struct mt_balance_quantile_args *a = args;
     int64_t tokens = a->probs.dim[0];
     int64_t experts = a->probs.dim[1];
     int threads = cpu_threads(device, tokens * experts);
@@ -97,5 +89,4 @@ enum mt_status MT_CPU(balance_quantile)(struct mt_device *device, const void *ar
         sum[j] = (double)unmasked * found;
     }
     *(double *)a->rows.data = (double)unmasked;
-    return MT_OK;
 }

@@ -81,24 +81,22 @@ static struct token_stats stats_of(const struct mt_column_stats_forward_args *a)
     };
 }
 
-size_t MT_CPU(column_stats_forward_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(column_stats_forward_scratch)(const struct mt_device *device,
+                                            const struct mt_column_stats_forward_args *args)
 {
     (void)device;
     struct token_stats stats = stats_of(args);
     return token_stats_scratch(&stats);
 }
 
-enum mt_status MT_CPU(column_stats_forward)(struct mt_device *device, const void *args)
+void MT_CPU(column_stats_forward)(struct mt_device *device, const struct mt_column_stats_forward_args *a)
 {
-    const struct mt_column_stats_forward_args *a = args;
-    if (!cpu_is_f32(&a->x)) return mt_ref_column_stats_forward(device, args);
     struct token_stats stats = stats_of(a);
     ref_clear(&a->sum);
     ref_clear(&a->squares);
     ref_clear(&a->row_squares);
     ref_clear(&a->rows);
     sum_token_stats(device, &stats);
-    return MT_OK;
 }
 
 /* What a row's gradient is made of: its segment's gradients, and numbers of the row itself. */
@@ -190,11 +188,8 @@ static void backward_row(const struct mt_column_stats_backward_args *a, int64_t 
     }
 }
 
-enum mt_status MT_CPU(column_stats_backward)(struct mt_device *device, const void *args)
+void MT_CPU(column_stats_backward)(struct mt_device *device, const struct mt_column_stats_backward_args *a)
 {
-    const struct mt_column_stats_backward_args *a = args;
-    if (!cpu_is_f32(&a->x) || !cpu_is_f32(&a->dx)) return mt_ref_column_stats_backward(device, args);
 #pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->x))) schedule(static)
     for (int64_t i = 0; i < a->x.dim[0]; i++) backward_row(a, i);
-    return MT_OK;
 }

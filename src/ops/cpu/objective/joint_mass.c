@@ -29,11 +29,8 @@ static double mass_of(const struct mt_tensor *probs, const struct mt_tensor *exp
     return normalise ? mass / row_sum(cpu_row(probs, i), probs->dim[1]) : mass;
 }
 
-enum mt_status MT_CPU(joint_mass_forward)(struct mt_device *device, const void *args)
+void MT_CPU(joint_mass_forward)(struct mt_device *device, const struct mt_joint_mass_forward_args *a)
 {
-    const struct mt_joint_mass_forward_args *a = args;
-    if (!cpu_is_f32(&a->probs) || !cpu_is_f32(&a->other_probs) || !cpu_is_f32(&a->product))
-        return mt_ref_joint_mass_forward(device, args);
 #pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->probs))) schedule(static)
     for (int64_t i = 0; i < a->probs.dim[0]; i++) {
         double product = 0.0;
@@ -42,7 +39,6 @@ enum mt_status MT_CPU(joint_mass_forward)(struct mt_device *device, const void *
                       mass_of(&a->other_probs, &a->other_expert, a->normalise_rows, i);
         ((float *)a->product.data)[i] = (float)product;
     }
-    return MT_OK;
 }
 
 static void backward_token(const struct mt_joint_mass_backward_args *a, int64_t i)
@@ -63,13 +59,9 @@ static void backward_token(const struct mt_joint_mass_backward_args *a, int64_t 
     }
 }
 
-enum mt_status MT_CPU(joint_mass_backward)(struct mt_device *device, const void *args)
+void MT_CPU(joint_mass_backward)(struct mt_device *device, const struct mt_joint_mass_backward_args *a)
 {
-    const struct mt_joint_mass_backward_args *a = args;
-    if (!cpu_is_f32(&a->probs) || !cpu_is_f32(&a->other_probs) || !cpu_is_f32(&a->dprobs))
-        return mt_ref_joint_mass_backward(device, args);
 #pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->probs))) schedule(static)
     for (int64_t i = 0; i < a->probs.dim[0]; i++)
         if (token_counts(&a->mask, i)) backward_token(a, i);
-    return MT_OK;
 }

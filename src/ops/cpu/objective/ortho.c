@@ -188,18 +188,16 @@ static struct mt_reduce_args sum_of_losses(const struct mt_ortho_forward_args *a
     return (struct mt_reduce_args){.x = a->loss, .out = a->sum, .kind = MT_REDUCE_SUM};
 }
 
-size_t MT_CPU(ortho_forward_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(ortho_forward_scratch)(const struct mt_device *device, const struct mt_ortho_forward_args *a)
 {
-    const struct mt_ortho_forward_args *a = args;
     struct mt_reduce_args sum = sum_of_losses(a);
     size_t own = scratch_bytes(device, a->gram.dim[1], a->form, false);
     size_t summing = MT_CPU(reduce_scratch)(device, &sum);
     return own > summing ? own : summing;
 }
 
-size_t MT_CPU(ortho_backward_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(ortho_backward_scratch)(const struct mt_device *device, const struct mt_ortho_backward_args *a)
 {
-    const struct mt_ortho_backward_args *a = args;
     return scratch_bytes(device, a->gram.dim[1], a->form, true);
 }
 
@@ -215,13 +213,8 @@ static lanes loss_of(const struct mt_ortho_forward_args *a, int k, lanes *space)
     return span_value(&span, gram, epsilon);
 }
 
-enum mt_status MT_CPU(ortho_forward)(struct mt_device *device, const void *args)
+void MT_CPU(ortho_forward)(struct mt_device *device, const struct mt_ortho_forward_args *a)
 {
-    const struct mt_ortho_forward_args *a = args;
-    bool fast = cpu_is_f32(&a->gram) && cpu_is_f32(&a->loss);
-    if (mt_tensor_present(&a->weight)) fast = fast && cpu_is_f32(&a->weight);
-    if (!fast) return mt_ref_ortho_forward(device, args);
-
     int64_t tokens = a->gram.dim[0];
     int k = (int)a->gram.dim[1];
     struct input in = {&a->gram, &a->weight, &a->mask, k, a->gate};
@@ -236,7 +229,7 @@ enum mt_status MT_CPU(ortho_forward)(struct mt_device *device, const void *args)
     }
     if (mt_tensor_present(&a->rows)) ref_set1(&a->rows, 0, ref_tokens(&a->mask, tokens));
     struct mt_reduce_args sum = sum_of_losses(a);
-    return mt_tensor_present(&a->sum) ? MT_CPU(reduce)(device, &sum) : MT_OK;
+    if (mt_tensor_present(&a->sum)) MT_CPU(reduce)(device, &sum);
 }
 
 /* space [thread_space]: gram in, the coupling left right after it. */
@@ -269,13 +262,8 @@ static void couple(const struct mt_ortho_backward_args *a, int k, double scale, 
     }
 }
 
-enum mt_status MT_CPU(ortho_backward)(struct mt_device *device, const void *args)
+void MT_CPU(ortho_backward)(struct mt_device *device, const struct mt_ortho_backward_args *a)
 {
-    const struct mt_ortho_backward_args *a = args;
-    bool fast = cpu_is_f32(&a->gram) && cpu_is_f32(&a->coupling);
-    if (mt_tensor_present(&a->weight)) fast = fast && cpu_is_f32(&a->weight);
-    if (!fast) return mt_ref_ortho_backward(device, args);
-
     int64_t tokens = a->gram.dim[0];
     int k = (int)a->gram.dim[1];
     double scale = (double)ref_scale(a->scale, &a->factor);
@@ -295,5 +283,4 @@ enum mt_status MT_CPU(ortho_backward)(struct mt_device *device, const void *args
             }
         }
     }
-    return MT_OK;
 }

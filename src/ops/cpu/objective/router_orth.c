@@ -166,17 +166,20 @@ static double divisor_of(const struct rows *r)
     return r->cosine ? (double)(r->experts * r->size) : 1.0;
 }
 
-size_t MT_CPU(router_orth_forward_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(router_orth_forward_scratch)(const struct mt_device *device,
+                                           const struct mt_router_orth_forward_args *a)
 {
     (void)device;
-    const struct mt_router_orth_forward_args *a = args;
     return scratch_bytes(&a->weight, a->kind, a->groups);
 }
 
-enum mt_status MT_CPU(router_orth_forward)(struct mt_device *device, const void *args)
+bool MT_CPU(router_orth_forward_fits)(const struct mt_router_orth_forward_args *a)
 {
-    const struct mt_router_orth_forward_args *a = args;
-    if (!cpu_converts(a->weight.dtype)) return mt_ref_router_orth_forward(device, args);
+    return cpu_converts(a->weight.dtype);
+}
+
+void MT_CPU(router_orth_forward)(struct mt_device *device, const struct mt_router_orth_forward_args *a)
+{
 
     struct rows r = rows_at(&a->weight, a->kind, a->groups, device->scratch.data);
     read_rows(device, &a->weight, &r);
@@ -188,13 +191,12 @@ enum mt_status MT_CPU(router_orth_forward)(struct mt_device *device, const void 
         for (int64_t e = band.e0; e < band.e0 + band.rows; e++) r.sum[e] = row_loss(&r, e, e - band.from);
     }
     ((double *)a->loss.data)[0] = sum_of_rows(&r) / divisor_of(&r);
-    return MT_OK;
 }
 
-size_t MT_CPU(router_orth_backward_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(router_orth_backward_scratch)(const struct mt_device *device,
+                                            const struct mt_router_orth_backward_args *a)
 {
     (void)device;
-    const struct mt_router_orth_backward_args *a = args;
     return scratch_bytes(&a->weight, a->kind, a->groups);
 }
 
@@ -273,12 +275,13 @@ static void band_gradient(const struct rows *r, const struct band *band, double 
     }
 }
 
-enum mt_status MT_CPU(router_orth_backward)(struct mt_device *device, const void *args)
+bool MT_CPU(router_orth_backward_fits)(const struct mt_router_orth_backward_args *a)
 {
-    const struct mt_router_orth_backward_args *a = args;
-    bool fast = cpu_converts(a->weight.dtype);
-    if (mt_tensor_present(&a->dweight)) fast = fast && cpu_is_f32(&a->dweight);
-    if (!fast) return mt_ref_router_orth_backward(device, args);
+    return cpu_converts(a->weight.dtype) && cpu_all_f32(&a->dweight);
+}
+
+void MT_CPU(router_orth_backward)(struct mt_device *device, const struct mt_router_orth_backward_args *a)
+{
 
     struct rows r = rows_at(&a->weight, a->kind, a->groups, device->scratch.data);
     read_rows(device, &a->weight, &r);
@@ -291,5 +294,4 @@ enum mt_status MT_CPU(router_orth_backward)(struct mt_device *device, const void
         band_gradient(&r, &band, scale, &a->dweight);
     }
     if (mt_tensor_present(&a->squares)) ((double *)a->squares.data)[0] = sum_of_rows(&r);
-    return MT_OK;
 }

@@ -33,7 +33,8 @@ static float row_maximum(const float *z, int64_t width)
     return highest;
 }
 
-size_t MT_CPU(router_zloss_forward_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(router_zloss_forward_scratch)(const struct mt_device *device,
+                                            const struct mt_router_zloss_forward_args *args)
 {
     (void)device;
     (void)args;
@@ -55,12 +56,9 @@ static double row_lse(const float *z, int64_t experts)
     return lse_of(highest, sum);
 }
 
-enum mt_status MT_CPU(router_zloss_forward)(struct mt_device *device, const void *args)
+void MT_CPU(router_zloss_forward)(struct mt_device *device, const struct mt_router_zloss_forward_args *a)
 {
-    const struct mt_router_zloss_forward_args *a = args;
     bool has_lse = mt_tensor_present(&a->lse);
-    bool fast = cpu_is_f32(&a->logits) && (!has_lse || cpu_is_f32(&a->lse));
-    if (!fast) return mt_ref_router_zloss_forward(device, args);
     int64_t experts = a->logits.dim[1];
     double *partials = device->scratch.data; // [blocks]
     struct row_blocks blocks = row_blocks_of(a->logits.dim[0], true);
@@ -77,12 +75,11 @@ enum mt_status MT_CPU(router_zloss_forward)(struct mt_device *device, const void
     double sum = 0.0;
     for (int64_t block = 0; block < blocks.count; block++) sum += partials[block];
     *(double *)a->sum.data = sum;
-    return MT_OK;
 }
 
-size_t MT_CPU(router_zloss_backward_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(router_zloss_backward_scratch)(const struct mt_device *device,
+                                             const struct mt_router_zloss_backward_args *a)
 {
-    const struct mt_router_zloss_backward_args *a = args;
     return (size_t)device->threads * (size_t)a->logits.dim[1] * sizeof(float);
 }
 
@@ -111,12 +108,8 @@ static void backward_row(const struct mt_router_zloss_backward_args *a, int64_t 
     }
 }
 
-enum mt_status MT_CPU(router_zloss_backward)(struct mt_device *device, const void *args)
+void MT_CPU(router_zloss_backward)(struct mt_device *device, const struct mt_router_zloss_backward_args *a)
 {
-    const struct mt_router_zloss_backward_args *a = args;
-    if (!cpu_is_f32(&a->logits) || !cpu_is_f32(&a->dlogits)) {
-        return mt_ref_router_zloss_backward(device, args);
-    }
     int64_t experts = a->logits.dim[1];
     double scale = (double)ref_scale(a->scale, &a->factor);
 #pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->logits))) schedule(static)
@@ -127,5 +120,4 @@ enum mt_status MT_CPU(router_zloss_backward)(struct mt_device *device, const voi
             memset(cpu_row(&a->dlogits, i), 0, (size_t)experts * sizeof(float));
         }
     }
-    return MT_OK;
 }

@@ -45,18 +45,20 @@ static void multiply_row(const struct mt_row_noise_args *a, int64_t i, double ep
     }
 }
 
-size_t MT_CPU(row_noise_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(row_noise_scratch)(const struct mt_device *device, const struct mt_row_noise_args *a)
 {
     (void)device;
-    const struct mt_row_noise_args *a = args;
     return (size_t)mt_tensor_count(&a->weight) * sizeof(float);
 }
 
-enum mt_status MT_CPU(row_noise)(struct mt_device *device, const void *args)
+bool MT_CPU(row_noise_fits)(const struct mt_row_noise_args *a)
 {
-    const struct mt_row_noise_args *a = args;
+    return a->weight.dtype != MT_F64;
+}
+
+void MT_CPU(row_noise)(struct mt_device *device, const struct mt_row_noise_args *a)
+{
     const struct mt_tensor *weight = &a->weight;
-    if (weight->dtype == MT_F64) return mt_ref_row_noise(device, args);
     int64_t count = weight->dim[0];
     int64_t width = weight->dim[1];
     float *rows = device->scratch.data;
@@ -68,5 +70,4 @@ enum mt_status MT_CPU(row_noise)(struct mt_device *device, const void *args)
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t i = 0; i < count; i++)
         multiply_row(a, i, a->amount > 0.0f ? (double)a->amount * epsilon_of(rows, count, width, i) : 0.0);
-    return MT_OK;
 }

@@ -72,18 +72,16 @@ static struct token_stats stats_of(const struct mt_slot_stats_forward_args *a)
     };
 }
 
-size_t MT_CPU(slot_stats_forward_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(slot_stats_forward_scratch)(const struct mt_device *device,
+                                          const struct mt_slot_stats_forward_args *args)
 {
     (void)device;
     struct token_stats stats = stats_of(args);
     return token_stats_scratch(&stats);
 }
 
-enum mt_status MT_CPU(slot_stats_forward)(struct mt_device *device, const void *args)
+void MT_CPU(slot_stats_forward)(struct mt_device *device, const struct mt_slot_stats_forward_args *a)
 {
-    const struct mt_slot_stats_forward_args *a = args;
-    bool fast = !mt_tensor_present(&a->weight) || cpu_is_f32(&a->weight);
-    if (!fast) return mt_ref_slot_stats_forward(device, args);
     struct token_stats stats = stats_of(a);
     ref_clear(&a->count);
     ref_clear(&a->first);
@@ -92,7 +90,6 @@ enum mt_status MT_CPU(slot_stats_forward)(struct mt_device *device, const void *
     ref_clear(&a->row_squares);
     ref_clear(&a->rows);
     sum_token_stats(device, &stats);
-    return MT_OK;
 }
 
 static void backward_token(const struct mt_slot_stats_backward_args *a, int64_t i)
@@ -118,11 +115,8 @@ static void backward_token(const struct mt_slot_stats_backward_args *a, int64_t 
     }
 }
 
-enum mt_status MT_CPU(slot_stats_backward)(struct mt_device *device, const void *args)
+void MT_CPU(slot_stats_backward)(struct mt_device *device, const struct mt_slot_stats_backward_args *a)
 {
-    const struct mt_slot_stats_backward_args *a = args;
-    if (!cpu_is_f32(&a->weight) || !cpu_is_f32(&a->dweight)) return mt_ref_slot_stats_backward(device, args);
 #pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->expert))) schedule(static)
     for (int64_t i = 0; i < a->expert.dim[0]; i++) backward_token(a, i);
-    return MT_OK;
 }

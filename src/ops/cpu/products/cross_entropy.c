@@ -130,10 +130,8 @@ static struct plan make_plan(const struct mt_cross_entropy_args *a, int threads)
     return plan;
 }
 
-bool MT_CPU(cross_entropy_fits)(const struct mt_device *device, const void *args)
+bool MT_CPU(cross_entropy_fits)(const struct mt_cross_entropy_args *a)
 {
-    const struct mt_cross_entropy_args *a = args;
-    (void)device;
     const struct mt_tensor *floats[] = {
         &a->hidden,  &a->hidden_xa, &a->loss,  &a->lse,        &a->dloss,
         &a->dhidden, &a->dweight,   &a->dbias, &a->dhidden_xa, &a->dweight_b,
@@ -144,7 +142,7 @@ bool MT_CPU(cross_entropy_fits)(const struct mt_device *device, const void *args
     return a->weight.dtype != MT_F64 && !(mt_tensor_present(&a->weight_b) && a->weight_b.dtype == MT_F64);
 }
 
-size_t MT_CPU(cross_entropy_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(cross_entropy_scratch)(const struct mt_device *device, const struct mt_cross_entropy_args *args)
 {
     return make_plan(args, device->threads).bytes;
 }
@@ -475,9 +473,8 @@ static void clear_row(const struct mt_cross_entropy_args *a, int64_t row)
     }
 }
 
-enum mt_status MT_CPU(cross_entropy)(struct mt_device *device, const void *args)
+void MT_CPU(cross_entropy)(struct mt_device *device, const struct mt_cross_entropy_args *a)
 {
-    const struct mt_cross_entropy_args *a = args;
     int64_t rows = a->hidden.dim[0];
     int64_t labelled = 0;
     for (int64_t row = 0; row < rows; row++) {
@@ -490,5 +487,4 @@ enum mt_status MT_CPU(cross_entropy)(struct mt_device *device, const void *args)
     if (mt_tensor_present(&a->bias)) c.bias = cpu_vector_f32(&a->bias, floats_at(&c, c.plan.bias));
     if (labelled > 0) run_rows(&c, true, labelled);
     if (labelled < rows && mt_tensor_present(&a->lse)) run_rows(&c, false, rows - labelled);
-    return MT_OK;
 }

@@ -7,12 +7,13 @@
 
 #define COLUMN_PIECE 512 // columns of dtable a thread owns at a time
 
-enum mt_status MT_CPU(embedding_forward)(struct mt_device *device, const void *args)
+bool MT_CPU(embedding_forward_fits)(const struct mt_embedding_forward_args *a)
 {
-    const struct mt_embedding_forward_args *a = args;
-    if (!cpu_converts(a->table.dtype) || !cpu_converts(a->y.dtype)) {
-        return mt_ref_embedding_forward(device, args);
-    }
+    return cpu_converts(a->table.dtype) && cpu_converts(a->y.dtype);
+}
+
+void MT_CPU(embedding_forward)(struct mt_device *device, const struct mt_embedding_forward_args *a)
+{
     int64_t tokens = a->y.dim[0];
     int64_t width = a->y.dim[1];
     int64_t table_row = a->table.stride[0] * (int64_t)mt_dtype_bytes(a->table.dtype);
@@ -23,13 +24,10 @@ enum mt_status MT_CPU(embedding_forward)(struct mt_device *device, const void *a
         cpu_convert(a->table.dtype, (const char *)a->table.data + ids[t] * table_row, a->y.dtype,
                     (char *)a->y.data + t * y_row, width);
     }
-    return MT_OK;
 }
 
-enum mt_status MT_CPU(embedding_backward)(struct mt_device *device, const void *args)
+void MT_CPU(embedding_backward)(struct mt_device *device, const struct mt_embedding_backward_args *a)
 {
-    const struct mt_embedding_backward_args *a = args;
-    if (!cpu_is_f32(&a->dy) || !cpu_is_f32(&a->dtable)) return mt_ref_embedding_backward(device, args);
     int64_t tokens = a->dy.dim[0];
     int64_t width = a->dy.dim[1];
     int64_t pieces = (width + COLUMN_PIECE - 1) / COLUMN_PIECE;
@@ -45,5 +43,4 @@ enum mt_status MT_CPU(embedding_backward)(struct mt_device *device, const void *
             for (int64_t j = 0; j < count; j++) dtable[j] += dy[j];
         }
     }
-    return MT_OK;
 }

@@ -1,25 +1,22 @@
 /* gemm: the output cut into tiles, each computed by one thread. */
 #include "ops/cpu/products/gemm_tiles.h"
 
-bool MT_CPU(gemm_fits)(const struct mt_device *device, const void *args)
+bool MT_CPU(gemm_fits)(const struct mt_gemm_args *g)
 {
-    const struct mt_gemm_args *g = args;
-    (void)device;
 #if defined(MT_CPU_TILE_UNIT)
     if (!gemm_unit_gains(g->a.dtype, g->b.dtype)) return false;
 #endif
     return gemm_reads(g->a.dtype) && gemm_reads(g->b.dtype) && cpu_is_f32(&g->c);
 }
 
-size_t MT_CPU(gemm_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(gemm_scratch)(const struct mt_device *device, const struct mt_gemm_args *args)
 {
     (void)args;
     return gemm_scratch_bytes(device);
 }
 
-enum mt_status MT_CPU(gemm)(struct mt_device *device, const void *args)
+void MT_CPU(gemm)(struct mt_device *device, const struct mt_gemm_args *g)
 {
-    const struct mt_gemm_args *g = args;
     int64_t m = g->c.dim[0];
     int64_t n = g->c.dim[1];
     int64_t k = g->a.dim[g->transpose_a ? 0 : 1];
@@ -32,5 +29,4 @@ enum mt_status MT_CPU(gemm)(struct mt_device *device, const void *args)
         gemm_tile(&tiles, tile, m, n, k, g->alpha, a, b, g->beta, g->c.data, g->c.stride[0],
                   gemm_own_workspace(device));
     }
-    return MT_OK;
 }

@@ -15,10 +15,8 @@ static int64_t enough_tiles(int experts)
     return (GEMM_ENOUGH_TILES + experts - 1) / experts;
 }
 
-bool MT_CPU(grouped_gemm_fits)(const struct mt_device *device, const void *args)
+bool MT_CPU(grouped_gemm_fits)(const struct mt_grouped_gemm_args *g)
 {
-    const struct mt_grouped_gemm_args *g = args;
-    (void)device;
     for (int e = 0; e < g->experts; e++) {
         if (mt_tensor_present(&g->weight[e]) && !gemm_reads(g->weight[e].dtype)) return false;
     }
@@ -32,7 +30,7 @@ bool MT_CPU(grouped_gemm_fits)(const struct mt_device *device, const void *args)
     return gains && gemm_reads(g->x.dtype) && cpu_is_f32(&g->y);
 }
 
-size_t MT_CPU(grouped_gemm_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(grouped_gemm_scratch)(const struct mt_device *device, const struct mt_grouped_gemm_args *args)
 {
     (void)args;
     return gemm_scratch_bytes(device);
@@ -66,9 +64,8 @@ static void forward_tile(const struct mt_grouped_gemm_args *g, int64_t tile, voi
               g->y.stride[0], workspace);
 }
 
-enum mt_status MT_CPU(grouped_gemm)(struct mt_device *device, const void *args)
+void MT_CPU(grouped_gemm)(struct mt_device *device, const struct mt_grouped_gemm_args *g)
 {
-    const struct mt_grouped_gemm_args *g = args;
     int64_t count = 0;
     for (int e = 0; e < g->experts; e++) {
         struct gemm_tiles tiles = forward_cut(g, e);
@@ -78,33 +75,30 @@ enum mt_status MT_CPU(grouped_gemm)(struct mt_device *device, const void *args)
     double work = rows * (double)g->x.dim[1] * (double)g->y.dim[1];
 #pragma omp parallel for num_threads(gemm_threads(device, work)) schedule(dynamic)
     for (int64_t tile = 0; tile < count; tile++) forward_tile(g, tile, gemm_own_workspace(device));
-    return MT_OK;
 }
 
-bool MT_CPU(head_gemm_fits)(const struct mt_device *device, const void *args)
+bool MT_CPU(head_gemm_fits)(const struct mt_head_gemm_args *g)
 {
-    const struct mt_head_gemm_args *g = args;
     for (int64_t h = 0; h < g->x.dim[1]; h++) {
         struct mt_gemm_args one = {.a = g->x, .b = g->weight[h], .c = g->y};
-        if (!MT_CPU(gemm_fits)(device, &one)) return false;
+        if (!MT_CPU(gemm_fits)(&one)) return false;
     }
     return true;
 }
 
-size_t MT_CPU(head_gemm_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(head_gemm_scratch)(const struct mt_device *device, const struct mt_head_gemm_args *args)
 {
     (void)args;
     return gemm_scratch_bytes(device);
 }
 
-enum mt_status MT_CPU(head_gemm)(struct mt_device *device, const void *args)
+void MT_CPU(head_gemm)(struct mt_device *device, const struct mt_head_gemm_args *g)
 {
-    const struct mt_head_gemm_args *g = args;
     int64_t rows = g->x.dim[0];
     int64_t heads = g->x.dim[1];
     int64_t inner = g->x.dim[2];
     int64_t columns = g->y.dim[2];
-    if (heads == 0) return MT_OK;
+    if (heads == 0) return;
     struct gemm_tiles tiles = gemm_cut(rows, columns, inner, (GEMM_ENOUGH_TILES + heads - 1) / heads);
     int64_t each = tiles.row_tiles * tiles.column_tiles;
     double work = (double)rows * (double)heads * (double)inner * (double)columns;
@@ -116,20 +110,18 @@ enum mt_status MT_CPU(head_gemm)(struct mt_device *device, const void *args)
                   gemm_operand_of(&g->weight[tile / each], g->transpose_weight), g->beta, y.data, y.stride[0],
                   gemm_own_workspace(device));
     }
-    return MT_OK;
 }
 
-bool MT_CPU(grouped_gemm_dw_fits)(const struct mt_device *device, const void *args)
+bool MT_CPU(grouped_gemm_dw_fits)(const struct mt_grouped_gemm_dw_args *g)
 {
-    const struct mt_grouped_gemm_dw_args *g = args;
-    (void)device;
     for (int e = 0; e < g->experts; e++) {
         if (mt_tensor_present(&g->dweight[e]) && !cpu_is_f32(&g->dweight[e])) return false;
     }
     return gemm_reads(g->dy.dtype) && gemm_reads(g->x.dtype);
 }
 
-size_t MT_CPU(grouped_gemm_dw_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(grouped_gemm_dw_scratch)(const struct mt_device *device,
+                                       const struct mt_grouped_gemm_dw_args *args)
 {
     (void)args;
     return gemm_scratch_bytes(device);
@@ -158,9 +150,8 @@ static void dw_tile(const struct mt_grouped_gemm_dw_args *g, const struct gemm_t
               dweight->stride[0], workspace);
 }
 
-enum mt_status MT_CPU(grouped_gemm_dw)(struct mt_device *device, const void *args)
+void MT_CPU(grouped_gemm_dw)(struct mt_device *device, const struct mt_grouped_gemm_dw_args *g)
 {
-    const struct mt_grouped_gemm_dw_args *g = args;
     int64_t rows = mt_tensor_present(&g->offsets) ? offsets_of(&g->offsets)[g->experts] : g->x.dim[0];
     int64_t columns = g->x.dim[1];
     struct gemm_tiles tiles =
@@ -170,5 +161,4 @@ enum mt_status MT_CPU(grouped_gemm_dw)(struct mt_device *device, const void *arg
     double work = (double)(rows + g->experts) * (double)columns * (double)g->dy.dim[1];
 #pragma omp parallel for num_threads(gemm_threads(device, work)) schedule(dynamic)
     for (int64_t tile = 0; tile < count; tile++) dw_tile(g, &tiles, tile, gemm_own_workspace(device));
-    return MT_OK;
 }

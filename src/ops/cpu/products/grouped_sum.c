@@ -6,10 +6,8 @@
 #include "ops/cpu/products/gemm_tiles.h"
 #include "ops/cpu/row_chunks.h"
 
-bool MT_CPU(grouped_sum_fits)(const struct mt_device *device, const void *args)
+bool MT_CPU(grouped_sum_fits)(const struct mt_grouped_sum_args *a)
 {
-    const struct mt_grouped_sum_args *a = args;
-    (void)device;
     for (int t = 0; t < a->count; t++) {
         const struct mt_product_term *term = &a->terms[t];
         if (!gemm_reads(term->x.dtype)) return false;
@@ -46,7 +44,7 @@ static struct pieces pieces_of(const struct mt_device *device, const struct mt_g
     return pieces;
 }
 
-size_t MT_CPU(grouped_sum_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(grouped_sum_scratch)(const struct mt_device *device, const struct mt_grouped_sum_args *args)
 {
     return pieces_of(device, args).bytes;
 }
@@ -70,9 +68,9 @@ static void add_masked(const struct mt_device *device, const struct mt_tensor *p
 }
 
 /* Rows [row, row + rows) of a term, added to beta · y. */
-static enum mt_status add_rows(struct mt_device *device, const struct mt_grouped_sum_args *a,
-                               const struct mt_product_term *term, const struct pieces *pieces, int64_t row,
-                               int64_t rows, float beta)
+static void add_rows(struct mt_device *device, const struct mt_grouped_sum_args *a,
+                     const struct mt_product_term *term, const struct pieces *pieces, int64_t row,
+                     int64_t rows, float beta)
 {
     struct mt_grouped_gemm_args product = {
         .x = mt_tensor_rows(&term->x, row, rows),
@@ -90,24 +88,18 @@ static enum mt_status add_rows(struct mt_device *device, const struct mt_grouped
         product.alpha *= term->mask_scale;
         product.beta = 0.0f;
     }
-    enum mt_status status = mt_op_choose(device, MT_OP_grouped_gemm, &product)->run(device, &product);
-    if (status == MT_OK && through) add_masked(device, &product.y, &term->mask_y, row, beta, &a->y);
-    return status;
+    cpu_run(device, MT_OP_grouped_gemm, &product);
+    if (through) add_masked(device, &product.y, &term->mask_y, row, beta, &a->y);
 }
 
-enum mt_status MT_CPU(grouped_sum)(struct mt_device *device, const void *args)
+void MT_CPU(grouped_sum)(struct mt_device *device, const struct mt_grouped_sum_args *a)
 {
-    const struct mt_grouped_sum_args *a = args;
     struct pieces pieces = pieces_of(device, a);
     int64_t rows = chunk_all_rows(&a->offsets, a->experts, a->y.dim[0]);
     for (int t = 0; t < a->count; t++) {
         const struct mt_product_term *term = &a->terms[t];
         int64_t step = mt_tensor_present(&term->mask_y) ? chunk_rows(a->y.dim[0], a->y.dim[1]) : rows;
-        for (int64_t row = 0; row < rows; row += step) {
-            enum mt_status status =
-                add_rows(device, a, term, &pieces, row, cpu_min(step, rows - row), t == 0 ? a->beta : 1.0f);
-            if (status != MT_OK) return status;
-        }
+        for (int64_t row = 0; row < rows; row += step)
+            add_rows(device, a, term, &pieces, row, cpu_min(step, rows - row), t == 0 ? a->beta : 1.0f);
     }
-    return MT_OK;
 }

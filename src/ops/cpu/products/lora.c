@@ -59,19 +59,16 @@ static int64_t enough_tiles(int experts)
 
 // ------------------------------------------------------------------ lora_xa
 
-bool MT_CPU(lora_xa_fits)(const struct mt_device *device, const void *args)
+bool MT_CPU(lora_xa_fits)(const struct mt_lora_xa_args *l)
 {
-    const struct mt_lora_xa_args *l = args;
-    (void)device;
     for (int i = 0; i < l->linears; i++) {
         if (!cpu_is_f32(&l->xa[i]) || !reads_all(l->a[i], l->experts)) return false;
     }
     return gemm_reads(l->x.dtype);
 }
 
-size_t MT_CPU(lora_xa_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(lora_xa_scratch)(const struct mt_device *device, const struct mt_lora_xa_args *l)
 {
-    const struct mt_lora_xa_args *l = args;
     return scratch_bytes(device, l->experts);
 }
 
@@ -107,9 +104,8 @@ static void xa_tile(const struct mt_lora_xa_args *l, int e, int64_t row, int64_t
     (count, l->x.dim[1], alpha, x, mask_at(&l->mask, row, 0), products, present, 0.0f, workspace);
 }
 
-enum mt_status MT_CPU(lora_xa)(struct mt_device *device, const void *args)
+void MT_CPU(lora_xa)(struct mt_device *device, const struct mt_lora_xa_args *l)
 {
-    const struct mt_lora_xa_args *l = args;
     int64_t all = l->x.dim[0];
     int64_t rank = 0;
     for (int i = 0; i < l->linears; i++) rank += l->xa[i].dim[1];
@@ -127,15 +123,12 @@ enum mt_status MT_CPU(lora_xa)(struct mt_device *device, const void *args)
         int64_t count = cpu_min(tiles.tile_rows, first_row(&l->offsets, e + 1, all) - row);
         xa_tile(l, e, row, count, gemm_own_workspace(device));
     }
-    return MT_OK;
 }
 
 // ------------------------------------------------------------------ lora_dxa
 
-bool MT_CPU(lora_dxa_fits)(const struct mt_device *device, const void *args)
+bool MT_CPU(lora_dxa_fits)(const struct mt_lora_dxa_args *l)
 {
-    const struct mt_lora_dxa_args *l = args;
-    (void)device;
     for (int i = 0; i < l->linears; i++) {
         const struct mt_lora_pair_gradient *linear = &l->linear[i];
         if (!gemm_reads(linear->dy.dtype) || !cpu_is_f32(&linear->dxa) || !reads_all(linear->b, l->experts))
@@ -146,61 +139,54 @@ bool MT_CPU(lora_dxa_fits)(const struct mt_device *device, const void *args)
     return true;
 }
 
-size_t MT_CPU(lora_dxa_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(lora_dxa_scratch)(const struct mt_device *device, const struct mt_lora_dxa_args *l)
 {
-    const struct mt_lora_dxa_args *l = args;
     return scratch_bytes(device, l->experts);
 }
 
-static enum mt_status pair_gradient(struct mt_device *device, const struct mt_lora_dxa_args *l,
-                                    const struct mt_lora_pair_gradient *linear,
-                                    const struct mt_tensor *offsets)
+static void pair_gradient(struct mt_device *device, const struct mt_lora_dxa_args *l,
+                          const struct mt_lora_pair_gradient *linear, const struct mt_tensor *offsets)
 {
-    enum mt_status status = MT_CPU(grouped_gemm)(device, &(struct mt_grouped_gemm_args){
-                                                             .x = linear->dy,
-                                                             .weight = linear->b,
-                                                             .experts = l->experts,
-                                                             .offsets = *offsets,
-                                                             .y = linear->dxa,
-                                                             .alpha = linear->scale,
-                                                         });
-    if (status != MT_OK || linear->db == NULL) return status;
-    return MT_CPU(grouped_gemm_dw)(device, &(struct mt_grouped_gemm_dw_args){
-                                               .dy = linear->dy,
-                                               .x = linear->xa,
-                                               .dweight = linear->db,
-                                               .experts = l->experts,
-                                               .offsets = *offsets,
-                                               .alpha = linear->db_scale,
-                                               .beta = 1.0f,
-                                           });
+    MT_CPU(grouped_gemm)
+    (device, &(struct mt_grouped_gemm_args){
+                 .x = linear->dy,
+                 .weight = linear->b,
+                 .experts = l->experts,
+                 .offsets = *offsets,
+                 .y = linear->dxa,
+                 .alpha = linear->scale,
+             });
+    if (linear->db == NULL) return;
+    MT_CPU(grouped_gemm_dw)
+    (device, &(struct mt_grouped_gemm_dw_args){
+                 .dy = linear->dy,
+                 .x = linear->xa,
+                 .dweight = linear->db,
+                 .experts = l->experts,
+                 .offsets = *offsets,
+                 .alpha = linear->db_scale,
+                 .beta = 1.0f,
+             });
 }
 
-enum mt_status MT_CPU(lora_dxa)(struct mt_device *device, const void *args)
+void MT_CPU(lora_dxa)(struct mt_device *device, const struct mt_lora_dxa_args *l)
 {
-    const struct mt_lora_dxa_args *l = args;
     int64_t rows = l->linear[0].dxa.dim[0];
     struct mt_tensor offsets = chunk_offsets(&l->offsets, l->experts, rows, 0, rows, own_offsets(device));
-    for (int i = 0; i < l->linears; i++) {
-        enum mt_status status = pair_gradient(device, l, &l->linear[i], &offsets);
-        if (status != MT_OK) return status;
-    }
-    return MT_OK;
+    for (int i = 0; i < l->linears; i++) pair_gradient(device, l, &l->linear[i], &offsets);
 }
 
 // ------------------------------------------------------------------ lora_da
 
-bool MT_CPU(lora_da_fits)(const struct mt_device *device, const void *args)
+bool MT_CPU(lora_da_fits)(const struct mt_lora_da_args *l)
 {
-    const struct mt_lora_da_args *l = args;
-    (void)device;
     for (int i = 0; i < l->linears; i++) {
         if (!gemm_reads(l->dxa[i].dtype) || !writes_all(l->da[i], l->experts)) return false;
     }
     return gemm_reads(l->x.dtype);
 }
 
-size_t MT_CPU(lora_da_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(lora_da_scratch)(const struct mt_device *device, const struct mt_lora_da_args *args)
 {
     (void)args;
     return gemm_scratch_bytes(device);
@@ -240,9 +226,8 @@ static void da_tile(const struct mt_lora_da_args *l, int e, int64_t column, int6
     }
 }
 
-enum mt_status MT_CPU(lora_da)(struct mt_device *device, const void *args)
+void MT_CPU(lora_da)(struct mt_device *device, const struct mt_lora_da_args *l)
 {
-    const struct mt_lora_da_args *l = args;
     int64_t columns = l->x.dim[1];
     int64_t rank = 0;
     for (int i = 0; i < l->linears; i++) rank += l->dxa[i].dim[1];
@@ -255,5 +240,4 @@ enum mt_status MT_CPU(lora_da)(struct mt_device *device, const void *args)
         da_tile(l, (int)(tile / pieces), column, cpu_min(piece, columns - column),
                 gemm_own_workspace(device));
     }
-    return MT_OK;
 }

@@ -203,18 +203,11 @@ static void store_gram(const struct token *token, const float *dots, const struc
     }
 }
 
-enum mt_status MT_CPU(combine_forward)(struct mt_device *device, const void *args)
+void MT_CPU(combine_forward)(struct mt_device *device, const struct mt_combine_forward_args *a)
 {
-    const struct mt_combine_forward_args *a = args;
     bool has_y = mt_tensor_present(&a->y);
     bool has_base = mt_tensor_present(&a->base);
     bool has_gram = mt_tensor_present(&a->gram);
-    bool fast = cpu_is_f32(&a->rows) && cpu_is_f32(&a->weight);
-    if (has_y) fast = fast && cpu_is_f32(&a->y);
-    if (has_base) fast = fast && cpu_is_f32(&a->base);
-    if (has_gram) fast = fast && cpu_is_f32(&a->gram);
-    if (!fast) return mt_ref_combine_forward(device, args);
-
     int64_t tokens = a->row_of_slot.dim[0];
     int64_t width = a->rows.dim[1];
     int64_t slots = a->row_of_slot.dim[1];
@@ -233,7 +226,6 @@ enum mt_status MT_CPU(combine_forward)(struct mt_device *device, const void *arg
         combine_token_with_gram(&token, base, y, width, dots);
         store_gram(&token, dots, &a->gram, i);
     }
-    return MT_OK;
 }
 
 /* Columns [j, j+count): all rows are read before one is written, since drows may be rows. */
@@ -301,17 +293,11 @@ static void gather_coupling(const struct token *token, const struct mt_tensor *c
     }
 }
 
-enum mt_status MT_CPU(combine_backward)(struct mt_device *device, const void *args)
+void MT_CPU(combine_backward)(struct mt_device *device, const struct mt_combine_backward_args *a)
 {
-    const struct mt_combine_backward_args *a = args;
     bool has_coupling = mt_tensor_present(&a->coupling);
     bool has_dy = mt_tensor_present(&a->dy);
-    bool fast = cpu_is_f32(&a->rows) && cpu_is_f32(&a->weight) && cpu_is_f32(&a->drows);
-    if (has_dy) fast = fast && cpu_is_f32(&a->dy) && cpu_is_f32(&a->dweight);
-    if (has_coupling) fast = fast && cpu_is_f32(&a->coupling);
-    if (!fast) return mt_ref_combine_backward(device, args);
     float factor = mt_tensor_present(&a->factor) ? (float)mt_load(a->factor.dtype, a->factor.data, 0) : 1.0f;
-
     int64_t tokens = a->row_of_slot.dim[0];
     int64_t width = a->rows.dim[1];
     int64_t slots = a->row_of_slot.dim[1];
@@ -336,5 +322,4 @@ enum mt_status MT_CPU(combine_backward)(struct mt_device *device, const void *ar
         for (int64_t s = 0; s < slots; s++) dweight[s] = 0.0f;
         for (int s = 0; s < token.present; s++) dweight[token.slot[s]] = dots[s];
     }
-    return MT_OK;
 }

@@ -8,10 +8,13 @@
 
 #define GROUP 4
 
-enum mt_status MT_CPU(dispatch_forward)(struct mt_device *device, const void *args)
+bool MT_CPU(dispatch_forward_fits)(const struct mt_dispatch_forward_args *a)
 {
-    const struct mt_dispatch_forward_args *a = args;
-    if (a->x.dtype != a->rows.dtype) return mt_ref_dispatch_forward(device, args);
+    return a->x.dtype == a->rows.dtype;
+}
+
+void MT_CPU(dispatch_forward)(struct mt_device *device, const struct mt_dispatch_forward_args *a)
+{
     int64_t rows = a->rows.dim[0];
     int64_t width = a->rows.dim[1];
     size_t element = mt_dtype_bytes(a->x.dtype);
@@ -24,7 +27,6 @@ enum mt_status MT_CPU(dispatch_forward)(struct mt_device *device, const void *ar
         char *target = (char *)a->rows.data + (size_t)(r * a->rows.stride[0]) * element;
         memcpy(target, source, (size_t)width * element);
     }
-    return MT_OK;
 }
 
 /* sum += rows, in their order; with `fresh` the sum starts at zero. */
@@ -54,10 +56,8 @@ static void add_rows(float *restrict sum, bool fresh, const float *const *row, i
     }
 }
 
-enum mt_status MT_CPU(dispatch_backward)(struct mt_device *device, const void *args)
+void MT_CPU(dispatch_backward)(struct mt_device *device, const struct mt_dispatch_backward_args *a)
 {
-    const struct mt_dispatch_backward_args *a = args;
-    if (!cpu_is_f32(&a->drows) || !cpu_is_f32(&a->dx)) return mt_ref_dispatch_backward(device, args);
     int64_t tokens = a->dx.dim[0];
     int64_t width = a->dx.dim[1];
     int64_t slots = a->row_of_slot.dim[1];
@@ -79,5 +79,4 @@ enum mt_status MT_CPU(dispatch_backward)(struct mt_device *device, const void *a
         if (waiting > 0) add_rows(dx, fresh, row, waiting, width);
         if (waiting == 0 && fresh) memset(dx, 0, (size_t)width * sizeof(float));
     }
-    return MT_OK;
 }

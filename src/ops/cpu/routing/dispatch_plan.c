@@ -9,10 +9,9 @@
 
 #define BLOCKS 32
 
-size_t MT_CPU(dispatch_plan_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(dispatch_plan_scratch)(const struct mt_device *device, const struct mt_dispatch_plan_args *a)
 {
     (void)device;
-    const struct mt_dispatch_plan_args *a = args;
     return BLOCKS * (size_t)(a->offsets.dim[0] - 1) * sizeof(int32_t);
 }
 
@@ -61,9 +60,8 @@ static void place_block(const struct mt_dispatch_plan_args *a, int64_t block, in
     }
 }
 
-enum mt_status MT_CPU(dispatch_plan)(struct mt_device *device, const void *args)
+void MT_CPU(dispatch_plan)(struct mt_device *device, const struct mt_dispatch_plan_args *a)
 {
-    const struct mt_dispatch_plan_args *a = args;
     int64_t experts = a->offsets.dim[0] - 1;
     int64_t pairs = a->expert.dim[0] * a->expert.dim[1];
     int32_t *counts = device->scratch.data; // [BLOCKS, n]
@@ -88,5 +86,4 @@ enum mt_status MT_CPU(dispatch_plan)(struct mt_device *device, const void *args)
 
     int32_t *slot_of_row = a->slot_of_row.data;
     for (int64_t r = row; r < pairs; r++) slot_of_row[r] = -1;
-    return MT_OK;
 }

@@ -16,24 +16,20 @@ static struct mt_expert_pool_args one_sequence(const struct mt_expert_pool_args 
     return one;
 }
 
-enum mt_status MT_CPU(expert_pool)(struct mt_device *device, const void *args)
+void MT_CPU(expert_pool)(struct mt_device *device, const struct mt_expert_pool_args *a)
 {
-    const struct mt_expert_pool_args *a = args;
     int64_t sequences = a->sum.dim[0];
     int64_t comparisons = mt_tensor_count(&a->sum) * a->sum.dim[1];
     int threads = cpu_threads(device, comparisons);
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t b = 0; b < sequences; b++) {
         const struct mt_expert_pool_args one = one_sequence(a, b);
-        (void)mt_ref_expert_pool(device, &one);
+        mt_ref_expert_pool(&one);
     }
-    return MT_OK;
 }
 
-enum mt_status MT_CPU(pool_mask)(struct mt_device *device, const void *args)
+void MT_CPU(pool_mask)(struct mt_device *device, const struct mt_pool_mask_args *a)
 {
-    const struct mt_pool_mask_args *a = args;
-    if (!cpu_is_f32(&a->x)) return mt_ref_pool_mask(device, args);
     int64_t experts = a->x.dim[1];
 #pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->x))) schedule(static)
     for (int64_t i = 0; i < a->x.dim[0]; i++) {
@@ -42,5 +38,4 @@ enum mt_status MT_CPU(pool_mask)(struct mt_device *device, const void *args)
             (const int32_t *)a->pool.data + token_segment(&a->segment, i) * a->pool.stride[0];
         for (int64_t j = 0; j < experts; j++) x[j] = pool[j] != 0 ? x[j] : a->value;
     }
-    return MT_OK;
 }

@@ -17,11 +17,9 @@ static int64_t count_agreed(const int32_t *given, const int32_t *expert, int64_t
     return count;
 }
 
-enum mt_status MT_CPU(given_experts)(struct mt_device *device, const void *args)
+void MT_CPU(given_experts)(struct mt_device *device, const struct mt_given_experts_args *a)
 {
-    const struct mt_given_experts_args *a = args;
     bool counts = mt_tensor_present(&a->agreed);
-    if (counts && !cpu_is_f32(&a->agreed)) return mt_ref_given_experts(device, args);
     int64_t slots = a->given.dim[1];
     int64_t tokens = a->given.dim[0];
 #pragma omp parallel for num_threads(cpu_threads(device, tokens *slots *slots)) schedule(static)
@@ -36,5 +34,4 @@ enum mt_status MT_CPU(given_experts)(struct mt_device *device, const void *args)
         }
         if (known) memcpy(expert, given, (size_t)slots * sizeof *expert);
     }
-    return MT_OK;
 }

@@ -132,17 +132,14 @@ static void sigmoid(const struct mt_router_score_forward_args *a, int threads)
     }
 }
 
-enum mt_status MT_CPU(router_score_forward)(struct mt_device *device, const void *args)
+void MT_CPU(router_score_forward)(struct mt_device *device, const struct mt_router_score_forward_args *a)
 {
-    const struct mt_router_score_forward_args *a = args;
-    if (!cpu_is_f32(&a->logits) || !cpu_is_f32(&a->probs)) return mt_ref_router_score_forward(device, args);
     int threads = cpu_threads(device, mt_tensor_count(&a->probs));
     if (a->kind == MT_SCORE_SOFTMAX) {
         softmax(a, threads);
     } else {
         sigmoid(a, threads);
     }
-    return MT_OK;
 }
 
 typedef float eight_f32 __attribute__((vector_size(8 * sizeof(float))));
@@ -230,16 +227,12 @@ static void sigmoid_backward(const struct mt_router_score_backward_args *a, int 
     }
 }
 
-enum mt_status MT_CPU(router_score_backward)(struct mt_device *device, const void *args)
+void MT_CPU(router_score_backward)(struct mt_device *device, const struct mt_router_score_backward_args *a)
 {
-    const struct mt_router_score_backward_args *a = args;
-    bool fast = cpu_is_f32(&a->probs) && cpu_is_f32(&a->dprobs) && cpu_is_f32(&a->dlogits);
-    if (!fast) return mt_ref_router_score_backward(device, args);
     int threads = cpu_threads(device, mt_tensor_count(&a->probs));
     if (a->kind == MT_SCORE_SOFTMAX) {
         softmax_backward(a, threads);
     } else {
         sigmoid_backward(a, threads);
     }
-    return MT_OK;
 }

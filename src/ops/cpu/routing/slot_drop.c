@@ -11,10 +11,9 @@
 
 #define BLOCK_TOKENS 512
 
-size_t MT_CPU(slot_drop_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(slot_drop_scratch)(const struct mt_device *device, const struct mt_slot_drop_args *a)
 {
     (void)device;
-    const struct mt_slot_drop_args *a = args;
     return (size_t)a->experts * sizeof(int64_t);
 }
 
@@ -88,10 +87,8 @@ static void drop_by_capacity(const struct mt_slot_drop_args *a, int64_t *served)
     }
 }
 
-enum mt_status MT_CPU(slot_drop)(struct mt_device *device, const void *args)
+void MT_CPU(slot_drop)(struct mt_device *device, const struct mt_slot_drop_args *a)
 {
-    const struct mt_slot_drop_args *a = args;
-    if (a->threshold > 0.0f && !cpu_is_f32(&a->weight)) return mt_ref_slot_drop(device, args);
     int64_t tokens = a->expert.dim[0];
     int64_t blocks = (tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
 #pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->expert))) schedule(static)
@@ -99,5 +96,4 @@ enum mt_status MT_CPU(slot_drop)(struct mt_device *device, const void *args)
         draw_block(a, block * BLOCK_TOKENS, cpu_min(tokens, (block + 1) * BLOCK_TOKENS));
     }
     if (a->capacity > 0) drop_by_capacity(a, device->scratch.data);
-    return MT_OK;
 }

@@ -67,10 +67,8 @@ static int32_t sample(const struct contest *c, uint64_t seed, uint64_t stream, u
     return chosen;
 }
 
-enum mt_status MT_CPU(sparsemixer_forward)(struct mt_device *device, const void *args)
+void MT_CPU(sparsemixer_forward)(struct mt_device *device, const struct mt_sparsemixer_forward_args *a)
 {
-    const struct mt_sparsemixer_forward_args *a = args;
-    if (!cpu_is_f32(&a->logits) || !cpu_is_f32(&a->weight)) return mt_ref_sparsemixer_forward(device, args);
     int64_t tokens = a->logits.dim[0];
     int64_t experts = a->logits.dim[1];
 #pragma omp parallel for num_threads(cpu_threads(device, tokens *experts)) schedule(static)
@@ -92,7 +90,6 @@ enum mt_status MT_CPU(sparsemixer_forward)(struct mt_device *device, const void 
             weight[slot] = (float)(factor * probability(&c, chosen));
         }
     }
-    return MT_OK;
 }
 
 /* Adds one slot's gradient. */
@@ -105,11 +102,8 @@ static void add_slot_gradient(const struct contest *c, int32_t chosen, double dw
     }
 }
 
-enum mt_status MT_CPU(sparsemixer_backward)(struct mt_device *device, const void *args)
+void MT_CPU(sparsemixer_backward)(struct mt_device *device, const struct mt_sparsemixer_backward_args *a)
 {
-    const struct mt_sparsemixer_backward_args *a = args;
-    bool fast = cpu_is_f32(&a->logits) && cpu_is_f32(&a->dweight) && cpu_is_f32(&a->dlogits);
-    if (!fast) return mt_ref_sparsemixer_backward(device, args);
     int64_t tokens = a->logits.dim[0];
     int64_t experts = a->logits.dim[1];
 #pragma omp parallel for num_threads(cpu_threads(device, tokens *experts)) schedule(static)
@@ -124,5 +118,4 @@ enum mt_status MT_CPU(sparsemixer_backward)(struct mt_device *device, const void
             add_slot_gradient(&c, expert[slot], (double)dweight[slot], dlogits);
         }
     }
-    return MT_OK;
 }

@@ -155,17 +155,13 @@ static void mask_groups(const struct mt_topk_args *a, const struct workspace *w)
     }
 }
 
-size_t MT_CPU(topk_scratch)(const struct mt_device *device, const void *args)
+size_t MT_CPU(topk_scratch)(const struct mt_device *device, const struct mt_topk_args *args)
 {
     return (size_t)device->threads * (size_t)workspace_size(args) * sizeof(int32_t);
 }
 
-enum mt_status MT_CPU(topk)(struct mt_device *device, const void *args)
+void MT_CPU(topk)(struct mt_device *device, const struct mt_topk_args *a)
 {
-    const struct mt_topk_args *a = args;
-    bool fast = cpu_is_f32(&a->probs) && (!mt_tensor_present(&a->bias) || cpu_is_f32(&a->bias));
-    if (!fast) return mt_ref_topk(device, args);
-
     int64_t tokens = a->probs.dim[0];
     int64_t experts = a->probs.dim[1];
     int64_t slots = a->expert.dim[1];
@@ -184,5 +180,4 @@ enum mt_status MT_CPU(topk)(struct mt_device *device, const void *args)
             for (int64_t s = 0; s < slots; s++) expert[s] = w.picked[s * LANES + lane];
         }
     }
-    return MT_OK;
 }

@@ -19,10 +19,8 @@ static const int32_t *index_row(const struct mt_tensor *index, int64_t i)
     return (const int32_t *)index->data + i * index->stride[0];
 }
 
-enum mt_status MT_CPU(topk_weights_forward)(struct mt_device *device, const void *args)
+void MT_CPU(topk_weights_forward)(struct mt_device *device, const struct mt_topk_weights_forward_args *a)
 {
-    const struct mt_topk_weights_forward_args *a = args;
-    if (!cpu_is_f32(&a->probs) || !cpu_is_f32(&a->weight)) return mt_ref_topk_weights_forward(device, args);
     int64_t tokens = a->expert.dim[0];
     int64_t slots = a->expert.dim[1];
 #pragma omp parallel for num_threads(cpu_threads(device, tokens *slots)) schedule(static)
@@ -35,14 +33,10 @@ enum mt_status MT_CPU(topk_weights_forward)(struct mt_device *device, const void
             weight[s] = expert[s] < 0 ? 0.0f : (float)(factor * (double)probs[expert[s]]);
         }
     }
-    return MT_OK;
 }
 
-enum mt_status MT_CPU(topk_weights_backward)(struct mt_device *device, const void *args)
+void MT_CPU(topk_weights_backward)(struct mt_device *device, const struct mt_topk_weights_backward_args *a)
 {
-    const struct mt_topk_weights_backward_args *a = args;
-    bool fast = cpu_is_f32(&a->probs) && cpu_is_f32(&a->dweight) && cpu_is_f32(&a->dprobs);
-    if (!fast) return mt_ref_topk_weights_backward(device, args);
     int64_t tokens = a->expert.dim[0];
     int64_t slots = a->expert.dim[1];
     int64_t experts = a->probs.dim[1];
@@ -64,5 +58,4 @@ enum mt_status MT_CPU(topk_weights_backward)(struct mt_device *device, const voi
             if (expert[s] >= 0) dprobs[expert[s]] += (float)(factor * ((double)dweight[s] - pull));
         }
     }
-    return MT_OK;
 }

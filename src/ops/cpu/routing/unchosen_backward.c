@@ -22,16 +22,8 @@ static double dot_of(const float *x, const float *y, int64_t width)
     return sum;
 }
 
-bool MT_CPU(unchosen_backward_fits)(const struct mt_device *device, const void *args)
+void MT_CPU(unchosen_backward)(struct mt_device *device, const struct mt_unchosen_backward_args *a)
 {
-    const struct mt_unchosen_backward_args *a = args;
-    (void)device;
-    return cpu_is_f32(&a->dy) && cpu_is_f32(&a->outputs) && cpu_is_f32(&a->probs) && cpu_is_f32(&a->dprobs);
-}
-
-enum mt_status MT_CPU(unchosen_backward)(struct mt_device *device, const void *args)
-{
-    const struct mt_unchosen_backward_args *a = args;
     int64_t tokens = a->dy.dim[0];
     int64_t width = a->dy.dim[1];
 #pragma omp parallel for num_threads(cpu_threads(device, tokens *width)) schedule(static)
@@ -42,5 +34,4 @@ enum mt_status MT_CPU(unchosen_backward)(struct mt_device *device, const void *a
         float *target = cpu_row(&a->dprobs, i) + a->number;
         *target = (float)((double)*target + factor * dot);
     }
-    return MT_OK;
 }
