@@ -16,10 +16,11 @@ extern "C" {
 extern __attribute__((visibility("default"))) const struct mt_device_module mt_device_module_cuda;
 
 // One function per op, in the file of its op. Where it needs scratch, the file has a second one; weak, so
-// that it is NULL in the device's table where it is not there.
+// that it is NULL where it is not there.
 #define MT_CUDA_DECLARE(name)                                                                                \
-    enum mt_status mt_cuda_##name(struct mt_device *device, const void *args);                               \
-    __attribute__((weak)) size_t mt_cuda_##name##_scratch(const struct mt_device *device, const void *args);
+    enum mt_status mt_cuda_##name(struct mt_device *device, const struct mt_##name##_args *args);            \
+    __attribute__((weak))                                                                                    \
+    size_t mt_cuda_##name##_scratch(const struct mt_device *device, const struct mt_##name##_args *args);
 MT_OP_LIST(MT_CUDA_DECLARE)
 #undef MT_CUDA_DECLARE
 

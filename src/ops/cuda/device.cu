@@ -139,9 +139,21 @@ static void destroy_state(struct mt_device *device)
     device->state = NULL;
 }
 
+#define MT_CUDA_WRAP(name)                                                                                   \
+    static enum mt_status run_##name(struct mt_device *device, const void *args)                             \
+    {                                                                                                        \
+        return mt_cuda_##name(device, static_cast<const struct mt_##name##_args *>(args));                   \
+    }                                                                                                        \
+    static size_t scratch_##name(const struct mt_device *device, const void *args)                           \
+    {                                                                                                        \
+        if (mt_cuda_##name##_scratch == NULL) return 0;                                                      \
+        return mt_cuda_##name##_scratch(device, static_cast<const struct mt_##name##_args *>(args));         \
+    }
+MT_OP_LIST(MT_CUDA_WRAP)
+
 static void fill_table(struct mt_device *device)
 {
-#define MT_CUDA_ENTRY(name) device->impl[MT_OP_##name][0] = {mt_cuda_##name, mt_cuda_##name##_scratch, NULL};
+#define MT_CUDA_ENTRY(name) device->impl[MT_OP_##name][0] = {run_##name, scratch_##name, NULL};
     MT_OP_LIST(MT_CUDA_ENTRY)
 #undef MT_CUDA_ENTRY
     for (bool &own : device->own) own = true;

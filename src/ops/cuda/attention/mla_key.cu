@@ -156,9 +156,8 @@ static bool fits(const struct mt_tensor *key, const struct mt_tensor *nope, cons
 
 // ------------------------------------------------------------------ launchers
 
-enum mt_status mt_cuda_mla_key_forward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_mla_key_forward(struct mt_device *device, const struct mt_mla_key_forward_args *m)
 {
-    const struct mt_mla_key_forward_args *m = static_cast<const struct mt_mla_key_forward_args *>(args);
     int64_t count = mt_tensor_count(&m->nope);
     int64_t pairs = mt_tensor_count(&m->shared) / 2;
     cudaStream_t stream = cuda_stream(device);
@@ -173,9 +172,8 @@ enum mt_status mt_cuda_mla_key_forward(struct mt_device *device, const void *arg
     return cuda_launched(device, "mla_key forward");
 }
 
-enum mt_status mt_cuda_mla_key_backward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_mla_key_backward(struct mt_device *device, const struct mt_mla_key_backward_args *m)
 {
-    const struct mt_mla_key_backward_args *m = static_cast<const struct mt_mla_key_backward_args *>(args);
     int64_t count = mt_tensor_count(&m->dnope);
     int64_t pairs = mt_tensor_count(&m->dshared) / 2;
     cudaStream_t stream = cuda_stream(device);

@@ -61,9 +61,8 @@ static bool is_wide(const struct mt_rope_args *r)
     return fits && even && cuda_is_wide(&r->x) && cuda_is_wide(&r->y);
 }
 
-enum mt_status mt_cuda_rope(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_rope(struct mt_device *device, const struct mt_rope_args *r)
 {
-    const struct mt_rope_args *r = static_cast<const struct mt_rope_args *>(args);
     int64_t pairs = mt_tensor_count(&r->x) / 2;
     if (pairs == 0) return MT_OK;
     if (is_wide(r))

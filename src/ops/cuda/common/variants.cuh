@@ -45,14 +45,13 @@ static inline enum mt_status cuda_run(const struct cuda_variant<ARGS> *const *ta
 
 /* The op's two functions in the device's table. */
 #define CUDA_OP(name, table)                                                                                 \
-    size_t mt_cuda_##name##_scratch(const struct mt_device *device, const void *args)                        \
+    size_t mt_cuda_##name##_scratch(const struct mt_device *device, const struct mt_##name##_args *args)     \
     {                                                                                                        \
-        return cuda_bytes(table, device, static_cast<const struct mt_##name##_args *>(args));                \
+        return cuda_bytes(table, device, args);                                                              \
     }                                                                                                        \
-    enum mt_status mt_cuda_##name(struct mt_device *device, const void *args)                                \
+    enum mt_status mt_cuda_##name(struct mt_device *device, const struct mt_##name##_args *args)             \
     {                                                                                                        \
-        return cuda_run(table, device, static_cast<const struct mt_##name##_args *>(args),                   \
-                        device->scratch.data);                                                               \
+        return cuda_run(table, device, args, device->scratch.data);                                          \
     }
 
 #endif

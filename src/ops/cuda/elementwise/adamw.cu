@@ -75,9 +75,8 @@ static bool is_copy_of_fours(const struct mt_tensor *t)
     return !mt_tensor_present(t) || (t->dtype == MT_BF16 && reinterpret_cast<uintptr_t>(t->data) % 8 == 0);
 }
 
-enum mt_status mt_cuda_adamw(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_adamw(struct mt_device *device, const struct mt_adamw_args *a)
 {
-    const struct mt_adamw_args *a = static_cast<const struct mt_adamw_args *>(args);
     int64_t count = mt_tensor_count(&a->param);
     if (count == 0) return MT_OK;
     double correction1 = 1.0 - pow((double)a->beta1, (double)a->step);

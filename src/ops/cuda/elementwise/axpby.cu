@@ -14,9 +14,8 @@ __global__ static void axpby_kernel(struct mt_axpby_args a, int64_t rows, int64_
     }
 }
 
-enum mt_status mt_cuda_axpby(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_axpby(struct mt_device *device, const struct mt_axpby_args *a)
 {
-    const struct mt_axpby_args *a = static_cast<const struct mt_axpby_args *>(args);
     if (mt_tensor_count(&a->y) == 0) return MT_OK;
     int64_t rows = cuda_row_count(&a->y);
     int64_t width = cuda_row_width(&a->y);

@@ -11,9 +11,8 @@ __global__ static void forward_kernel(struct mt_bias_forward_args a)
     }
 }
 
-enum mt_status mt_cuda_bias_forward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_bias_forward(struct mt_device *device, const struct mt_bias_forward_args *a)
 {
-    const struct mt_bias_forward_args *a = static_cast<const struct mt_bias_forward_args *>(args);
     if (mt_tensor_count(&a->y) == 0) return MT_OK;
     forward_kernel<<<cuda_grid(a->x.dim[0], a->x.dim[1]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "bias forward");
@@ -28,15 +27,13 @@ struct dy_term {
     }
 };
 
-size_t mt_cuda_bias_backward_scratch(const struct mt_device *device, const void *args)
+size_t mt_cuda_bias_backward_scratch(const struct mt_device *, const struct mt_bias_backward_args *a)
 {
-    (void)device;
-    return column_sums_bytes(static_cast<const struct mt_bias_backward_args *>(args)->dy.dim[1]);
+    return column_sums_bytes(a->dy.dim[1]);
 }
 
-enum mt_status mt_cuda_bias_backward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_bias_backward(struct mt_device *device, const struct mt_bias_backward_args *a)
 {
-    const struct mt_bias_backward_args *a = static_cast<const struct mt_bias_backward_args *>(args);
     column_sums(cuda_stream(device), dy_term{a->dy}, a->dy.dim[0], a->dy.dim[1], a->dbias,
                 static_cast<double *>(device->scratch.data));
     return cuda_launched(device, "bias backward");

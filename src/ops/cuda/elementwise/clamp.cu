@@ -24,17 +24,15 @@ __global__ static void backward_kernel(struct mt_clamp_backward_args a)
     }
 }
 
-enum mt_status mt_cuda_clamp_forward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_clamp_forward(struct mt_device *device, const struct mt_clamp_forward_args *a)
 {
-    const struct mt_clamp_forward_args *a = static_cast<const struct mt_clamp_forward_args *>(args);
     if (mt_tensor_count(&a->y) == 0) return MT_OK;
     forward_kernel<<<cuda_grid(a->x.dim[0], a->x.dim[1]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "clamp forward");
 }
 
-enum mt_status mt_cuda_clamp_backward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_clamp_backward(struct mt_device *device, const struct mt_clamp_backward_args *a)
 {
-    const struct mt_clamp_backward_args *a = static_cast<const struct mt_clamp_backward_args *>(args);
     if (mt_tensor_count(&a->dx) == 0) return MT_OK;
     backward_kernel<<<cuda_grid(a->x.dim[0], a->x.dim[1]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "clamp backward");

@@ -55,9 +55,8 @@ static enum mt_status copy_bytes(struct mt_device *device, void *y, const void *
     return cuda_status(device, error, "copy");
 }
 
-enum mt_status mt_cuda_copy(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_copy(struct mt_device *device, const struct mt_copy_args *a)
 {
-    const struct mt_copy_args *a = static_cast<const struct mt_copy_args *>(args);
     int64_t count = mt_tensor_count(&a->x);
     if (count == 0) return MT_OK;
     if (mt_tensor_present(&a->place)) {

@@ -195,9 +195,8 @@ static enum mt_status launch(struct mt_device *device, const struct matrices &m,
     return cuda_launch(device, "dequantize", kernel, grid, CUDA_THREADS, 0, m);
 }
 
-enum mt_status mt_cuda_dequantize(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_dequantize(struct mt_device *device, const struct mt_dequantize_args *a)
 {
-    const struct mt_dequantize_args *a = static_cast<const struct mt_dequantize_args *>(args);
     enum mt_status status = MT_OK;
     for (int first = 0; first < a->experts && status == MT_OK; first += AT_ONCE) {
         struct matrices m = {};

@@ -78,9 +78,8 @@ template <bool FLAT> __global__ static void bits_kernel(struct mt_dropout_bits_a
     }
 }
 
-enum mt_status mt_cuda_dropout_bits(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_dropout_bits(struct mt_device *device, const struct mt_dropout_bits_args *a)
 {
-    const struct mt_dropout_bits_args *a = static_cast<const struct mt_dropout_bits_args *>(args);
     int64_t count = mt_tensor_count(&a->bits);
     if (count == 0) return MT_OK;
     struct mask_draw draw = mask_draw_of(a->amount, a->seed, a->stream);

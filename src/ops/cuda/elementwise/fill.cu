@@ -29,9 +29,8 @@ static enum mt_status clear(struct mt_device *device, void *y, size_t bytes)
     return cuda_status(device, cudaMemsetAsync(y, 0, bytes, cuda_stream(device)), "fill");
 }
 
-enum mt_status mt_cuda_fill(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_fill(struct mt_device *device, const struct mt_fill_args *a)
 {
-    const struct mt_fill_args *a = static_cast<const struct mt_fill_args *>(args);
     if (mt_tensor_count(&a->y) == 0) return MT_OK;
     if (a->value == 0.0f && !std::signbit(a->value) && mt_tensor_is_contiguous(&a->y)) {
         size_t bytes = (size_t)mt_tensor_count(&a->y) * mt_dtype_bytes(a->y.dtype);

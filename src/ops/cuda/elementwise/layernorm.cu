@@ -74,24 +74,23 @@ struct dbias_term {
     }
 };
 
-enum mt_status mt_cuda_layernorm_forward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_layernorm_forward(struct mt_device *device, const struct mt_layernorm_forward_args *a)
 {
-    const struct mt_layernorm_forward_args *a = static_cast<const struct mt_layernorm_forward_args *>(args);
     int64_t rows = a->x.dim[0];
     if (rows == 0) return MT_OK;
     forward_kernel<<<(unsigned)rows, CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "layernorm forward");
 }
 
-size_t mt_cuda_layernorm_backward_scratch(const struct mt_device *device, const void *args)
+size_t mt_cuda_layernorm_backward_scratch(const struct mt_device *,
+                                          const struct mt_layernorm_backward_args *a)
 {
-    (void)device;
-    return column_sums_bytes(static_cast<const struct mt_layernorm_backward_args *>(args)->x.dim[1]);
+    return column_sums_bytes(a->x.dim[1]);
 }
 
-enum mt_status mt_cuda_layernorm_backward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_layernorm_backward(struct mt_device *device,
+                                          const struct mt_layernorm_backward_args *a)
 {
-    const struct mt_layernorm_backward_args *a = static_cast<const struct mt_layernorm_backward_args *>(args);
     int64_t rows = a->x.dim[0];
     int64_t width = a->x.dim[1];
     if (rows == 0) return MT_OK;

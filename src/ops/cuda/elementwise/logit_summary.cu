@@ -70,9 +70,8 @@ __global__ static void summary_kernel(struct mt_logit_summary_args a)
     if (threadIdx.x == 0) log_sum[r] = column >= 0 ? (double)most + log(sum) : nan("");
 }
 
-enum mt_status mt_cuda_logit_summary(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_logit_summary(struct mt_device *device, const struct mt_logit_summary_args *a)
 {
-    const struct mt_logit_summary_args *a = static_cast<const struct mt_logit_summary_args *>(args);
     if (a->logits.dim[0] == 0) return MT_OK;
     if (a->logits.dtype != MT_F32)
         return mt_fail(device->ctx, MT_ERR_DTYPE, "logit_summary on this device takes f32 logits");

@@ -137,9 +137,8 @@ static void launch_wide(cudaStream_t stream, const struct mt_random_multiply_arg
     }
 }
 
-enum mt_status mt_cuda_random_multiply(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_random_multiply(struct mt_device *device, const struct mt_random_multiply_args *a)
 {
-    const struct mt_random_multiply_args *a = static_cast<const struct mt_random_multiply_args *>(args);
     cudaStream_t stream = cuda_stream(device);
     int64_t rows = a->x.dim[0];
     int64_t width = a->x.dim[1];

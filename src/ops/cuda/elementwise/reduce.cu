@@ -83,16 +83,13 @@ __global__ static void join_kernel(struct mt_reduce_args a, const double *parts,
     cuda_put1(a.out, 0, a.accumulate ? joined(a.kind, cuda_get1(a.out, 0), total) : total);
 }
 
-size_t mt_cuda_reduce_scratch(const struct mt_device *device, const void *args)
+size_t mt_cuda_reduce_scratch(const struct mt_device *, const struct mt_reduce_args *)
 {
-    (void)device;
-    (void)args;
     return cuda_doubles(BLOCKS);
 }
 
-enum mt_status mt_cuda_reduce(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_reduce(struct mt_device *device, const struct mt_reduce_args *a)
 {
-    const struct mt_reduce_args *a = static_cast<const struct mt_reduce_args *>(args);
     double *parts = static_cast<double *>(device->scratch.data);
     int64_t pieces = (mt_tensor_count(&a->x) / CUDA_WIDE + CUDA_THREADS - 1) / CUDA_THREADS;
     unsigned blocks = pieces < 1 ? 1 : pieces < BLOCKS ? (unsigned)pieces : BLOCKS;

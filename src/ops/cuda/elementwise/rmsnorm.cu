@@ -187,9 +187,8 @@ static bool is_one_part(int64_t width)
 
 // ------------------------------------------------------------------ launchers
 
-enum mt_status mt_cuda_rmsnorm_forward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_rmsnorm_forward(struct mt_device *device, const struct mt_rmsnorm_forward_args *a)
 {
-    const struct mt_rmsnorm_forward_args *a = static_cast<const struct mt_rmsnorm_forward_args *>(args);
     int64_t rows = a->x.dim[0];
     if (rows == 0) return MT_OK;
     unsigned threads = wide_row_threads(a->x.dim[1]);
@@ -205,16 +204,13 @@ enum mt_status mt_cuda_rmsnorm_forward(struct mt_device *device, const void *arg
     return cuda_launched(device, "rmsnorm forward");
 }
 
-size_t mt_cuda_rmsnorm_backward_scratch(const struct mt_device *device, const void *args)
+size_t mt_cuda_rmsnorm_backward_scratch(const struct mt_device *, const struct mt_rmsnorm_backward_args *a)
 {
-    (void)device;
-    const struct mt_rmsnorm_backward_args *a = static_cast<const struct mt_rmsnorm_backward_args *>(args);
     return mt_tensor_present(&a->dweight) ? DWEIGHT_SLICES * (size_t)a->x.dim[1] * sizeof(float) : 0;
 }
 
-enum mt_status mt_cuda_rmsnorm_backward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_rmsnorm_backward(struct mt_device *device, const struct mt_rmsnorm_backward_args *a)
 {
-    const struct mt_rmsnorm_backward_args *a = static_cast<const struct mt_rmsnorm_backward_args *>(args);
     int64_t rows = a->x.dim[0];
     int64_t width = a->x.dim[1];
     if (rows == 0) return MT_OK;

@@ -27,19 +27,17 @@ __global__ static void backward_kernel(struct mt_sigmoid_gate_backward_args a)
     if (cuda_lane() == 0) cuda_put2(a.dgate, row, 0, sigmoid * (1.0 - sigmoid) * dot);
 }
 
-enum mt_status mt_cuda_sigmoid_gate_forward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_sigmoid_gate_forward(struct mt_device *device,
+                                            const struct mt_sigmoid_gate_forward_args *a)
 {
-    const struct mt_sigmoid_gate_forward_args *a =
-        static_cast<const struct mt_sigmoid_gate_forward_args *>(args);
     if (a->x.dim[0] == 0) return MT_OK;
     forward_kernel<<<cuda_warp_blocks(a->x.dim[0]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "sigmoid_gate forward");
 }
 
-enum mt_status mt_cuda_sigmoid_gate_backward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_sigmoid_gate_backward(struct mt_device *device,
+                                             const struct mt_sigmoid_gate_backward_args *a)
 {
-    const struct mt_sigmoid_gate_backward_args *a =
-        static_cast<const struct mt_sigmoid_gate_backward_args *>(args);
     if (a->dy.dim[0] == 0) return MT_OK;
     backward_kernel<<<cuda_warp_blocks(a->dy.dim[0]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "sigmoid_gate backward");

@@ -71,9 +71,8 @@ __global__ static void wide_backward_kernel(struct mt_swiglu_backward_args a, st
 
 // ------------------------------------------------------------------ launchers
 
-enum mt_status mt_cuda_swiglu_forward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_swiglu_forward(struct mt_device *device, const struct mt_swiglu_forward_args *a)
 {
-    const struct mt_swiglu_forward_args *a = static_cast<const struct mt_swiglu_forward_args *>(args);
     cudaStream_t stream = cuda_stream(device);
     if (mt_tensor_count(&a->y) == 0) return MT_OK;
     if (cuda_is_wide(&a->gate) && cuda_is_wide(&a->up) && cuda_is_wide(&a->y)) {
@@ -87,9 +86,8 @@ enum mt_status mt_cuda_swiglu_forward(struct mt_device *device, const void *args
     return cuda_launched(device, "swiglu forward");
 }
 
-enum mt_status mt_cuda_swiglu_backward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_swiglu_backward(struct mt_device *device, const struct mt_swiglu_backward_args *a)
 {
-    const struct mt_swiglu_backward_args *a = static_cast<const struct mt_swiglu_backward_args *>(args);
     cudaStream_t stream = cuda_stream(device);
     if (mt_tensor_count(&a->dy) == 0) return MT_OK;
     const struct mt_tensor *const operands[] = {&a->dy, &a->gate, &a->up, &a->dgate, &a->dup, &a->y};

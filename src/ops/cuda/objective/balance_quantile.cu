@@ -137,9 +137,8 @@ template <typename Number> static void launch(cudaStream_t stream, const struct 
     select_kernel<Number><<<(unsigned)a->probs.dim[1], CUDA_THREADS, 0, stream>>>(*a);
 }
 
-enum mt_status mt_cuda_balance_quantile(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_balance_quantile(struct mt_device *device, const struct mt_balance_quantile_args *a)
 {
-    const struct mt_balance_quantile_args *a = static_cast<const struct mt_balance_quantile_args *>(args);
     if (a->probs.dtype == MT_F64) {
         launch<double>(cuda_stream(device), a);
     } else {

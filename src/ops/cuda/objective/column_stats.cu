@@ -141,18 +141,15 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
     }
 }
 
-size_t mt_cuda_column_stats_forward_scratch(const struct mt_device *device, const void *args)
+size_t mt_cuda_column_stats_forward_scratch(const struct mt_device *,
+                                            const struct mt_column_stats_forward_args *a)
 {
-    (void)device;
-    const struct mt_column_stats_forward_args *a =
-        static_cast<const struct mt_column_stats_forward_args *>(args);
     return token_sums_bytes(a->sum.dim[0], 2 * a->x.dim[1] + 2);
 }
 
-enum mt_status mt_cuda_column_stats_forward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_column_stats_forward(struct mt_device *device,
+                                            const struct mt_column_stats_forward_args *a)
 {
-    const struct mt_column_stats_forward_args *a =
-        static_cast<const struct mt_column_stats_forward_args *>(args);
     struct token_cut cut = {a->mask, a->segment, a->x.dim[0], a->sum.dim[0], 2 * a->x.dim[1] + 2};
     if (cut.segments == 0) return MT_OK;
     double *partials = static_cast<double *>(device->scratch.data);
@@ -224,10 +221,9 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
     }
 }
 
-enum mt_status mt_cuda_column_stats_backward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_column_stats_backward(struct mt_device *device,
+                                             const struct mt_column_stats_backward_args *a)
 {
-    const struct mt_column_stats_backward_args *a =
-        static_cast<const struct mt_column_stats_backward_args *>(args);
     if (mt_tensor_count(&a->dx) == 0) return MT_OK;
     if (!a->normalise_rows && !mt_tensor_present(&a->drow_squares)) {
         dim3 grid((unsigned)((a->x.dim[0] + BACKWARD_TOKENS - 1) / BACKWARD_TOKENS),

@@ -66,15 +66,13 @@ __global__ static void gradient_kernel(struct mt_dominance_backward_args a, doub
     if (threadIdx.x == 0) row_sum[i] = sum;
 }
 
-size_t mt_cuda_dominance_forward_scratch(const struct mt_device *device, const void *args)
+size_t mt_cuda_dominance_forward_scratch(const struct mt_device *, const struct mt_dominance_forward_args *a)
 {
-    (void)device;
-    return cuda_doubles(static_cast<const struct mt_dominance_forward_args *>(args)->squares.dim[0]);
+    return cuda_doubles(a->squares.dim[0]);
 }
 
-enum mt_status mt_cuda_dominance_forward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_dominance_forward(struct mt_device *device, const struct mt_dominance_forward_args *a)
 {
-    const struct mt_dominance_forward_args *a = static_cast<const struct mt_dominance_forward_args *>(args);
     int64_t experts = a->squares.dim[0];
     double *row_sum = static_cast<double *>(device->scratch.data);
     cudaStream_t stream = cuda_stream(device);
@@ -84,15 +82,15 @@ enum mt_status mt_cuda_dominance_forward(struct mt_device *device, const void *a
     return cuda_launched(device, "dominance forward");
 }
 
-size_t mt_cuda_dominance_backward_scratch(const struct mt_device *device, const void *args)
+size_t mt_cuda_dominance_backward_scratch(const struct mt_device *,
+                                          const struct mt_dominance_backward_args *a)
 {
-    (void)device;
-    return cuda_doubles(static_cast<const struct mt_dominance_backward_args *>(args)->squares.dim[0]);
+    return cuda_doubles(a->squares.dim[0]);
 }
 
-enum mt_status mt_cuda_dominance_backward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_dominance_backward(struct mt_device *device,
+                                          const struct mt_dominance_backward_args *a)
 {
-    const struct mt_dominance_backward_args *a = static_cast<const struct mt_dominance_backward_args *>(args);
     int64_t experts = a->squares.dim[0];
     double *row_sum = static_cast<double *>(device->scratch.data);
     cudaStream_t stream = cuda_stream(device);

@@ -57,18 +57,17 @@ __global__ static void backward_kernel(struct mt_joint_mass_backward_args a)
     }
 }
 
-enum mt_status mt_cuda_joint_mass_forward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_joint_mass_forward(struct mt_device *device,
+                                          const struct mt_joint_mass_forward_args *a)
 {
-    const struct mt_joint_mass_forward_args *a = static_cast<const struct mt_joint_mass_forward_args *>(args);
     if (a->probs.dim[0] == 0) return MT_OK;
     forward_kernel<<<cuda_warp_blocks(a->probs.dim[0]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "joint_mass forward");
 }
 
-enum mt_status mt_cuda_joint_mass_backward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_joint_mass_backward(struct mt_device *device,
+                                           const struct mt_joint_mass_backward_args *a)
 {
-    const struct mt_joint_mass_backward_args *a =
-        static_cast<const struct mt_joint_mass_backward_args *>(args);
     if (a->probs.dim[0] == 0) return MT_OK;
     backward_kernel<<<cuda_warp_blocks(a->probs.dim[0]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "joint_mass backward");

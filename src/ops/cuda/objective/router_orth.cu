@@ -134,32 +134,30 @@ __global__ static void squares_kernel(struct orth_rows rows, struct mt_tensor sq
     if (threadIdx.x == 0) cuda_put1(squares, 0, sum);
 }
 
-size_t mt_cuda_router_orth_forward_scratch(const struct mt_device *device, const void *args)
+size_t mt_cuda_router_orth_forward_scratch(const struct mt_device *,
+                                           const struct mt_router_orth_forward_args *a)
 {
-    (void)device;
-    return scratch_of(&static_cast<const struct mt_router_orth_forward_args *>(args)->weight);
+    return scratch_of(&a->weight);
 }
 
-enum mt_status mt_cuda_router_orth_forward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_router_orth_forward(struct mt_device *device,
+                                           const struct mt_router_orth_forward_args *a)
 {
-    const struct mt_router_orth_forward_args *a =
-        static_cast<const struct mt_router_orth_forward_args *>(args);
     struct orth_rows rows = rows_of(device, &a->weight, a->kind, a->groups);
     compare_rows(cuda_stream(device), rows);
     loss_kernel<<<1, CUDA_THREADS, 0, cuda_stream(device)>>>(rows, a->loss);
     return cuda_launched(device, "router_orth forward");
 }
 
-size_t mt_cuda_router_orth_backward_scratch(const struct mt_device *device, const void *args)
+size_t mt_cuda_router_orth_backward_scratch(const struct mt_device *,
+                                            const struct mt_router_orth_backward_args *a)
 {
-    (void)device;
-    return scratch_of(&static_cast<const struct mt_router_orth_backward_args *>(args)->weight);
+    return scratch_of(&a->weight);
 }
 
-enum mt_status mt_cuda_router_orth_backward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_router_orth_backward(struct mt_device *device,
+                                            const struct mt_router_orth_backward_args *a)
 {
-    const struct mt_router_orth_backward_args *a =
-        static_cast<const struct mt_router_orth_backward_args *>(args);
     struct orth_rows rows = rows_of(device, &a->weight, a->kind, a->groups);
     cudaStream_t stream = cuda_stream(device);
     compare_rows(stream, rows);

@@ -61,18 +61,15 @@ __global__ static void backward_kernel(struct mt_router_zloss_backward_args a)
     }
 }
 
-size_t mt_cuda_router_zloss_forward_scratch(const struct mt_device *device, const void *args)
+size_t mt_cuda_router_zloss_forward_scratch(const struct mt_device *,
+                                            const struct mt_router_zloss_forward_args *a)
 {
-    (void)device;
-    const struct mt_router_zloss_forward_args *a =
-        static_cast<const struct mt_router_zloss_forward_args *>(args);
     return cuda_doubles(a->logits.dim[0]) + token_sums_bytes(1, 1);
 }
 
-enum mt_status mt_cuda_router_zloss_forward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_router_zloss_forward(struct mt_device *device,
+                                            const struct mt_router_zloss_forward_args *a)
 {
-    const struct mt_router_zloss_forward_args *a =
-        static_cast<const struct mt_router_zloss_forward_args *>(args);
     int64_t tokens = a->logits.dim[0];
     char *scratch = static_cast<char *>(device->scratch.data);
     double *lse = reinterpret_cast<double *>(scratch);
@@ -89,10 +86,9 @@ enum mt_status mt_cuda_router_zloss_forward(struct mt_device *device, const void
                       reinterpret_cast<double *>(scratch + cuda_doubles(tokens)));
 }
 
-enum mt_status mt_cuda_router_zloss_backward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_router_zloss_backward(struct mt_device *device,
+                                             const struct mt_router_zloss_backward_args *a)
 {
-    const struct mt_router_zloss_backward_args *a =
-        static_cast<const struct mt_router_zloss_backward_args *>(args);
     if (mt_tensor_count(&a->dlogits) == 0) return MT_OK;
     return cuda_launch(device, "router_zloss backward", backward_kernel,
                        dim3(cuda_warp_blocks(a->logits.dim[0])), CUDA_THREADS, 0, *a);

@@ -36,9 +36,8 @@ __global__ static void noise_kernel(struct mt_row_noise_args a)
     }
 }
 
-enum mt_status mt_cuda_row_noise(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_row_noise(struct mt_device *device, const struct mt_row_noise_args *a)
 {
-    const struct mt_row_noise_args *a = static_cast<const struct mt_row_noise_args *>(args);
     if (mt_tensor_count(&a->y) == 0) return MT_OK;
     noise_kernel<<<(unsigned)a->weight.dim[0], CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "row_noise");

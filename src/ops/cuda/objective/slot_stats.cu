@@ -214,16 +214,15 @@ __global__ static void backward_kernel(struct mt_slot_stats_backward_args a)
     }
 }
 
-size_t mt_cuda_slot_stats_forward_scratch(const struct mt_device *device, const void *args)
+size_t mt_cuda_slot_stats_forward_scratch(const struct mt_device *,
+                                          const struct mt_slot_stats_forward_args *a)
 {
-    (void)device;
-    const struct mt_slot_stats_forward_args *a = static_cast<const struct mt_slot_stats_forward_args *>(args);
     return token_sums_bytes(a->count.dim[0], 4 * a->count.dim[1] + 2);
 }
 
-enum mt_status mt_cuda_slot_stats_forward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_slot_stats_forward(struct mt_device *device,
+                                          const struct mt_slot_stats_forward_args *a)
 {
-    const struct mt_slot_stats_forward_args *a = static_cast<const struct mt_slot_stats_forward_args *>(args);
     struct token_cut cut = {a->mask, a->segment, a->expert.dim[0], a->count.dim[0], 4 * a->count.dim[1] + 2};
     if (cut.segments == 0 || a->count.dim[1] == 0) return MT_OK;
     double *partials = static_cast<double *>(device->scratch.data);
@@ -236,10 +235,9 @@ enum mt_status mt_cuda_slot_stats_forward(struct mt_device *device, const void *
     return token_finish(device, "slot_stats forward", slot_statistic{*a}, cut, partials, launch.slices);
 }
 
-enum mt_status mt_cuda_slot_stats_backward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_slot_stats_backward(struct mt_device *device,
+                                           const struct mt_slot_stats_backward_args *a)
 {
-    const struct mt_slot_stats_backward_args *a =
-        static_cast<const struct mt_slot_stats_backward_args *>(args);
     if (mt_tensor_count(&a->dweight) == 0) return MT_OK;
     return cuda_launch(device, "slot_stats backward", backward_kernel,
                        dim3(cuda_blocks(mt_tensor_count(&a->dweight))), CUDA_THREADS, 0, *a);

@@ -39,9 +39,8 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
     if (threadIdx.x == 0) cuda_put1(a.total, 0, total);
 }
 
-enum mt_status mt_cuda_stat_values(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_stat_values(struct mt_device *device, const struct mt_stat_values_args *a)
 {
-    const struct mt_stat_values_args *a = static_cast<const struct mt_stat_values_args *>(args);
     struct product_list list = {};
     for (int i = 0; i < a->products_count; i++) list.product[i] = a->products[i];
     return cuda_launch(device, "stat_values", values_kernel, dim3(1), CUDA_THREADS, 0, *a, list);

@@ -322,9 +322,9 @@ static struct layout layout_of(const struct mt_device *device, const struct mt_c
     return layout;
 }
 
-size_t mt_cuda_cross_entropy_scratch(const struct mt_device *device, const void *args)
+size_t mt_cuda_cross_entropy_scratch(const struct mt_device *device, const struct mt_cross_entropy_args *a)
 {
-    return layout_of(device, static_cast<const struct mt_cross_entropy_args *>(args)).end;
+    return layout_of(device, a).end;
 }
 
 // ------------------------------------------------------------------ the op
@@ -399,9 +399,8 @@ static enum mt_status run_chunk(struct mt_device *device, const struct mt_cross_
     return run_products(device, list, count, for_products);
 }
 
-enum mt_status mt_cuda_cross_entropy(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_cross_entropy(struct mt_device *device, const struct mt_cross_entropy_args *a)
 {
-    const struct mt_cross_entropy_args *a = static_cast<const struct mt_cross_entropy_args *>(args);
     struct layout layout = layout_of(device, a);
     int64_t at_once = chunk_rows_of(a);
     for (int64_t start = 0; start < a->hidden.dim[0]; start += at_once) {

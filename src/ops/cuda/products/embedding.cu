@@ -36,17 +36,16 @@ __global__ static void backward_kernel(struct mt_embedding_backward_args a)
     }
 }
 
-enum mt_status mt_cuda_embedding_forward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_embedding_forward(struct mt_device *device, const struct mt_embedding_forward_args *a)
 {
-    const struct mt_embedding_forward_args *a = static_cast<const struct mt_embedding_forward_args *>(args);
     if (mt_tensor_count(&a->y) == 0) return MT_OK;
     forward_kernel<<<cuda_grid(a->y.dim[0], a->y.dim[1]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "embedding forward");
 }
 
-enum mt_status mt_cuda_embedding_backward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_embedding_backward(struct mt_device *device,
+                                          const struct mt_embedding_backward_args *a)
 {
-    const struct mt_embedding_backward_args *a = static_cast<const struct mt_embedding_backward_args *>(args);
     if (mt_tensor_count(&a->dy) == 0) return MT_OK;
     backward_kernel<<<(unsigned)a->ids.dim[0], CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "embedding backward");

@@ -132,9 +132,8 @@ static bool goes_by_token(const struct mt_dispatch_forward_args *a)
 
 // ------------------------------------------------------------------ launchers
 
-enum mt_status mt_cuda_dispatch_forward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_dispatch_forward(struct mt_device *device, const struct mt_dispatch_forward_args *a)
 {
-    const struct mt_dispatch_forward_args *a = static_cast<const struct mt_dispatch_forward_args *>(args);
     cudaStream_t stream = cuda_stream(device);
     int64_t rows = a->rows.dim[0];
     int64_t width = a->rows.dim[1];
@@ -152,9 +151,8 @@ enum mt_status mt_cuda_dispatch_forward(struct mt_device *device, const void *ar
     return cuda_launched(device, "dispatch forward");
 }
 
-enum mt_status mt_cuda_dispatch_backward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_dispatch_backward(struct mt_device *device, const struct mt_dispatch_backward_args *a)
 {
-    const struct mt_dispatch_backward_args *a = static_cast<const struct mt_dispatch_backward_args *>(args);
     cudaStream_t stream = cuda_stream(device);
     int64_t tokens = a->dx.dim[0];
     int64_t width = a->dx.dim[1];

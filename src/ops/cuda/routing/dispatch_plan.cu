@@ -211,23 +211,20 @@ static int64_t chunks_of(const struct mt_dispatch_plan_args *a)
     return (mt_tensor_count(&a->expert) + CHUNK - 1) / CHUNK;
 }
 
-size_t mt_cuda_dispatch_plan_scratch(const struct mt_device *device, const void *args)
+size_t mt_cuda_dispatch_plan_scratch(const struct mt_device *, const struct mt_dispatch_plan_args *a)
 {
-    (void)device;
-    const struct mt_dispatch_plan_args *a = static_cast<const struct mt_dispatch_plan_args *>(args);
     if (is_few(a)) return 0;
     return (size_t)(chunks_of(a) * (a->offsets.dim[0] - 1)) * sizeof(int32_t);
 }
 
-enum mt_status mt_cuda_dispatch_plan(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_dispatch_plan(struct mt_device *device, const struct mt_dispatch_plan_args *a)
 {
-    const struct mt_dispatch_plan_args *a = static_cast<const struct mt_dispatch_plan_args *>(args);
     cudaStream_t stream = cuda_stream(device);
     int64_t chunks = chunks_of(a);
     int32_t *counts = static_cast<int32_t *>(device->scratch.data);
     if (is_few(a)) return cuda_launch(device, "dispatch_plan", few_kernel, dim3(1), FEW_THREADS, 0, *a);
     if (chunks > 0) {
-        cudaError_t error = cudaMemsetAsync(counts, 0, mt_cuda_dispatch_plan_scratch(device, args), stream);
+        cudaError_t error = cudaMemsetAsync(counts, 0, mt_cuda_dispatch_plan_scratch(device, a), stream);
         enum mt_status status = cuda_status(device, error, "clearing counts");
         if (status != MT_OK) return status;
         count_kernel<<<(unsigned)chunks, CHUNK, 0, stream>>>(*a, counts);

@@ -35,9 +35,8 @@ __global__ static void pool_kernel(struct mt_expert_pool_args a)
     }
 }
 
-enum mt_status mt_cuda_expert_pool(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_expert_pool(struct mt_device *device, const struct mt_expert_pool_args *a)
 {
-    const struct mt_expert_pool_args *a = static_cast<const struct mt_expert_pool_args *>(args);
     if (a->sum.dim[0] == 0) return MT_OK;
     pool_kernel<<<(unsigned)a->sum.dim[0], CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "expert_pool");
@@ -53,9 +52,8 @@ __global__ static void mask_kernel(struct mt_pool_mask_args a)
     }
 }
 
-enum mt_status mt_cuda_pool_mask(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_pool_mask(struct mt_device *device, const struct mt_pool_mask_args *a)
 {
-    const struct mt_pool_mask_args *a = static_cast<const struct mt_pool_mask_args *>(args);
     if (mt_tensor_count(&a->x) == 0) return MT_OK;
     mask_kernel<<<cuda_warp_blocks(a->x.dim[0]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "pool_mask");

@@ -19,9 +19,8 @@ __global__ static void given_kernel(struct mt_given_experts_args a)
     }
 }
 
-enum mt_status mt_cuda_given_experts(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_given_experts(struct mt_device *device, const struct mt_given_experts_args *a)
 {
-    const struct mt_given_experts_args *a = static_cast<const struct mt_given_experts_args *>(args);
     if (a->given.dim[0] == 0) return MT_OK;
     given_kernel<<<cuda_blocks(a->given.dim[0]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "given_experts");

@@ -140,10 +140,9 @@ __global__ static void backward_kernel(struct mt_router_score_backward_args a)
     }
 }
 
-enum mt_status mt_cuda_router_score_forward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_router_score_forward(struct mt_device *device,
+                                            const struct mt_router_score_forward_args *a)
 {
-    const struct mt_router_score_forward_args *a =
-        static_cast<const struct mt_router_score_forward_args *>(args);
     if (mt_tensor_count(&a->logits) == 0) return MT_OK;
     auto kernel = a->kind == MT_SCORE_SOFTMAX ? softmax_kernel : sigmoid_kernel;
     if (a->kind == MT_SCORE_SOFTMAX && is_held(&a->logits, &a->probs, &a->probs))
@@ -152,10 +151,9 @@ enum mt_status mt_cuda_router_score_forward(struct mt_device *device, const void
     return cuda_launch(device, "router_score forward", kernel, blocks, CUDA_THREADS, 0, *a);
 }
 
-enum mt_status mt_cuda_router_score_backward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_router_score_backward(struct mt_device *device,
+                                             const struct mt_router_score_backward_args *a)
 {
-    const struct mt_router_score_backward_args *a =
-        static_cast<const struct mt_router_score_backward_args *>(args);
     if (mt_tensor_count(&a->probs) == 0) return MT_OK;
     auto kernel = backward_kernel;
     if (is_held(&a->probs, &a->dprobs, &a->dlogits))

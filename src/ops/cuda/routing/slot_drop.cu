@@ -48,9 +48,8 @@ __global__ static void capacity_kernel(struct mt_slot_drop_args a)
     }
 }
 
-enum mt_status mt_cuda_slot_drop(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_slot_drop(struct mt_device *device, const struct mt_slot_drop_args *a)
 {
-    const struct mt_slot_drop_args *a = static_cast<const struct mt_slot_drop_args *>(args);
     if (mt_tensor_count(&a->expert) == 0) return MT_OK;
     cudaStream_t stream = cuda_stream(device);
     chance_kernel<<<cuda_blocks(a->expert.dim[0]), CUDA_THREADS, 0, stream>>>(*a);

@@ -163,9 +163,8 @@ static bool is_plain(const struct mt_topk_args *a)
 
 // ------------------------------------------------------------------ launcher
 
-enum mt_status mt_cuda_topk(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_topk(struct mt_device *device, const struct mt_topk_args *a)
 {
-    const struct mt_topk_args *a = static_cast<const struct mt_topk_args *>(args);
     if (mt_tensor_count(&a->expert) == 0) return MT_OK;
     if (is_plain(a)) return run_plain(device, a);
     size_t shared = (size_t)a->groups * CUDA_WARPS * sizeof(double);

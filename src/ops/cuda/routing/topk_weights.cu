@@ -118,10 +118,9 @@ __global__ static void __launch_bounds__(CUDA_THREADS) backward_kernel(struct mt
     if (e >= 0) cuda_give2(a.dprobs, i, e, (double)a.scale * (g / denominator - pull), true);
 }
 
-enum mt_status mt_cuda_topk_weights_forward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_topk_weights_forward(struct mt_device *device,
+                                            const struct mt_topk_weights_forward_args *a)
 {
-    const struct mt_topk_weights_forward_args *a =
-        static_cast<const struct mt_topk_weights_forward_args *>(args);
     if (mt_tensor_count(&a->weight) == 0) return MT_OK;
     int64_t tokens = a->expert.dim[0];
     if (a->expert.dim[1] <= FEW_SLOTS)
@@ -134,10 +133,9 @@ enum mt_status mt_cuda_topk_weights_forward(struct mt_device *device, const void
     return cuda_launched(device, "topk_weights forward");
 }
 
-enum mt_status mt_cuda_topk_weights_backward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_topk_weights_backward(struct mt_device *device,
+                                             const struct mt_topk_weights_backward_args *a)
 {
-    const struct mt_topk_weights_backward_args *a =
-        static_cast<const struct mt_topk_weights_backward_args *>(args);
     if (mt_tensor_count(&a->dprobs) == 0) return MT_OK;
     int64_t tokens = a->expert.dim[0];
     if (a->expert.dim[1] <= FEW_SLOTS)

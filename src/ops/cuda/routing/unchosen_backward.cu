@@ -18,9 +18,8 @@ __global__ static void unchosen_kernel(struct mt_unchosen_backward_args a)
     if (cuda_lane() == 0) cuda_give2(a.dprobs, i, a.number, (double)a.scale / divisor * dot, true);
 }
 
-enum mt_status mt_cuda_unchosen_backward(struct mt_device *device, const void *args)
+enum mt_status mt_cuda_unchosen_backward(struct mt_device *device, const struct mt_unchosen_backward_args *a)
 {
-    const struct mt_unchosen_backward_args *a = static_cast<const struct mt_unchosen_backward_args *>(args);
     if (a->dy.dim[0] == 0) return MT_OK;
     unchosen_kernel<<<cuda_warp_blocks(a->dy.dim[0]), CUDA_THREADS, 0, cuda_stream(device)>>>(*a);
     return cuda_launched(device, "unchosen_backward");
