@@ -263,8 +263,7 @@ const struct cli_verb cli_verb_serve = {
         "\"metier\": {\"routing\": true} gets the experts and weights of every token and layer.\n"
         "SIGTERM or Ctrl-C: no new requests, those at hand are answered, and the server ends.",
     .examples = "  metier serve models/moe\n"
-                "  metier serve models/moe --adapter math=runs/math/adapter --adapter law=runs/law/adapter\n"
-                "  metier serve whole=models/moe half=models/moe-half --port 8001 --slots 32\n"
-                "  curl http://127.0.0.1:8000/v1/completions -d '{\"prompt\": \"Once\", \"max_tokens\": 8}'",
+                "  metier serve models/moe --adapter first=runs/first/adapter --slots 32\n"
+                "  metier serve whole=models/moe half=models/moe-half --request-timeout 60",
     .run = run_verb,
 };

@@ -54,6 +54,7 @@ leave_out() {
     case $1 in
     'hf download '* | 'mpirun '* | 'METIER_CPU_LEVEL='* | 'metier judge '* | *' --endpoint '* | *' --teacher '* | *Moonlight-16B-A3B-Instruct*) return 0 ;;
     *--group-rule*) return 0 ;; # of another record
+    *' --routing '*) return 0 ;; # serve_checks.py
     *compare-paper* | *'sandbox --check') return 0 ;; # long
     'metier sandbox '* | *humaneval*) ! "$metier" sandbox solution.py >/dev/null 2>&1 ;;
     *) return 1 ;;
@@ -66,6 +67,8 @@ shorter() {
     'metier compare '*) # a key is given once
         echo "$(echo "$1" | sed 's/ \(seeds\|training.steps\)=[^ ]*//g') training.steps=2 problems.train=50 problems.test=10 seeds=[1]"
         ;;
+    'metier serve '*) # until it listens
+        echo "$1 --port 0 >served & until grep -q listening served || ! kill -0 \$!; do sleep 0.05; done; kill \$!; wait \$!" ;;
     *' --vocabulary 4096') echo "${1/4096/262}" ;; # of little text
     'metier forward '*) echo "${1//1,306,4658/1,30,46}" ;; # of a small vocabulary
     'metier train run.yaml out='*) echo "$1 steps=5" ;;
@@ -80,7 +83,7 @@ shorter() {
 
 # Verbs in the order in which one has what the next reads.
 verbs="help synth recipe init inspect plan tokenize objective devices train adapter merge forward generate chat analyze prune eval review judge
-    compare report sandbox"
+    compare report sandbox serve"
 for verb in $("$metier" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
     [[ " $(echo $verbs) " == *" $verb "* ]]
     result $? "the examples of $verb are not tried"
