@@ -253,6 +253,13 @@ struct mt_model_loaders {
     const char *own_code; // without a class: modeling_NAME.py is published with the model
 };
 
+/* How files hold the routed experts of a layer (published/stacks.h). */
+struct mt_stored_experts {
+    bool stacked;     // all experts in one tensor; otherwise a tensor each, though stacks are read, too
+    bool transposed;  // in a stack of floats, matrices are [in, out]
+    bool interleaved; // in gate_up_proj, gate's and up's rows take turns; otherwise gate's come first
+};
+
 struct mt_arch {
     const char *name; // model_type
 
@@ -279,6 +286,7 @@ struct mt_arch {
     // Description: what no key of the file says.
     struct mt_model_names names;
     struct mt_model_loaders loaders;
+    struct mt_stored_experts stored;
     enum mt_norm_kind norm;
     enum mt_qk_norm qk_norm;
     float router_epsilon; // added to the sum that weights are divided by

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "arch/published/published.h"
+#include "arch/published/stacks.h"
 #include "base/compare.h"
 
 #define ARENA_BLOCK_BYTES 4096
@@ -80,21 +81,29 @@ static struct present *look_up(const struct presence *presence, const char *name
     return bsearch(&key, presence->list, presence->count, sizeof key, compare_present);
 }
 
-/* Ticks the parts of a quantised weight off; true where its codes are there under one of the names. */
+/* A tensor of the model by its name, or, where only names are known, by that of the stack it lies in. */
+static struct present *look_for(const struct presence *presence, const struct mt_hf_config *config,
+                                const char *name)
+{
+    struct mt_stack_member member;
+    struct present *found = look_up(presence, name);
+    if (found != NULL || presence->checkpoint != NULL || !mt_stack_member_of(config, name, &member))
+        return found;
+    return look_up(presence, member.stack);
+}
+
+/* Ticks the parts of a quantised weight off; true where its codes are there. */
 static bool tick_off_parts(const struct presence *presence, const struct mt_hf_config *config,
                            const struct mt_model_tensor *expected)
 {
     bool found = false;
-    for (int together = 0; together < 2; together++) {
-        struct mt_published_names names;
-        if (together && expected->expert < 0) break;
-        mt_published_names(config, config->quant.method, expected, together, &names);
-        for (int i = 0; i < MT_PUBLISHED_PARTS; i++) {
-            struct present *part = look_up(presence, names.text[i]);
-            if (part == NULL) continue;
-            part->seen = true;
-            found = found || i == MT_PUBLISHED_CODES;
-        }
+    struct mt_published_names names;
+    mt_published_names(config->quant.method, expected->name, &names);
+    for (int i = 0; i < MT_PUBLISHED_PARTS; i++) {
+        struct present *part = look_for(presence, config, names.text[i]);
+        if (part == NULL) continue;
+        part->seen = true;
+        found = found || i == MT_PUBLISHED_CODES;
     }
     return found;
 }
@@ -102,7 +111,7 @@ static bool tick_off_parts(const struct presence *presence, const struct mt_hf_c
 static enum mt_status check_one(struct mt_model_check *check, const struct presence *presence,
                                 const struct mt_hf_config *config, const struct mt_model_tensor *expected)
 {
-    struct present *plain = look_up(presence, expected->name);
+    struct present *plain = look_for(presence, config, expected->name);
     bool there = plain != NULL;
     if (there) plain->seen = true;
     if (config->quant.method != MT_HF_QUANT_NONE && expected->rank == 2) {

@@ -5,11 +5,11 @@
 #include "arch/arch.h"
 #include "arch/model_check.h"
 #include "arch/model_count.h"
+#include "arch/published/stacks.h"
 #include "base/amount.h"
 #include "cli/cli.h"
 #include "cli/shared/json_out.h"
 #include "cli/shared/short_number.h"
-#include "formats/safetensors/checkpoint.h"
 #include "formats/text/printable.h"
 
 #define RANK_MAX   4096
@@ -349,16 +349,19 @@ static enum mt_status print_json(struct mt_context *ctx, const struct inspection
 static enum mt_status inspect_files(struct mt_context *ctx, struct inspection *inspection)
 {
     struct mt_checkpoint checkpoint;
-    enum mt_status status = mt_checkpoint_open(ctx, inspection->directory, &checkpoint);
+    enum mt_status status = mt_stacks_open(ctx, inspection->directory, &inspection->config, &checkpoint);
     if (status != MT_OK) return status;
     inspection->weights = FILES;
     inspection->file_count = checkpoint.shard_count;
-    inspection->tensor_count = checkpoint.tensor_count;
     inspection->data_bytes = (int64_t)checkpoint.data_bytes;
-    for (size_t i = 0; i < checkpoint.tensor_count; i++) {
-        const struct mt_safetensors_tensor *info = checkpoint.tensors[i].info;
-        inspection->dtype_tensors[info->dtype]++;
-        inspection->dtype_bytes[info->dtype] += info->bytes;
+    for (size_t s = 0; s < checkpoint.shard_count; s++) { // as they lie in the files, in stacks or not
+        const struct mt_safetensors *shard = &checkpoint.shards[s];
+        inspection->tensor_count += shard->tensor_count;
+        for (size_t i = 0; i < shard->tensor_count; i++) {
+            const struct mt_safetensors_tensor *info = &shard->tensors[i];
+            inspection->dtype_tensors[info->dtype]++;
+            inspection->dtype_bytes[info->dtype] += info->bytes;
+        }
     }
     status = mt_model_check_checkpoint(ctx, &inspection->config, &checkpoint, &inspection->check);
     mt_checkpoint_close(&checkpoint);

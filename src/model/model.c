@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "arch/published/stacks.h"
 #include "arch/rope.h"
 #include "model/adapters/router_bias.h"
 #include "model/model_struct.h"
@@ -87,7 +88,7 @@ static enum mt_status read_folder(struct mt_model *model, const char *directory)
     if (status != MT_OK) return status;
     status = mt_model_describe(model->ctx, &model->config, &model->desc);
     if (status != MT_OK) return mt_fail_within(model->ctx, status, "%s/config.json", directory);
-    status = mt_checkpoint_open(model->ctx, directory, &model->checkpoint);
+    status = mt_stacks_open(model->ctx, directory, &model->config, &model->checkpoint);
     if (status != MT_OK) return status;
     model->options.selection.expert_ranks = model->options.expert_ranks;
     model->options.selection.rounded = model->options.activations == MT_BF16;

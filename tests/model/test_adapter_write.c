@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "arch/published/stacks.h"
 #include "base/files/file.h"
 #include "formats/safetensors/safetensors_writer.h"
 #include "formats/text/json.h"
@@ -246,7 +247,7 @@ static enum mt_status write_once(struct mt_context *ctx, const void *self)
     enum mt_status status =
         mt_hf_config_read(ctx, workplace_path(place, "config.json", path, sizeof path), NULL, 0, &config);
     if (status == MT_OK) status = mt_model_describe(ctx, &config, &desc);
-    if (status == MT_OK) status = mt_checkpoint_open(ctx, place->directory, &checkpoint);
+    if (status == MT_OK) status = mt_stacks_open(ctx, place->directory, &config, &checkpoint);
     if (status == MT_OK) status = mt_device_create(ctx, "cpu", 1, &device);
     if (status == MT_OK) status = mt_params_load(device, &desc, &checkpoint, &selection, &params);
     if (status == MT_OK)

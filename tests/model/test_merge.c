@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "arch/published/stacks.h"
 #include "base/files/file.h"
 #include "model/adapters/adapter.h"
 #include "support/cmocka_all.h"
@@ -78,7 +79,7 @@ static void expect_weights(const struct opened_model *opened, const struct mt_me
     struct mt_context ctx;
     struct mt_checkpoint merged;
     mt_context_init(&ctx, NULL);
-    assert_int_equal(mt_checkpoint_open(&ctx, options->out, &merged), MT_OK);
+    assert_int_equal(mt_stacks_open(&ctx, options->out, &opened->config, &merged), MT_OK);
     assert_int_equal(merged.tensor_count, opened->checkpoint.tensor_count);
     for (size_t i = 0; i < merged.tensor_count; i++) {
         const struct mt_safetensors_tensor *got = merged.tensors[i].info;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/published/stacks.h"
 #include "base/files/file.h"
 #include "model/adapters/adapter.h"
 #include "model/files/merge.h"
@@ -68,7 +69,8 @@ struct folder {
 static void open_folder(struct mt_context *ctx, const char *directory, struct folder *folder)
 {
     if (mt_hf_config_read_folder(ctx, directory, &folder->config) != MT_OK) fail_msg("%s", ctx->message);
-    if (mt_checkpoint_open(ctx, directory, &folder->checkpoint) != MT_OK) fail_msg("%s", ctx->message);
+    if (mt_stacks_open(ctx, directory, &folder->config, &folder->checkpoint) != MT_OK)
+        fail_msg("%s", ctx->message);
 }
 
 static void close_folder(struct folder *folder)

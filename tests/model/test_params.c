@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "arch/model_count.h"
+#include "arch/published/stacks.h"
 #include "formats/safetensors/checkpoint_writer.h"
 #include "ops/device.h"
 #include "support/cmocka_all.h"
@@ -605,7 +606,7 @@ static enum mt_status load_once(struct mt_context *ctx, const void *self)
     (void)workplace_path(place, "config.json", path, sizeof path);
     enum mt_status status = mt_hf_config_read(ctx, path, NULL, 0, &opened.config);
     if (status == MT_OK) status = mt_model_describe(ctx, &opened.config, &opened.desc);
-    if (status == MT_OK) status = mt_checkpoint_open(ctx, place->directory, &opened.checkpoint);
+    if (status == MT_OK) status = mt_stacks_open(ctx, place->directory, &opened.config, &opened.checkpoint);
     if (status == MT_OK) status = mt_device_create(ctx, "cpu", 1, &opened.device);
     if (status == MT_OK) {
         status = opened_model_load(&opened, &(struct mt_train_selection){.full = PATTERNS("norms"),

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "arch/published/stacks.h"
 #include "support/cmocka_all.h"
 #include "support/every_allocation.h"
 #include "support/opened_model.h"
@@ -167,7 +168,7 @@ static enum mt_status load_once(struct mt_context *ctx, const void *self)
     enum mt_status status =
         mt_hf_config_read(ctx, workplace_path(place, "config.json", path, sizeof path), NULL, 0, &config);
     if (status == MT_OK) status = mt_model_describe(ctx, &config, &desc);
-    if (status == MT_OK) status = mt_checkpoint_open(ctx, place->directory, &checkpoint);
+    if (status == MT_OK) status = mt_stacks_open(ctx, place->directory, &config, &checkpoint);
     if (status == MT_OK) status = mt_device_create(ctx, "cpu", 1, &device);
     if (status == MT_OK) status = mt_params_load(device, &desc, &checkpoint, &selection, &params);
     mt_params_free(&params);

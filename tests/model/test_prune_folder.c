@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "arch/published/stacks.h"
 #include "base/files/file.h"
 #include "base/rng.h"
 #include "model/adapters/router_bias.h"
@@ -139,7 +140,7 @@ static void expect_bytes(struct opened_model *opened, const char *out, const str
     struct mt_checkpoint pruned;
     struct mt_model_tensor tensor;
     if (mt_hf_config_read_folder(&opened->ctx, out, &config) != MT_OK) fail_msg("%s", opened->ctx.message);
-    assert_int_equal(mt_checkpoint_open(&opened->ctx, out, &pruned), MT_OK);
+    assert_int_equal(mt_stacks_open(&opened->ctx, out, &config, &pruned), MT_OK);
     assert_int_equal(config.experts, kept->keep);
     struct mt_model_tensors walk = mt_model_tensors_begin(&config);
     size_t count = 0;
@@ -151,11 +152,9 @@ static void expect_bytes(struct opened_model *opened, const char *out, const str
         const struct mt_safetensors_tensor *before = mt_checkpoint_find(&opened->checkpoint, name);
         assert_non_null(before);
         assert_int_equal(now->dtype, before->dtype);
-        size_t row = (size_t)now->bytes / (size_t)now->dim[0];
         for (int64_t i = 0; i < now->dim[0]; i++) {
             int64_t old = tensor.part == MT_PART_ROUTER ? kept->expert[tensor.layer][i] : i;
-            assert_memory_equal((const char *)now->data + (size_t)i * row,
-                                (const char *)before->data + (size_t)old * row, row);
+            assert_true(opened_model_same_rows(now, i, before, old, 1));
         }
         count++;
     }
@@ -268,8 +267,8 @@ static void expect_codes(struct mt_context *ctx, const char *coded, const char *
     struct mt_model_tensor tensor;
     size_t compared = 0;
     assert_int_equal(mt_hf_config_read_folder(ctx, coded, &config), MT_OK);
-    assert_int_equal(mt_checkpoint_open(ctx, coded, &before), MT_OK);
-    assert_int_equal(mt_checkpoint_open(ctx, out, &now), MT_OK);
+    assert_int_equal(mt_stacks_open(ctx, coded, &config, &before), MT_OK);
+    assert_int_equal(mt_stacks_open(ctx, out, &config, &now), MT_OK);
     struct mt_model_tensors walk = mt_model_tensors_begin(&config);
     while (mt_model_tensors_next(&walk, &tensor)) {
         struct mt_published_names names;
@@ -284,8 +283,8 @@ static void expect_codes(struct mt_context *ctx, const char *coded, const char *
             (void)snprintf(other.name, sizeof other.name, "%.*s%lld%s", prefix, tensor.name, (long long)place,
                            projection);
         }
-        mt_published_names(&config, config.quant.method, &tensor, false, &names);
-        mt_published_names(&config, config.quant.method, &other, false, &renamed);
+        mt_published_names(config.quant.method, tensor.name, &names);
+        mt_published_names(config.quant.method, other.name, &renamed);
         for (int i = 0; i < MT_PUBLISHED_PARTS; i++) {
             const struct mt_safetensors_tensor *old = mt_checkpoint_find(&before, names.text[i]);
             const struct mt_safetensors_tensor *new = mt_checkpoint_find(&now, renamed.text[i]);
@@ -293,7 +292,7 @@ static void expect_codes(struct mt_context *ctx, const char *coded, const char *
             if (old == NULL) continue;
             assert_int_equal(old->dtype, new->dtype);
             assert_int_equal(old->bytes, new->bytes);
-            assert_memory_equal(old->data, new->data, (size_t)old->bytes);
+            assert_true(opened_model_same_rows(new, 0, old, 0, old->dim[0]));
             compared++;
         }
     }

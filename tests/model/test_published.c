@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/published/stacks.h"
 #include "formats/safetensors/checkpoint_writer.h"
 #include "model/files/merge.h"
 #include "model/params/params.h"
@@ -38,7 +39,8 @@ static void open_folder(const char *directory, struct opened *opened)
     mt_context_init(&opened->ctx, NULL);
     enum mt_status status = mt_hf_config_read_folder(&opened->ctx, directory, &opened->config);
     if (status == MT_OK) status = mt_model_describe(&opened->ctx, &opened->config, &opened->desc);
-    if (status == MT_OK) status = mt_checkpoint_open(&opened->ctx, directory, &opened->checkpoint);
+    if (status == MT_OK)
+        status = mt_stacks_open(&opened->ctx, directory, &opened->config, &opened->checkpoint);
     if (status != MT_OK) fail_msg("%s", opened->ctx.message);
 }
 
@@ -64,7 +66,7 @@ static void compare_matrix(struct opened *plain, const struct mt_model_tensor *t
     float *want = malloc((size_t)count * sizeof *want);
     void *values = malloc((size_t)stored->bytes);
     assert_true(got != NULL && want != NULL && values != NULL);
-    memcpy(values, stored->data, (size_t)stored->bytes);
+    mt_safetensors_read(stored, 0, count, values);
     mt_quantised_each(&made, tensors);
     for (int i = 0; i < MT_QUANTISED_TENSORS; i++) {
         if (!mt_tensor_present(tensors[i])) continue;

@@ -30,4 +30,8 @@ size_t opened_model_close(const struct workplace *place, struct opened_model *op
 /* The trained parameter of that name, or NULL. */
 const struct mt_param *opened_model_trained(const struct opened_model *opened, const char *name);
 
+/* Whether rows of two tensors of a checkpoint, of one shape, have the same bytes, wherever they lie. */
+bool opened_model_same_rows(const struct mt_safetensors_tensor *a, int64_t row_a,
+                            const struct mt_safetensors_tensor *b, int64_t row_b, int64_t rows);
+
 #endif

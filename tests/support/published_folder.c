@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "arch/published/published_write.h"
+#include "arch/published/stacks.h"
 #include "model/files/rewrite.h"
 
 static void choose(void *self, struct mt_rewrite_tensor *tensor)
@@ -31,7 +32,7 @@ int published_folder_make(struct mt_context *ctx, const char *from, const char *
         .quantisation = mt_published_config(wanted->format, wanted->nested),
     };
     enum mt_status status = mt_hf_config_read_folder(ctx, from, &config);
-    if (status == MT_OK) status = mt_checkpoint_open(ctx, from, &checkpoint);
+    if (status == MT_OK) status = mt_stacks_open(ctx, from, &config, &checkpoint);
     if (status == MT_OK) status = mt_rewrite(ctx, &config, &checkpoint, &source, &options, &result);
     if (status != MT_OK) (void)fprintf(stderr, "published_folder_make: %s\n", ctx->message);
     mt_checkpoint_close(&checkpoint);

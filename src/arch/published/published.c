@@ -18,43 +18,26 @@ static void name_part(struct mt_published_names *names, enum mt_published_part p
     (void)snprintf(names->text[part], sizeof names->text[part], "%s%s", base, ending);
 }
 
-/* A routed expert's projection: "gate_proj" of "model.layers.3.mlp.experts.7.gate_proj.weight". */
-static bool is_projection(const struct mt_model_tensor *tensor, const char *projection)
+void mt_published_names(enum mt_hf_quant_method method, const char *name, struct mt_published_names *names)
 {
-    char ending[MT_MODEL_NAME_BYTES];
-    size_t length = strlen(tensor->name);
-    int wanted = snprintf(ending, sizeof ending, ".%s.weight", projection);
-    return (size_t)wanted <= length && strcmp(tensor->name + length - (size_t)wanted, ending) == 0;
-}
-
-void mt_published_names(const struct mt_hf_config *config, enum mt_hf_quant_method method,
-                        const struct mt_model_tensor *tensor, bool together, struct mt_published_names *names)
-{
-    char base[MT_MODEL_NAME_BYTES + 32];
     memset(names, 0, sizeof *names);
-    (void)snprintf(base, sizeof base, "%s", tensor->name);
     switch (method) {
-    case MT_HF_QUANT_NONE: name_part(names, MT_PUBLISHED_CODES, base, ""); break;
+    case MT_HF_QUANT_NONE: name_part(names, MT_PUBLISHED_CODES, name, ""); break;
     case MT_HF_QUANT_FP8:
-        name_part(names, MT_PUBLISHED_CODES, base, "");
-        name_part(names, MT_PUBLISHED_SCALES, base, "_scale_inv");
+        name_part(names, MT_PUBLISHED_CODES, name, "");
+        name_part(names, MT_PUBLISHED_SCALES, name, "_scale_inv");
         break;
     case MT_HF_QUANT_NF4:
-        name_part(names, MT_PUBLISHED_CODES, base, "");
-        name_part(names, MT_PUBLISHED_SCALES, base, ".absmax");
-        name_part(names, MT_PUBLISHED_NESTED_SCALES, base, ".nested_absmax");
-        name_part(names, MT_PUBLISHED_NESTED_MAP, base, ".nested_quant_map");
-        name_part(names, MT_PUBLISHED_MAP, base, ".quant_map");
-        name_part(names, MT_PUBLISHED_STATE, base, ".quant_state.bitsandbytes__nf4");
+        name_part(names, MT_PUBLISHED_CODES, name, "");
+        name_part(names, MT_PUBLISHED_SCALES, name, ".absmax");
+        name_part(names, MT_PUBLISHED_NESTED_SCALES, name, ".nested_absmax");
+        name_part(names, MT_PUBLISHED_NESTED_MAP, name, ".nested_quant_map");
+        name_part(names, MT_PUBLISHED_MAP, name, ".quant_map");
+        name_part(names, MT_PUBLISHED_STATE, name, ".quant_state.bitsandbytes__nf4");
         break;
     case MT_HF_QUANT_MXFP4:
-        if (together) {
-            (void)snprintf(base, sizeof base, "model.layers.%lld.%s.%s", (long long)tensor->layer,
-                           config->arch->names.experts,
-                           is_projection(tensor, config->arch->names.down) ? "down_proj" : "gate_up_proj");
-        }
-        name_part(names, MT_PUBLISHED_CODES, base, "_blocks");
-        name_part(names, MT_PUBLISHED_SCALES, base, "_scales");
+        name_part(names, MT_PUBLISHED_CODES, name, "_blocks");
+        name_part(names, MT_PUBLISHED_SCALES, name, "_scales");
         break;
     }
 }
@@ -102,21 +85,21 @@ static enum mt_status fit_fp8(struct mt_context *ctx, const struct mt_published 
     return MT_OK;
 }
 
-/* One matrix, or those of a layer's experts: [n, rows, in/32, 16] and [n, rows, in/32]. */
-static enum mt_status fit_mxfp4(struct mt_context *ctx, const struct mt_hf_config *config,
-                                const struct mt_published *published, bool together, bool down)
+static enum mt_status fit_mxfp4(struct mt_context *ctx, const struct mt_published *published,
+                                const struct mt_published_names *names)
 {
     const struct mt_quantised *matrix = &published->matrix;
-    int64_t rows = together && !down ? 2 * matrix->out : matrix->out;
-    const int64_t all[4] = {config->experts, rows, matrix->scales.dim[1], MT_MXFP4_BLOCK / 2};
-    const int64_t *dim = together ? all : all + 1;
-    int rank = together ? 4 : 3;
-    enum mt_status status =
-        fit(ctx, published->part[MT_PUBLISHED_CODES], "its blocks", MT_SAFETENSORS_U8, rank, dim);
+    const int64_t dim[3] = {matrix->out, matrix->scales.dim[1], MT_MXFP4_BLOCK / 2};
     const struct mt_safetensors_tensor *scales = published->part[MT_PUBLISHED_SCALES];
+    if (scales == NULL) {
+        return mt_fail(ctx, MT_ERR_FORMAT, "has blocks, but there is no %s",
+                       names->text[MT_PUBLISHED_SCALES]);
+    }
+    enum mt_status status =
+        fit(ctx, published->part[MT_PUBLISHED_CODES], "its blocks", MT_SAFETENSORS_U8, 3, dim);
     bool named = scales->dtype == MT_SAFETENSORS_F8_E8M0; // most files have the same bytes as plain U8
     if (status != MT_OK) return status;
-    return fit(ctx, scales, "its scales", named ? MT_SAFETENSORS_F8_E8M0 : MT_SAFETENSORS_U8, rank - 1, dim);
+    return fit(ctx, scales, "its scales", named ? MT_SAFETENSORS_F8_E8M0 : MT_SAFETENSORS_U8, 2, dim);
 }
 
 // ------------------------------------------------------------------ nf4
@@ -295,20 +278,20 @@ static enum mt_status fit_nf4(const struct mt_checkpoint *checkpoint, const stru
 /* Number i of a part; bytes are E8M0's powers of two. */
 static float number(const struct mt_safetensors_tensor *part, int64_t i)
 {
-    const uint8_t *data = part->data; // at any address
+    uint8_t data[4] = {0};
     uint32_t bits = 0;
-    if (part->dtype == MT_SAFETENSORS_F32) memcpy(&bits, data + 4 * i, sizeof bits);
-    if (part->dtype == MT_SAFETENSORS_BF16)
-        bits = (uint32_t)data[2 * i] << 16 | (uint32_t)data[2 * i + 1] << 24;
-    if (mt_safetensors_dtype_bytes(part->dtype) == 1) return mt_e8m0_to_float(data[i]);
+    mt_safetensors_read(part, i, 1, data);
+    if (part->dtype == MT_SAFETENSORS_F32) memcpy(&bits, data, sizeof bits);
+    if (part->dtype == MT_SAFETENSORS_BF16) bits = (uint32_t)data[0] << 16 | (uint32_t)data[1] << 24;
+    if (mt_safetensors_dtype_bytes(part->dtype) == 1) return mt_e8m0_to_float(data[0]);
     return mt_float_from_bits(bits);
 }
 
 static enum mt_status check_scales(struct mt_context *ctx, const char *what,
-                                   const struct mt_safetensors_tensor *part, int64_t first, int64_t count)
+                                   const struct mt_safetensors_tensor *part, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
-        float scale = number(part, first + i);
+        float scale = number(part, i);
         if (scale >= 0.0f && isfinite(scale)) continue;
         return mt_fail(ctx, MT_ERR_NUMERIC, "%s %lld is %g, expected a finite number >= 0", what,
                        (long long)i, (double)scale);
@@ -316,17 +299,11 @@ static enum mt_status check_scales(struct mt_context *ctx, const char *what,
     return MT_OK;
 }
 
-/* Where this matrix's scales begin in their tensor. */
-static int64_t first_scale(const struct mt_published *published)
-{
-    return published->first_row > 0 ? published->first_row * published->matrix.scales.dim[1] : 0;
-}
-
 enum mt_status mt_published_check_values(struct mt_context *ctx, const struct mt_published *published)
 {
     const struct mt_quantised *matrix = &published->matrix;
     if (!mt_tensor_present(&matrix->nested_scales)) {
-        return check_scales(ctx, "scale", published->part[MT_PUBLISHED_SCALES], first_scale(published),
+        return check_scales(ctx, "scale", published->part[MT_PUBLISHED_SCALES],
                             mt_tensor_count(&matrix->scales));
     }
     for (int64_t i = 0; i < MT_NF4_NESTED_CODES; i++) {
@@ -335,17 +312,8 @@ enum mt_status mt_published_check_values(struct mt_context *ctx, const struct mt
         return mt_fail(ctx, MT_ERR_NUMERIC, "nested_quant_map has %g, expected numbers from -1 to 1",
                        (double)value);
     }
-    return check_scales(ctx, "nested_absmax", published->part[MT_PUBLISHED_NESTED_SCALES], 0,
+    return check_scales(ctx, "nested_absmax", published->part[MT_PUBLISHED_NESTED_SCALES],
                         mt_tensor_count(&matrix->nested_scales));
-}
-
-/* Bytes of a part that this matrix begins at. */
-static const uint8_t *bytes_of(const struct mt_published *published, enum mt_published_part part)
-{
-    const struct mt_quantised *matrix = &published->matrix;
-    int64_t row = part == MT_PUBLISHED_SCALES ? matrix->scales.dim[1] : matrix->codes.dim[1];
-    const uint8_t *data = published->part[part]->data;
-    return published->first_row > 0 ? data + published->first_row * row : data;
 }
 
 /* Data of the file where an op can read it as it lies. */
@@ -356,9 +324,10 @@ static void point_into_file(struct mt_published *published)
                                          &matrix->nested_map};
     for (int i = MT_PUBLISHED_CODES; i <= MT_PUBLISHED_NESTED_MAP; i++) {
         if (!mt_tensor_present(tensors[i])) continue;
-        const uint8_t *data = bytes_of(published, (enum mt_published_part)i);
+        const struct mt_safetensors_tensor *part = published->part[i];
+        const void *data = part->data;
         bool wide = tensors[i]->dtype == MT_F32;
-        bool as_read = !wide || published->part[i]->dtype == MT_SAFETENSORS_F32;
+        bool as_read = mt_safetensors_whole(part) && (!wide || part->dtype == MT_SAFETENSORS_F32);
         if (as_read && (uintptr_t)data % mt_dtype_bytes(tensors[i]->dtype) == 0)
             tensors[i]->data = (void *)data; // never written
     }
@@ -380,7 +349,7 @@ void mt_published_copy(const struct mt_published *published, int which, void *ta
     } else if (tensor->dtype == MT_F32) {
         for (int64_t i = 0; i < count; i++) ((float *)target)[i] = number(published->part[part], i);
     } else {
-        memcpy(target, bytes_of(published, part), (size_t)count);
+        mt_safetensors_read(published->part[part], 0, count, target);
     }
 }
 
@@ -395,45 +364,31 @@ static void find_parts(const struct mt_checkpoint *checkpoint, const struct mt_p
     }
 }
 
-static enum mt_status find_mxfp4(const struct mt_hf_config *config, const struct mt_checkpoint *checkpoint,
-                                 const struct mt_model_tensor *tensor, struct mt_published *published)
+/* What tells codes from floats of the same name; mxfp4's have names of their own. */
+static bool are_codes(enum mt_hf_quant_method method, const struct mt_published *published)
 {
-    struct mt_published_names names;
-    bool down = is_projection(tensor, config->arch->names.down);
-    for (int together = 0; together < 2; together++) {
-        if (together && tensor->expert < 0) break;
-        mt_published_names(config, config->quant.method, tensor, together, &names);
-        find_parts(checkpoint, &names, published);
-        if (published->part[MT_PUBLISHED_CODES] == NULL) continue;
-        if (published->part[MT_PUBLISHED_SCALES] == NULL) {
-            return mt_fail(checkpoint->ctx, MT_ERR_FORMAT, "has blocks, but there is no %s",
-                           names.text[MT_PUBLISHED_SCALES]);
-        }
-        published->quantised = true;
-        if (together) {
-            bool up = is_projection(tensor, config->arch->names.up);
-            published->first_row =
-                down ? tensor->expert * tensor->dim[0] : (2 * tensor->expert + (up ? 1 : 0)) * tensor->dim[0];
-        }
-        return fit_mxfp4(checkpoint->ctx, config, published, together, down);
-    }
-    return MT_OK;
+    if (method == MT_HF_QUANT_MXFP4) return true;
+    enum mt_safetensors_dtype dtype = method == MT_HF_QUANT_FP8 ? MT_SAFETENSORS_F8_E4M3 : MT_SAFETENSORS_U8;
+    return published->part[MT_PUBLISHED_CODES]->dtype == dtype ||
+           published->part[MT_PUBLISHED_SCALES] != NULL;
 }
 
-static enum mt_status find_others(const struct mt_hf_config *config, const struct mt_checkpoint *checkpoint,
-                                  const struct mt_model_tensor *tensor, struct mt_published *published)
+/* The parts in the folder's format, where the weight is in it. */
+static enum mt_status find_codes(enum mt_hf_quant_method method, const struct mt_checkpoint *checkpoint,
+                                 const char *name, struct mt_published *published)
 {
     struct mt_published_names names;
-    mt_published_names(config, config->quant.method, tensor, false, &names);
+    mt_published_names(method, name, &names);
     find_parts(checkpoint, &names, published);
-    const struct mt_safetensors_tensor *codes = published->part[MT_PUBLISHED_CODES];
-    if (codes == NULL) return MT_OK;
-    bool fp8 = config->quant.method == MT_HF_QUANT_FP8;
-    bool quantised = codes->dtype == (fp8 ? MT_SAFETENSORS_F8_E4M3 : MT_SAFETENSORS_U8) ||
-                     published->part[MT_PUBLISHED_SCALES] != NULL;
-    if (!quantised) return MT_OK;
-    published->quantised = true;
-    return fp8 ? fit_fp8(checkpoint->ctx, published, &names) : fit_nf4(checkpoint, &names, published);
+    published->quantised = published->part[MT_PUBLISHED_CODES] != NULL && are_codes(method, published);
+    if (!published->quantised) return MT_OK;
+    switch (method) {
+    case MT_HF_QUANT_FP8: return fit_fp8(checkpoint->ctx, published, &names);
+    case MT_HF_QUANT_NF4: return fit_nf4(checkpoint, &names, published);
+    case MT_HF_QUANT_MXFP4: return fit_mxfp4(checkpoint->ctx, published, &names);
+    case MT_HF_QUANT_NONE: break;
+    }
+    return MT_OK;
 }
 
 enum mt_status mt_published_find(const struct mt_hf_config *config, const struct mt_checkpoint *checkpoint,
@@ -451,8 +406,7 @@ enum mt_status mt_published_find(const struct mt_hf_config *config, const struct
     if (method == MT_HF_QUANT_NONE || tensor->rank != 2) return MT_OK;
     if (method == MT_HF_QUANT_MXFP4 && plain != NULL) return MT_OK;
     published->matrix = mt_quantised_shape(formats[method], false, tensor->dim[0], tensor->dim[1]);
-    enum mt_status status = method == MT_HF_QUANT_MXFP4 ? find_mxfp4(config, checkpoint, tensor, published)
-                                                        : find_others(config, checkpoint, tensor, published);
+    enum mt_status status = find_codes(method, checkpoint, tensor->name, published);
     if (status == MT_OK && published->quantised && tensor->part == MT_PART_EMBEDDING) {
         status = mt_fail(checkpoint->ctx, MT_ERR_FORMAT, "is stored in %s: the embedding has to be floats",
                          mt_hf_quant_name(method));

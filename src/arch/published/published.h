@@ -8,9 +8,7 @@
  *             for each 64, in F32, or U8 with nested_absmax F32, one for each 256, and nested_quant_map;
  *             X.weight.quant_map; X.weight.quant_state.bitsandbytes__nf4, a JSON text in bytes
  *     mxfp4   X.weight_blocks U8 [out, in/32, 16], two codes a byte, the first in the lower half, and
- *             X.weight_scales U8 [out, in/32]; or all experts of a layer together, as gpt-oss has them:
- *             experts.gate_up_proj_blocks [n, 2*I, d/32, 16], gate's rows before up's,
- * experts.down_proj_blocks
+ *             X.weight_scales U8 [out, in/32]; gpt-oss has all experts of a layer together (stacks.h)
  *
  * A weight that is none of these is stored as floats.
  */
@@ -41,18 +39,14 @@ struct mt_published_names {
 struct mt_published {
     bool quantised;                                               // false: floats
     const struct mt_safetensors_tensor *part[MT_PUBLISHED_PARTS]; // borrowed; NULL: it has no such part
-    int64_t first_row;                                            // of a tensor that holds many matrices
     float offset;                                                 // nf4's nested_offset
     enum mt_hf_float dtype; // nf4: what it was in floats, and is again in bitsandbytes
     struct mt_quantised
         matrix; // shapes; data where the file has it as it is read, NULL where it must be made
 };
 
-/* The names in this format. One that may keep the experts of a layer together does so if `together` says so.
- */
-void mt_published_names(const struct mt_hf_config *config, enum mt_hf_quant_method method,
-                        const struct mt_model_tensor *tensor, bool together,
-                        struct mt_published_names *names);
+/* The names of a weight's parts in this format, where `name` is that of the weight in floats. */
+void mt_published_names(enum mt_hf_quant_method method, const char *name, struct mt_published_names *names);
 
 /*
  * The parts of a weight, all there and fitting each other: names, shapes, types, and what nf4's state says.

@@ -66,13 +66,13 @@ int mt_published_specs(const struct mt_published_names *names, const struct mt_q
     return 0;
 }
 
-static enum mt_status write_tensor(struct mt_checkpoint_writer *writer, const struct mt_tensor *tensor)
+static enum mt_status write_tensor(struct mt_stacks_writer *writer, const struct mt_tensor *tensor)
 {
-    return mt_checkpoint_writer_write(writer, tensor->data,
-                                      (size_t)mt_tensor_count(tensor) * mt_dtype_bytes(tensor->dtype));
+    return mt_stacks_writer_write(writer, tensor->data,
+                                  (size_t)mt_tensor_count(tensor) * mt_dtype_bytes(tensor->dtype));
 }
 
-static enum mt_status write_state(struct mt_checkpoint_writer *writer, const struct mt_quantised *matrix,
+static enum mt_status write_state(struct mt_stacks_writer *writer, const struct mt_quantised *matrix,
                                   enum mt_hf_float dtype)
 {
     char text[STATE_BYTES + ALIGNMENT];
@@ -89,13 +89,13 @@ static enum mt_status write_state(struct mt_checkpoint_writer *writer, const str
     }
     text[used] = '}';
     text[used + 1] = ' '; // where snprintf ended the text
-    return mt_checkpoint_writer_write(writer, text, (size_t)state_bytes(matrix));
+    return mt_stacks_writer_write(writer, text, (size_t)state_bytes(matrix));
 }
 
-static enum mt_status write_nf4(struct mt_checkpoint_writer *writer, const struct mt_quantised *matrix,
+static enum mt_status write_nf4(struct mt_stacks_writer *writer, const struct mt_quantised *matrix,
                                 enum mt_hf_float dtype)
 {
-    enum mt_status status = mt_checkpoint_writer_write(writer, mt_nf4_values, sizeof mt_nf4_values);
+    enum mt_status status = mt_stacks_writer_write(writer, mt_nf4_values, sizeof mt_nf4_values);
     if (mt_tensor_present(&matrix->nested_scales)) {
         if (status == MT_OK) status = write_tensor(writer, &matrix->nested_map);
         if (status == MT_OK) status = write_tensor(writer, &matrix->nested_scales);
@@ -105,7 +105,7 @@ static enum mt_status write_nf4(struct mt_checkpoint_writer *writer, const struc
     return status == MT_OK ? write_state(writer, matrix, dtype) : status;
 }
 
-enum mt_status mt_published_write(struct mt_checkpoint_writer *writer, const struct mt_quantised *matrix,
+enum mt_status mt_published_write(struct mt_stacks_writer *writer, const struct mt_quantised *matrix,
                                   enum mt_hf_float dtype)
 {
     if (matrix->format == MT_QUANTISED_NF4) return write_nf4(writer, matrix, dtype);

@@ -4,7 +4,7 @@
 #define MT_ARCH_PUBLISHED_WRITE_H
 
 #include "arch/published/published.h"
-#include "formats/safetensors/checkpoint_writer.h"
+#include "arch/published/stacks_write.h"
 
 /*
  * The tensors of a matrix, in the order they are written in, named by `names`, which is borrowed; returns
@@ -14,7 +14,7 @@ int mt_published_specs(const struct mt_published_names *names, const struct mt_q
                        struct mt_safetensors_spec specs[MT_PUBLISHED_PARTS]);
 
 /* Their data, in the same order. `dtype` is what the matrix was in floats: nf4's state says so. */
-enum mt_status mt_published_write(struct mt_checkpoint_writer *writer, const struct mt_quantised *matrix,
+enum mt_status mt_published_write(struct mt_stacks_writer *writer, const struct mt_quantised *matrix,
                                   enum mt_hf_float dtype);
 
 /* The quant_method of folders in a format; MT_HF_QUANT_NONE: the format has no published form. */

@@ -284,6 +284,7 @@ void mt_checkpoint_close(struct mt_checkpoint *checkpoint)
         mt_release(checkpoint->ctx, checkpoint->tensors,
                    checkpoint->tensor_count * sizeof *checkpoint->tensors);
     }
+    if (checkpoint->arena.ctx != NULL) mt_arena_free(&checkpoint->arena);
     *checkpoint = (struct mt_checkpoint){0};
 }
 

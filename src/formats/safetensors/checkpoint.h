@@ -55,7 +55,9 @@ struct mt_checkpoint {
     size_t shard_count;
     struct mt_checkpoint_tensor *tensors; // of all shards, sorted by name
     size_t tensor_count;
-    uint64_t data_bytes; // of all tensors
+    uint64_t data_bytes;   // of all tensors
+    bool stacked;          // some tensors are matrices inside others (arch/published/stacks.h)
+    struct mt_arena arena; // of these; zeroed where there are none
 };
 
 /*

@@ -364,6 +364,26 @@ const struct mt_safetensors_tensor *mt_safetensors_find(const struct mt_safetens
     return bsearch(&wanted, file->tensors, file->tensor_count, sizeof *file->tensors, compare_names);
 }
 
+// ------------------------------------------------------------------ elements
+
+void mt_safetensors_read(const struct mt_safetensors_tensor *tensor, int64_t first, int64_t count,
+                         void *target)
+{
+    size_t item = mt_safetensors_dtype_bytes(tensor->dtype);
+    if (mt_safetensors_whole(tensor))
+        memcpy(target, (const char *)tensor->data + (size_t)first * item, (size_t)count * item);
+    else
+        mt_strided_gather(tensor->data, &tensor->apart, item, first, count, target);
+}
+
+size_t mt_safetensors_extent(const struct mt_safetensors_tensor *tensor)
+{
+    const struct mt_strided *apart = &tensor->apart;
+    if (mt_safetensors_whole(tensor) || tensor->bytes == 0) return (size_t)tensor->bytes;
+    int64_t before = (tensor->dim[0] - 1) * apart->row + (apart->columns - 1) * apart->element;
+    return (size_t)before + mt_safetensors_dtype_bytes(tensor->dtype);
+}
+
 // ------------------------------------------------------------------ views
 
 static bool our_dtype(enum mt_safetensors_dtype dtype, enum mt_dtype *ours)
@@ -393,10 +413,10 @@ enum mt_status mt_safetensors_view(struct mt_context *ctx, const struct mt_safet
                        mt_printable(info->name).text, info->rank, MT_MAX_RANK);
     }
     const void *data = info->data;
-    if ((uintptr_t)data % mt_dtype_bytes(dtype) != 0) {
+    if ((uintptr_t)data % mt_dtype_bytes(dtype) != 0 || !mt_safetensors_whole(info)) {
         enum mt_status status = mt_buffer_create(ctx, (size_t)info->bytes, copy);
         if (status != MT_OK) return status;
-        memcpy(copy->data, info->data, (size_t)info->bytes);
+        mt_safetensors_read(info, 0, (int64_t)((size_t)info->bytes / mt_dtype_bytes(dtype)), copy->data);
         data = copy->data;
     }
     view->data = (void *)data;

@@ -7,11 +7,13 @@
 #ifndef MT_FORMATS_SAFETENSORS_H
 #define MT_FORMATS_SAFETENSORS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/arena.h"
 #include "base/files/file.h"
+#include "formats/safetensors/strided.h"
 #include "metier/buffer.h"
 #include "metier/context.h"
 #include "metier/tensor.h"
@@ -46,9 +48,10 @@ struct mt_safetensors_tensor {
     enum mt_safetensors_dtype dtype;
     int rank; // 0: a single number
     int64_t dim[MT_SAFETENSORS_MAX_RANK];
-    uint64_t offset;  // from the start of the data
-    uint64_t bytes;   // product of the dimensions times the bytes of the type
-    const void *data; // into the mapping; any alignment
+    uint64_t offset;         // from the start of the data
+    uint64_t bytes;          // product of the dimensions times the bytes of the type
+    const void *data;        // into the mapping; any alignment
+    struct mt_strided apart; // of a matrix inside a tensor of the file (arch/published/stacks.h)
 };
 
 struct mt_safetensors_metadata {
@@ -103,6 +106,19 @@ void mt_safetensors_close(struct mt_safetensors *file);
 
 /* The tensor of that name, or NULL. */
 const struct mt_safetensors_tensor *mt_safetensors_find(const struct mt_safetensors *file, const char *name);
+
+/* Elements first … first+count-1 of the tensor, into memory of that size. */
+void mt_safetensors_read(const struct mt_safetensors_tensor *tensor, int64_t first, int64_t count,
+                         void *target);
+
+/* Bytes from the tensor's first element to behind its last. */
+size_t mt_safetensors_extent(const struct mt_safetensors_tensor *tensor);
+
+/* True when the elements follow each other in the file. */
+static inline bool mt_safetensors_whole(const struct mt_safetensors_tensor *tensor)
+{
+    return tensor->apart.columns == 0;
+}
 
 /*
  * A tensor as metier/tensor.h sees it: into the mapping where the address fits the type, otherwise a copy

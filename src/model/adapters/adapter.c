@@ -312,10 +312,10 @@ float mt_adapter_value(const struct mt_safetensors_tensor *stored, int64_t index
     uint16_t half = 0;
     float value = 0.0f;
     if (stored->dtype == MT_SAFETENSORS_F32) {
-        memcpy(&value, (const char *)stored->data + (size_t)index * sizeof value, sizeof value);
+        mt_safetensors_read(stored, index, 1, &value);
         return value;
     }
-    memcpy(&half, (const char *)stored->data + (size_t)index * sizeof half, sizeof half);
+    mt_safetensors_read(stored, index, 1, &half);
     return stored->dtype == MT_SAFETENSORS_BF16 ? mt_bf16_to_float(half) : mt_f16_to_float(half);
 }
 

@@ -1,5 +1,6 @@
 /* An adapter in another layout: its pairs become parameters of the model they are for, and are written anew.
  */
+#include "arch/published/stacks.h"
 #include "base/files/file.h"
 #include "model/adapters/adapter_parts.h"
 
@@ -24,7 +25,7 @@ static enum mt_status load(struct rewriter *rewriter)
     if (status == MT_OK) status = mt_hf_config_read(ctx, path, NULL, 0, &rewriter->config);
     mt_path_release(ctx, path);
     if (status == MT_OK) status = mt_model_describe(ctx, &rewriter->config, &rewriter->desc);
-    if (status == MT_OK) status = mt_checkpoint_open(ctx, model, &rewriter->checkpoint);
+    if (status == MT_OK) status = mt_stacks_open(ctx, model, &rewriter->config, &rewriter->checkpoint);
     if (status == MT_OK)
         status = mt_adapter_open(ctx, rewriter->options->adapter, &rewriter->desc, &rewriter->adapter);
     if (status != MT_OK) return status;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/published/stacks.h"
 #include "formats/text/printable.h"
 #include "model/adapters/router_bias.h"
 #include "model/files/carried_files.h"
@@ -87,7 +88,7 @@ static enum mt_status list_trained(struct exporter *exporter)
 /* True when some value is not what the stored tensor says. */
 static bool has_moved(const struct mt_safetensors_tensor *stored, const float *values, float *room)
 {
-    const struct mt_rewrite_tensor tensor = {.data = stored->data, .from = mt_params_stored_type(stored)};
+    const struct mt_rewrite_tensor tensor = {.stored = stored, .from = mt_params_stored_type(stored)};
     int64_t count = stored->dim[stored->rank - 1]; // [n], or [1,n]
     mt_rewrite_read(&tensor, 0, count, room, room + count);
     return memcmp(room, values, (size_t)count * sizeof *values) != 0;
@@ -201,7 +202,7 @@ enum mt_status mt_model_export(const struct mt_params *params, const struct mt_m
     struct mt_context *ctx = mt_device_context(params->device);
     struct exporter exporter = {.ctx = ctx, .params = params, .desc = desc, .texts = &options->trained};
     mt_arena_init(&exporter.arena, ctx, ARENA_BLOCK_BYTES);
-    enum mt_status status = mt_checkpoint_open(ctx, options->directory, &exporter.checkpoint);
+    enum mt_status status = mt_stacks_open(ctx, options->directory, desc->config, &exporter.checkpoint);
     if (status == MT_OK) status = mt_params_check(ctx, desc, &exporter.checkpoint);
     if (status == MT_OK) status = list_trained(&exporter);
     if (status == MT_OK) status = list_biases(&exporter);

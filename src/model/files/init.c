@@ -17,7 +17,6 @@
 #include "base/progress.h"
 #include "base/rng.h"
 #include "formats/safetensors/checkpoint.h"
-#include "formats/safetensors/checkpoint_writer.h"
 #include "formats/text/json.h"
 #include "model/files/carried_files.h"
 #include "model/files/merge_format.h"
@@ -134,17 +133,41 @@ static enum mt_status specify_codes(struct initializer *init, const struct mt_mo
     void *names = NULL;
     enum mt_status status = mt_arena_allocate(&init->arena, sizeof(struct mt_published_names), &names);
     if (status != MT_OK) return status;
-    mt_published_names(&init->config, method, tensor, false, names);
+    mt_published_names(method, tensor->name, names);
     init->spec_count += (size_t)mt_published_specs(names, &shape, init->specs + init->spec_count);
     return MT_OK;
 }
 
-static enum mt_status plan_tensors(struct initializer *init, enum order order, size_t *place)
+/* The tensors of the model, and their numbers in the order in which they are written. */
+struct listing {
+    struct mt_model_tensor *tensors;
+    size_t *order;
+};
+
+static enum mt_status list_tensors(struct initializer *init, struct listing *listing)
 {
     struct mt_model_tensors walk = mt_model_tensors_begin(&init->config);
-    struct mt_model_tensor tensor;
+    const char **names = NULL;
     enum mt_status status = MT_OK;
-    while (mt_model_tensors_next(&walk, &tensor) && status == MT_OK) {
+    listing->tensors = mt_arena_array(&init->arena, init->count, sizeof *listing->tensors, &status);
+    if (status == MT_OK)
+        listing->order = mt_arena_array(&init->arena, init->count, sizeof *listing->order, &status);
+    if (status == MT_OK) names = mt_arena_array(&init->arena, init->count, sizeof *names, &status);
+    for (size_t i = 0; i < init->count && status == MT_OK; i++) {
+        (void)mt_model_tensors_next(&walk, &listing->tensors[i]);
+        names[i] = listing->tensors[i].name;
+    }
+    if (status != MT_OK) return status;
+    return mt_stacks_order(init->ctx, &init->config, mt_stacks_wanted(&init->config, NULL), names,
+                           init->count, listing->order);
+}
+
+static enum mt_status plan_tensors(struct initializer *init, const struct listing *listing, enum order order,
+                                   size_t *place)
+{
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < init->count && status == MT_OK; i++) {
+        const struct mt_model_tensor tensor = listing->tensors[listing->order[i]];
         if (order_of(init, &tensor) != order) continue;
         struct planned_tensor *planned = &init->tensors[(*place)++];
         *planned = (struct planned_tensor){.tensor = tensor, .content = content_of(&tensor)};
@@ -196,9 +219,11 @@ static enum mt_status plan(struct initializer *init)
     if (status == MT_OK)
         status = mt_allocate_array(init->ctx, init->count, MT_PUBLISHED_PARTS * sizeof *init->specs, &specs);
     init->specs = specs;
+    struct listing listing = {0};
+    if (status == MT_OK) status = list_tensors(init, &listing);
     size_t place = 0;
     for (int order = 0; order < ORDERS && status == MT_OK; order++)
-        status = plan_tensors(init, (enum order)order, &place);
+        status = plan_tensors(init, &listing, (enum order)order, &place);
     return status == MT_OK ? describe_codes(init) : status;
 }
 
@@ -259,7 +284,7 @@ static void make_constant(float value, int64_t count, float *values)
 }
 
 static enum mt_status write_tensor(const struct initializer *init, const struct planned_tensor *planned,
-                                   struct piece *piece, struct mt_checkpoint_writer *writer,
+                                   struct piece *piece, struct mt_stacks_writer *writer,
                                    struct mt_progress *progress, int64_t *done)
 {
     enum mt_dtype dtype = is_correction(&planned->tensor) ? MT_F32 : init->dtype;
@@ -274,7 +299,7 @@ static enum mt_status write_tensor(const struct initializer *init, const struct 
         }
         mt_convert_from_f32(piece->values, count, dtype, piece->stored);
         enum mt_status status =
-            mt_checkpoint_writer_write(writer, piece->stored, (size_t)count * mt_dtype_bytes(dtype));
+            mt_stacks_writer_write(writer, piece->stored, (size_t)count * mt_dtype_bytes(dtype));
         if (status != MT_OK) return status;
         *done += count;
         mt_progress_update(progress, *done);
@@ -289,7 +314,7 @@ static enum mt_hf_float stored_float(const struct initializer *init)
 
 /* A matrix in codes: those of the numbers that a folder of floats would have. */
 static enum mt_status write_codes(const struct initializer *init, const struct mt_model_tensor *tensor,
-                                  struct mt_checkpoint_writer *writer)
+                                  struct mt_stacks_writer *writer)
 {
     struct mt_quantised matrix = codes_of(init, tensor);
     int64_t count = mt_model_tensor_count(tensor);
@@ -314,7 +339,7 @@ static enum mt_status write_codes(const struct initializer *init, const struct m
 }
 
 static enum mt_status write_tensors(const struct initializer *init, struct piece *piece,
-                                    struct mt_checkpoint_writer *writer)
+                                    struct mt_stacks_writer *writer)
 {
     struct mt_progress progress;
     int64_t done = 0;
@@ -340,21 +365,23 @@ static enum mt_status write_tensors(const struct initializer *init, struct piece
 static enum mt_status write_weights(const struct initializer *init, struct mt_model_init_result *result)
 {
     uint64_t shard_bytes = init->options->shard_bytes;
-    struct mt_checkpoint_writer writer;
+    struct mt_stacks_writer writer;
     void *piece = NULL;
     enum mt_status status = mt_allocate(init->ctx, sizeof(struct piece), &piece);
     if (status != MT_OK) return status;
-    status = mt_checkpoint_writer_open(init->ctx, init->directory, init->specs, init->spec_count,
-                                       shard_bytes > 0 ? shard_bytes : MT_CHECKPOINT_SHARD_BYTES, &writer);
+    status = mt_stacks_writer_open(init->ctx, init->directory, &init->config,
+                                   mt_stacks_wanted(&init->config, NULL), init->specs, init->spec_count,
+                                   shard_bytes > 0 ? shard_bytes : MT_CHECKPOINT_SHARD_BYTES, &writer);
     // After the writer has looked: beside somebody's weights not even a config is left.
     if (status == MT_OK) status = copy_config(init);
     if (status == MT_OK) status = write_tensors(init, piece, &writer);
     if (status == MT_OK) {
-        *result = (struct mt_model_init_result){
-            .parameters = init->parameters, .bytes = writer.total_bytes, .files = writer.shard_count};
-        status = mt_checkpoint_writer_finish(&writer);
+        *result = (struct mt_model_init_result){.parameters = init->parameters,
+                                                .bytes = writer.file.total_bytes,
+                                                .files = writer.file.shard_count};
+        status = mt_stacks_writer_finish(&writer);
     }
-    mt_checkpoint_writer_abandon(&writer);
+    mt_stacks_writer_abandon(&writer);
     mt_release(init->ctx, piece, sizeof(struct piece));
     return status;
 }

@@ -44,7 +44,8 @@ static enum mt_status open_model(struct merger *merger)
     const char *directory = merger->options->directory;
     enum mt_status status = mt_hf_config_read_folder(merger->ctx, directory, &merger->config);
     if (status == MT_OK) status = mt_model_describe(merger->ctx, &merger->config, &merger->desc);
-    if (status == MT_OK) status = mt_checkpoint_open(merger->ctx, directory, &merger->checkpoint);
+    if (status == MT_OK)
+        status = mt_stacks_open(merger->ctx, directory, &merger->config, &merger->checkpoint);
     if (status == MT_OK) status = mt_params_check(merger->ctx, &merger->desc, &merger->checkpoint);
     if (status == MT_OK && merger->options->adapter != NULL)
         status = mt_adapter_open(merger->ctx, merger->options->adapter, &merger->desc, &merger->adapter);

@@ -15,10 +15,13 @@
 
 // ------------------------------------------------------------------ one tensor
 
-static void copy_stored(const struct mt_rewrite_tensor *tensor, int64_t first, int64_t count, float *room)
+void mt_rewrite_copy(const struct mt_rewrite_tensor *tensor, int64_t first, int64_t count, void *room)
 {
     size_t item_bytes = mt_dtype_bytes(tensor->from);
-    memcpy(room, (const char *)tensor->data + (size_t)first * item_bytes, (size_t)count * item_bytes);
+    if (tensor->data != NULL)
+        memcpy(room, (const char *)tensor->data + (size_t)first * item_bytes, (size_t)count * item_bytes);
+    else
+        mt_safetensors_read(tensor->stored, first, count, room);
 }
 
 void mt_rewrite_read(const struct mt_rewrite_tensor *tensor, int64_t first, int64_t count, float *values,
@@ -32,7 +35,7 @@ void mt_rewrite_read(const struct mt_rewrite_tensor *tensor, int64_t first, int6
         return;
     }
     // By way of aligned memory: a tensor in the file may lie at any address.
-    copy_stored(tensor, first, count, room);
+    mt_rewrite_copy(tensor, first, count, room);
     mt_convert_to_f32(tensor->from, room, count, values);
 }
 
@@ -56,7 +59,7 @@ static enum mt_status make_piece(const struct mt_rewriter *rewriter, const struc
     if (tensor->change != NULL) {
         status = source->fill(source->self, tensor, first, count, rewriter->values, rewriter->room);
     } else if (tensor->matrix == NULL && tensor->from == tensor->to) {
-        copy_stored(tensor, first, count, rewriter->room);
+        mt_rewrite_copy(tensor, first, count, rewriter->room);
         return MT_OK; // not a bit is changed
     } else {
         mt_rewrite_read(tensor, first, count, rewriter->values, rewriter->room);
@@ -69,7 +72,7 @@ static enum mt_status make_piece(const struct mt_rewriter *rewriter, const struc
 }
 
 static enum mt_status write_floats(const struct mt_rewriter *rewriter, const struct mt_rewrite_tensor *tensor,
-                                   struct mt_checkpoint_writer *writer, struct mt_progress *progress,
+                                   struct mt_stacks_writer *writer, struct mt_progress *progress,
                                    int64_t *done)
 {
     enum mt_status status = MT_OK;
@@ -79,8 +82,8 @@ static enum mt_status write_floats(const struct mt_rewriter *rewriter, const str
         int64_t count = tensor->count - first < piece ? tensor->count - first : piece;
         status = make_piece(rewriter, tensor, first, count);
         if (status == MT_OK) {
-            status = mt_checkpoint_writer_write(writer, rewriter->room,
-                                                (size_t)count * mt_dtype_bytes(tensor->to));
+            status =
+                mt_stacks_writer_write(writer, rewriter->room, (size_t)count * mt_dtype_bytes(tensor->to));
         }
         *done += count;
         mt_progress_update(progress, *done);
@@ -89,7 +92,7 @@ static enum mt_status write_floats(const struct mt_rewriter *rewriter, const str
 }
 
 static enum mt_status write_tensor(struct mt_rewriter *rewriter, const struct mt_rewrite_tensor *tensor,
-                                   struct mt_checkpoint_writer *writer, struct mt_progress *progress,
+                                   struct mt_stacks_writer *writer, struct mt_progress *progress,
                                    int64_t *done)
 {
     if (!mt_rewrite_reads_codes(tensor)) return write_floats(rewriter, tensor, writer, progress, done);
@@ -112,7 +115,7 @@ static enum mt_status write_tensor(struct mt_rewriter *rewriter, const struct mt
 static void forget_part(const struct mt_checkpoint *checkpoint, const struct mt_safetensors_tensor *part)
 {
     for (size_t i = 0; part != NULL && i < checkpoint->shard_count; i++)
-        mt_file_forget(&checkpoint->shards[i].mapping, part->data, (size_t)part->bytes);
+        mt_file_forget(&checkpoint->shards[i].mapping, part->data, mt_safetensors_extent(part));
 }
 
 static void forget(const struct mt_rewriter *rewriter, const struct mt_rewrite_tensor *tensor)
@@ -127,12 +130,12 @@ static void forget(const struct mt_rewriter *rewriter, const struct mt_rewrite_t
 static enum mt_status write_weights(struct mt_rewriter *rewriter, const char *directory)
 {
     uint64_t shard_bytes = rewriter->options->shard_bytes;
-    struct mt_checkpoint_writer writer;
+    struct mt_stacks_writer writer;
     struct mt_progress progress;
     int64_t done = 0;
-    enum mt_status status =
-        mt_checkpoint_writer_open(rewriter->ctx, directory, rewriter->specs, rewriter->spec_count,
-                                  shard_bytes > 0 ? shard_bytes : MT_CHECKPOINT_SHARD_BYTES, &writer);
+    enum mt_status status = mt_stacks_writer_open(
+        rewriter->ctx, directory, rewriter->config, rewriter->stacked, rewriter->specs, rewriter->spec_count,
+        shard_bytes > 0 ? shard_bytes : MT_CHECKPOINT_SHARD_BYTES, &writer);
     if (status != MT_OK) return status;
     mt_progress_start(&progress, &(struct mt_progress_options){.stream = rewriter->options->progress,
                                                                .label = rewriter->options->label,
@@ -143,10 +146,10 @@ static enum mt_status write_weights(struct mt_rewriter *rewriter, const char *di
         forget(rewriter, &rewriter->tensors[i]);
     }
     mt_progress_finish(&progress);
-    rewriter->result.bytes = writer.total_bytes;
-    rewriter->result.files = writer.shard_count;
-    if (status == MT_OK) status = mt_checkpoint_writer_finish(&writer);
-    mt_checkpoint_writer_abandon(&writer);
+    rewriter->result.bytes = writer.file.total_bytes;
+    rewriter->result.files = writer.file.shard_count;
+    if (status == MT_OK) status = mt_stacks_writer_finish(&writer);
+    mt_stacks_writer_abandon(&writer);
     return status;
 }
 

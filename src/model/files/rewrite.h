@@ -21,12 +21,12 @@ struct mt_rewrite_tensor {
     int rank;
     int64_t dim[MT_SAFETENSORS_MAX_RANK];
     int part;                                   // of the model (enum mt_model_part); -1: no tensor of it
-    const struct mt_safetensors_tensor *stored; // NULL: stored in codes
+    const struct mt_safetensors_tensor *stored; // what is written, unless it changes; NULL: stored in codes
     int64_t count;                              // elements
-    const void *data;       // what is written, unless it changes: the stored data, or other of the same shape
-    enum mt_dtype from, to; // types of `data`, and of the new file
-    const void *change;     // the caller's; NULL: it does not change
-    int64_t row;            // a changed one is asked for in whole rows of so many elements
+    const void *data;                     // what is written instead, of the same shape; NULL: what is stored
+    enum mt_dtype from, to;               // types of what is written, and of the new file
+    const void *change;                   // the caller's; NULL: it does not change
+    int64_t row;                          // a changed one is asked for in whole rows of so many elements
     const struct mt_published *published; // codes of the folder; NULL: floats
     bool quantised;                       // floats that are read as codes: of this format
     enum mt_quantised_format format;
@@ -39,7 +39,7 @@ struct mt_rewrite_source {
     void *self; // borrowed; handed to both calls
 
     /*
-     * Sets `change` and `row`, or replaces `data`, `from` and `to`, or sets `quantised`, `format` and
+     * Sets `change` and `row`, or sets `data`, `from` and `to`, or sets `quantised`, `format` and
      * `nested`; most tensors are left as they are.
      */
     void (*choose)(void *self, struct mt_rewrite_tensor *tensor);

@@ -46,7 +46,7 @@ enum mt_status mt_rewrite_codes_open(struct mt_context *ctx, const struct mt_rew
     void *aligned = NULL; // a tensor in the file may lie at any address
     if (status == MT_OK) status = mt_allocate(ctx, bytes, &aligned);
     if (status != MT_OK) return status;
-    memcpy(aligned, tensor->data, bytes);
+    mt_rewrite_copy(tensor, 0, tensor->count, aligned);
     if (!mt_quantise(tensor->from, aligned, &codes->matrix))
         status = mt_fail(ctx, MT_ERR_NUMERIC, "%s: not every value is finite", tensor->name);
     mt_release(ctx, aligned, bytes);
@@ -91,7 +91,7 @@ static enum mt_status gather(struct mt_rewriter *rewriter, const struct mt_rewri
 }
 
 static enum mt_status write_changed(struct mt_rewriter *rewriter, const struct mt_rewrite_tensor *tensor,
-                                    enum mt_hf_float dtype, struct mt_checkpoint_writer *writer)
+                                    enum mt_hf_float dtype, struct mt_stacks_writer *writer)
 {
     struct mt_context *ctx = rewriter->ctx;
     struct mt_quantised matrix =
@@ -115,7 +115,7 @@ static enum mt_status write_changed(struct mt_rewriter *rewriter, const struct m
 }
 
 enum mt_status mt_rewrite_write_codes(struct mt_rewriter *rewriter, const struct mt_rewrite_tensor *tensor,
-                                      struct mt_checkpoint_writer *writer)
+                                      struct mt_stacks_writer *writer)
 {
     enum mt_hf_float dtype = tensor->published != NULL ? tensor->published->dtype
                              : tensor->from == MT_F32  ? MT_HF_FLOAT32

@@ -2,7 +2,7 @@
 #ifndef MT_MODEL_REWRITE_PARTS_H
 #define MT_MODEL_REWRITE_PARTS_H
 
-#include "formats/safetensors/checkpoint_writer.h"
+#include "arch/published/stacks_write.h"
 #include "model/files/rewrite.h"
 
 struct mt_rewriter {
@@ -14,6 +14,7 @@ struct mt_rewriter {
     struct mt_arena arena;             // what the plan points to
     struct mt_rewrite_tensor *tensors; // in the order of the file
     size_t count;
+    bool stacked;                      // the layer's experts are written together (arch/published/stacks.h)
     struct mt_safetensors_spec *specs; // one or, of a matrix in codes, some for each tensor
     size_t spec_count;
     int64_t elements;
@@ -54,7 +55,10 @@ void mt_rewrite_codes_close(struct mt_context *ctx, struct mt_rewrite_codes *cod
 /* Writes a tensor in codes: as they are, or, where it changes, made anew; adds what that costs to the result.
  */
 enum mt_status mt_rewrite_write_codes(struct mt_rewriter *rewriter, const struct mt_rewrite_tensor *tensor,
-                                      struct mt_checkpoint_writer *writer);
+                                      struct mt_stacks_writer *writer);
+
+/* Elements first … first+count-1 as they are, of any address. */
+void mt_rewrite_copy(const struct mt_rewrite_tensor *tensor, int64_t first, int64_t count, void *room);
 
 /* What the new numbers of a changed tensor are. */
 enum mt_status mt_rewrite_check_finite(struct mt_context *ctx, const struct mt_rewrite_tensor *tensor,

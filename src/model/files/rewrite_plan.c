@@ -40,7 +40,6 @@ static struct mt_rewrite_tensor stored_tensor(const struct mt_rewriter *rewriter
                                        .part = part,
                                        .stored = stored,
                                        .count = 1,
-                                       .data = stored->data,
                                        .from = MT_U8,
                                        .to = MT_U8,
                                        .row = 1};
@@ -189,14 +188,12 @@ static int order_of(const struct mt_rewriter *rewriter, const struct mt_rewrite_
 
 static enum mt_status specify_codes(struct mt_rewriter *rewriter, const struct mt_rewrite_tensor *tensor)
 {
-    struct mt_model_tensor named = {.layer = -1, .expert = -1};
     struct mt_quantised shape =
         mt_quantised_shape(tensor->format, tensor->nested, tensor->dim[0], tensor->dim[1]);
     void *names = NULL;
     enum mt_status status = mt_arena_allocate(&rewriter->arena, sizeof(struct mt_published_names), &names);
     if (status != MT_OK) return status;
-    (void)snprintf(named.name, sizeof named.name, "%s", tensor->name);
-    mt_published_names(rewriter->config, mt_published_method(tensor->format), &named, false, names);
+    mt_published_names(mt_published_method(tensor->format), tensor->name, names);
     int count = mt_published_specs(names, &shape, rewriter->specs + rewriter->spec_count);
     if (count == 0) {
         return mt_fail(rewriter->ctx, MT_ERR_UNSUPPORTED,
@@ -221,12 +218,31 @@ static enum mt_status enter(struct mt_rewriter *rewriter, const struct mt_rewrit
     struct mt_rewrite_result *result = &rewriter->result;
     rewriter->elements += tensor->count;
     result->changed += tensor->change != NULL ? 1 : 0;
-    result->replaced += tensor->stored != NULL && tensor->data != tensor->stored->data ? 1 : 0;
+    result->replaced += tensor->data != NULL ? 1 : 0;
     if (tensor->change != NULL && tensor->to != MT_F32) result->narrow = true;
     if (tensor->row > rewriter->piece) rewriter->piece = tensor->row;
     rewriter->tensors[rewriter->count++] = *tensor;
     if (order == IN_ORDER_CODES) return specify_codes(rewriter, tensor);
     specify(rewriter, tensor);
+    return MT_OK;
+}
+
+/* The listed tensors, those that lie in a stack one after the other. */
+static enum mt_status arrange(struct mt_rewriter *rewriter, struct listing *listing)
+{
+    size_t count = listing->count;
+    enum mt_status status = MT_OK;
+    rewriter->stacked = mt_stacks_wanted(rewriter->config, rewriter->checkpoint);
+    if (!rewriter->stacked || count == 0) return MT_OK;
+    const char **names = mt_arena_array(&rewriter->arena, count, sizeof *names, &status);
+    size_t *order = status == MT_OK ? mt_arena_array(&rewriter->arena, count, sizeof *order, &status) : NULL;
+    struct mt_rewrite_tensor *arranged =
+        status == MT_OK ? mt_arena_array(&rewriter->arena, count, sizeof *arranged, &status) : NULL;
+    for (size_t i = 0; i < count && status == MT_OK; i++) names[i] = listing->tensors[i].name;
+    if (status == MT_OK) status = mt_stacks_order(rewriter->ctx, rewriter->config, true, names, count, order);
+    if (status != MT_OK) return status;
+    for (size_t i = 0; i < count; i++) arranged[i] = listing->tensors[order[i]];
+    listing->tensors = arranged;
     return MT_OK;
 }
 
@@ -239,6 +255,7 @@ enum mt_status mt_rewrite_plan(struct mt_rewriter *rewriter)
     void *room = NULL;
     mt_arena_init(&rewriter->arena, rewriter->ctx, ARENA_BLOCK_BYTES);
     enum mt_status status = list_tensors(rewriter, &listing);
+    if (status == MT_OK) status = arrange(rewriter, &listing);
     if (status == MT_OK)
         status = mt_arena_allocate(&rewriter->arena, listing.count * sizeof *rewriter->tensors, &tensors);
     if (status == MT_OK)

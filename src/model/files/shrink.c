@@ -21,7 +21,6 @@ struct place {
 enum kind {
     KIND_OTHER,   // stays as it is
     KIND_EXPERT,  // of one routed expert
-    KIND_STACK,   // of all experts of a layer
     KIND_ROUTER,  // of a router
     KIND_FURTHER, // of a layer that predicts further tokens
 };
@@ -49,7 +48,7 @@ static enum kind kind_of(const struct mt_hf_config *config, const char *name, st
     const char *expert = after(in_layer, names->experts);
     if (expert == NULL) return KIND_OTHER;
     place->rest = expert;
-    if (*expert < '0' || *expert > '9') return KIND_STACK;
+    if (*expert < '0' || *expert > '9') return KIND_OTHER;
     char *end = NULL;
     place->expert = strtoll(expert, &end, 10);
     place->rest = end;
@@ -129,52 +128,6 @@ static enum mt_status add_expert(const struct shrinker *shrinker, struct mt_safe
     return status == MT_OK ? add(shrinker, &tensor, shard) : status;
 }
 
-/* The matrices that lie together in a stack: "gate_up_proj_blocks" has gate's rows, then up's. */
-static int matrices_of(const struct mt_model_names *names, const char *rest, const char *matrix[2],
-                       const char **ending)
-{
-    static const char both[] = "gate_up_proj";
-    static const char down[] = "down_proj";
-    bool is_both = strncmp(rest, both, sizeof both - 1) == 0;
-    if (!is_both && strncmp(rest, down, sizeof down - 1) != 0) return 0;
-    matrix[0] = is_both ? names->gate : names->down;
-    matrix[1] = names->up;
-    *ending = rest + (is_both ? sizeof both : sizeof down) - 1;
-    if (strcmp(*ending, "_blocks") != 0 && strcmp(*ending, "_scales") != 0) return 0;
-    return is_both ? 2 : 1;
-}
-
-/* All experts of a layer together (gpt-oss' mxfp4): those that stay become tensors of their own. */
-static enum mt_status add_stack(const struct shrinker *shrinker, const struct mt_safetensors_tensor *stack,
-                                const struct place *place, size_t shard)
-{
-    const struct mt_kept *kept = shrinker->kept;
-    const char *matrix[2] = {NULL, NULL};
-    const char *ending = NULL;
-    int parts = matrices_of(&shrinker->config->arch->names, place->rest, matrix, &ending);
-    if (parts == 0 || stack->rank < 3 || stack->dim[0] != shrinker->config->experts ||
-        stack->dim[1] % parts != 0) {
-        return mt_fail(shrinker->ctx, MT_ERR_UNSUPPORTED,
-                       "%s %s: how it would be divided among the experts is not known",
-                       mt_printable(stack->name).text, mt_safetensors_shape(stack->rank, stack->dim).text);
-    }
-    enum mt_status status = MT_OK;
-    for (int i = 0; i < kept->keep * parts && status == MT_OK; i++) {
-        struct mt_safetensors_tensor tensor = *stack;
-        char rest[128];
-        int64_t expert = kept->expert[place->layer][i / parts];
-        tensor.rank--;
-        for (int axis = 0; axis < tensor.rank; axis++) tensor.dim[axis] = stack->dim[axis + 1];
-        tensor.dim[0] /= parts;
-        tensor.bytes = stack->bytes / (uint64_t)(shrinker->config->experts * parts);
-        tensor.data = (const char *)stack->data + (uint64_t)(expert * parts + i % parts) * tensor.bytes;
-        (void)snprintf(rest, sizeof rest, ".%s.weight%s", matrix[i % parts], ending);
-        status = name_expert(shrinker, place->layer, i / parts, rest, &tensor.name);
-        if (status == MT_OK) status = add(shrinker, &tensor, shard);
-    }
-    return status;
-}
-
 /* A router in nf4: its codes bring all parts along. */
 static enum mt_status add_nf4_router(const struct shrinker *shrinker,
                                      const struct mt_safetensors_tensor *codes, const struct place *place,
@@ -230,7 +183,6 @@ static enum mt_status add_tensor(const struct shrinker *shrinker, const struct m
     switch (kind_of(shrinker->config, entry->info->name, &place)) {
     case KIND_OTHER: break;
     case KIND_EXPERT: return add_expert(shrinker, *entry->info, &place, entry->shard);
-    case KIND_STACK: return add_stack(shrinker, entry->info, &place, entry->shard);
     case KIND_ROUTER: return add_router(shrinker, *entry->info, &place, entry->shard);
     case KIND_FURTHER: *shrinker->left_out += 1; return MT_OK;
     }
@@ -248,17 +200,13 @@ enum mt_status mt_shrink_checkpoint(const struct mt_checkpoint *checkpoint, cons
                                     const struct mt_kept *kept, struct mt_arena *arena,
                                     struct mt_checkpoint *shrunk, size_t *left_out)
 {
-    struct place place;
     enum mt_status status = MT_OK;
-    size_t most = checkpoint->tensor_count;
-    for (size_t i = 0; i < checkpoint->tensor_count; i++) {
-        if (kind_of(config, checkpoint->tensors[i].info->name, &place) == KIND_STACK)
-            most += 2 * (size_t)kept->keep;
-    }
     *left_out = 0;
-    *shrunk = (struct mt_checkpoint){
-        .ctx = checkpoint->ctx, .shards = checkpoint->shards, .shard_count = checkpoint->shard_count};
-    shrunk->tensors = mt_arena_array(arena, most, sizeof *shrunk->tensors, &status);
+    *shrunk = (struct mt_checkpoint){.ctx = checkpoint->ctx,
+                                     .shards = checkpoint->shards,
+                                     .shard_count = checkpoint->shard_count,
+                                     .stacked = checkpoint->stacked};
+    shrunk->tensors = mt_arena_array(arena, checkpoint->tensor_count, sizeof *shrunk->tensors, &status);
     const struct shrinker shrinker = {.ctx = checkpoint->ctx,
                                       .checkpoint = checkpoint,
                                       .config = config,

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "arch/published/stacks.h"
 #include "base/rng.h"
 #include "model/files/rewrite.h"
 #include "model/params/params.h"
@@ -39,7 +40,7 @@ static void choose(void *self, struct mt_rewrite_tensor *tensor)
         tensor->part == MT_PART_EXPERTS ? source_of(upcycler, tensor->name) : NULL;
     if (source == NULL) return;
     upcycler->copied++;
-    tensor->data = source->data;
+    tensor->stored = source;
     tensor->from = mt_params_stored_type(source);
     if (upcycler->options->noise <= 0.0) return;
     tensor->change = upcycler;
@@ -98,7 +99,7 @@ enum mt_status mt_model_upcycle(struct mt_context *ctx, const struct mt_upcycle_
     if (status != MT_OK) return status;
     status = check(ctx, &config, options);
     if (status == MT_OK) status = mt_model_describe(ctx, &config, &desc);
-    if (status == MT_OK) status = mt_checkpoint_open(ctx, options->directory, &upcycler.checkpoint);
+    if (status == MT_OK) status = mt_stacks_open(ctx, options->directory, &config, &upcycler.checkpoint);
     if (status == MT_OK) status = mt_params_check(ctx, &desc, &upcycler.checkpoint);
     if (status == MT_OK) status = mt_rewrite(ctx, &config, &upcycler.checkpoint, &source, &rewrite, &written);
     mt_checkpoint_close(&upcycler.checkpoint);

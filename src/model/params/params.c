@@ -105,7 +105,6 @@ enum mt_status mt_params_upload_f32(struct mt_device *device, const struct mt_sa
 {
     struct mt_context *ctx = mt_device_context(device);
     enum mt_dtype dtype = mt_params_stored_type(stored);
-    size_t item_bytes = mt_dtype_bytes(dtype);
     int64_t total = mt_tensor_count(target);
     void *memory = NULL;
     enum mt_status status = mt_allocate(ctx, sizeof(struct staging), &memory);
@@ -113,8 +112,7 @@ enum mt_status mt_params_upload_f32(struct mt_device *device, const struct mt_sa
     for (int64_t first = 0; status == MT_OK && first < total; first += PIECE) {
         int64_t count = total - first < PIECE ? total - first : PIECE;
         // By way of aligned memory: a tensor in the file may lie at any address.
-        memcpy(staging->stored, (const char *)stored->data + (size_t)first * item_bytes,
-               (size_t)count * item_bytes);
+        mt_safetensors_read(stored, first, count, staging->stored);
         mt_convert_to_f32(dtype, staging->stored, count, staging->values);
         status = upload_piece(device, staging, target, first, count);
     }
@@ -301,7 +299,7 @@ static enum mt_status find_place(struct loader *loader, const struct mt_params_i
 static bool usable_in_place(const struct loader *loader, const struct mt_params_item *item)
 {
     size_t item_bytes = mt_dtype_bytes(mt_params_stored_type(item->stored));
-    return mt_device_on_host(loader->device) && !item->correction &&
+    return mt_device_on_host(loader->device) && !item->correction && mt_safetensors_whole(item->stored) &&
            (uintptr_t)item->stored->data % item_bytes == 0;
 }
 
@@ -536,6 +534,26 @@ static enum mt_status make_memory(struct loader *loader)
 
 // ------------------------------------------------------------------ values
 
+/* Bytes of the file; a matrix inside a stack is gathered, on other devices by way of memory of the host. */
+static enum mt_status upload_stored(struct loader *loader, const struct mt_safetensors_tensor *stored,
+                                    void *target)
+{
+    size_t bytes = (size_t)stored->bytes;
+    int64_t count = (int64_t)(bytes / mt_safetensors_dtype_bytes(stored->dtype));
+    void *gathered = NULL;
+    if (mt_safetensors_whole(stored)) return mt_device_upload(loader->device, target, stored->data, bytes);
+    if (mt_device_on_host(loader->device)) {
+        mt_safetensors_read(stored, 0, count, target);
+        return MT_OK;
+    }
+    enum mt_status status = mt_allocate(loader->ctx, bytes, &gathered);
+    if (status != MT_OK) return status;
+    mt_safetensors_read(stored, 0, count, gathered);
+    status = mt_device_upload(loader->device, target, gathered, bytes);
+    mt_release(loader->ctx, gathered, bytes);
+    return status;
+}
+
 static enum mt_status fill_item(struct loader *loader, const struct mt_params_item *item)
 {
     struct mt_params_place place;
@@ -552,8 +570,7 @@ static enum mt_status fill_item(struct loader *loader, const struct mt_params_it
                                          &item->tensor, matrix)
                      : mt_quantised_fill(loader->device, &loader->selection->quantise, item, matrix);
     } else if (!usable_in_place(loader, item)) {
-        status = mt_device_upload(loader->device, place.value->data, item->stored->data,
-                                  (size_t)item->stored->bytes);
+        status = upload_stored(loader, item->stored, place.value->data);
     }
     if (status != MT_OK || item->trainable != MT_TRAINABLE_LORA) return status;
     char name[MT_PARAMS_NAME_BYTES];

@@ -165,10 +165,11 @@ enum mt_status mt_quantised_make(struct mt_context *ctx, const struct mt_params_
     size_t bytes = (size_t)item->stored->bytes;
     const void *values = item->stored->data;
     void *aligned = NULL;
-    if ((uintptr_t)values % mt_dtype_bytes(dtype) != 0) { // a tensor in the file may lie at any address
+    bool in_place = mt_safetensors_whole(item->stored) && (uintptr_t)values % mt_dtype_bytes(dtype) == 0;
+    if (!in_place) { // a tensor in the file may lie at any address, or inside a stack
         enum mt_status status = mt_allocate(ctx, bytes, &aligned);
         if (status != MT_OK) return status;
-        memcpy(aligned, values, bytes);
+        mt_safetensors_read(item->stored, 0, (int64_t)(bytes / mt_dtype_bytes(dtype)), aligned);
         values = aligned;
     }
     struct mt_quantised made = *matrix;
