@@ -32,6 +32,7 @@ struct mt_hf_rope {
     double mscale;           // 0: not given
     double mscale_all_dim;   // 0: not given
     double attention_factor; // 0: not given
+    bool unrounded;          // "truncate": false: the ramp's ends stay between pairs
     // longrope: one factor per pair of rotated dimensions
     const double *short_factor;
     const double *long_factor;

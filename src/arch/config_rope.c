@@ -55,14 +55,11 @@ static enum mt_status read_yarn(const struct mt_json_node *scaling, struct mt_hf
 {
     rope->beta_fast = 32.0;
     rope->beta_slow = 1.0;
+    bool truncate = true;
     enum mt_status status = mt_json_get_real(scaling, "factor", 1.0, FACTOR_MAX, &rope->factor);
     if (status == MT_OK) status = mt_hf_read_keys(scaling, yarn_keys, MT_COUNT(yarn_keys), rope);
-    bool truncate = true;
     if (status == MT_OK) status = mt_json_optional_bool(scaling, "truncate", &truncate);
-    if (status == MT_OK && !truncate) {
-        (void)mt_json_fail(scaling, "has truncate false, which none of the known models has");
-        status = MT_ERR_UNSUPPORTED;
-    }
+    rope->unrounded = !truncate;
     if (status == MT_OK && rope->beta_fast < rope->beta_slow) {
         status =
             mt_json_fail(scaling, "has beta_fast %g below beta_slow %g", rope->beta_fast, rope->beta_slow);
@@ -157,8 +154,10 @@ static enum mt_status read_scaling(const struct mt_json_node *scaling, struct mt
 enum mt_status mt_hf_read_rope(const struct mt_json_node *root, struct mt_hf_config *config)
 {
     struct mt_hf_rope *rope = &config->rope;
-    rope->factor = 1.0;
-    rope->original_max_position = config->max_position_embeddings;
+    if (rope->kind == MT_HF_ROPE_DEFAULT) { // otherwise the class has another one, until the file says so
+        rope->factor = 1.0;
+        rope->original_max_position = config->max_position_embeddings;
+    }
     struct mt_json_node scaling;
     struct mt_json_node parameters;
     bool has_scaling = false;

@@ -3,7 +3,8 @@
  *   default   f_i = t_i
  *   linear    f_i = t_i / factor
  *   YaRN      f_i = r_i · t_i / factor + (1 - r_i) · t_i, r_i rising from 0 to 1 between the pairs that turn
- *             beta_fast and beta_slow times over the original length; cos and sin times a magnitude
+ *             beta_fast and beta_slow times over the original length, rounded outwards unless the file says
+ *             truncate: false; cos and sin times a magnitude
  *   LongRoPE  f_i = t_i / (short or long factor)_i; cos and sin times a magnitude
  *
  * Frequencies and angles are rounded to f32 where the frameworks that trained the models round them. At
@@ -30,13 +31,15 @@ static double pair_turning(const struct mt_hf_rope *rope, double turns, int64_t 
 }
 
 /* 0: turns as often as it was trained to; 1: slowed down by the whole factor. */
-static double yarn_ramp(const struct mt_hf_rope *rope, int64_t pair, int64_t pairs)
+static float yarn_ramp(const struct mt_hf_rope *rope, int64_t pair, int64_t pairs)
 {
-    double first = fmax(floor(pair_turning(rope, rope->beta_fast, pairs)), 0.0);
+    double first = pair_turning(rope, rope->beta_fast, pairs);
+    double last = pair_turning(rope, rope->beta_slow, pairs);
+    first = fmax(rope->unrounded ? first : floor(first), 0.0);
     // The upper bound counts single dimensions, not pairs; so it does in every implementation of YaRN.
-    double last = fmin(ceil(pair_turning(rope, rope->beta_slow, pairs)), (double)(2 * pairs - 1));
+    last = fmin(rope->unrounded ? last : ceil(last), (double)(2 * pairs - 1));
     if (first == last) last += 0.001; // as the original does
-    return fmin(fmax(((double)pair - first) / (last - first), 0.0), 1.0);
+    return fminf(fmaxf(((float)pair - (float)first) / (float)(last - first), 0.0f), 1.0f);
 }
 
 float mt_rope_frequency(const struct mt_hf_rope *rope, int64_t pair, int64_t pairs, bool extended)
@@ -47,7 +50,7 @@ float mt_rope_frequency(const struct mt_hf_rope *rope, int64_t pair, int64_t pai
     case MT_HF_ROPE_DEFAULT: break;
     case MT_HF_ROPE_LINEAR: return 1.0f / wave / (float)rope->factor;
     case MT_HF_ROPE_YARN: {
-        float kept = 1.0f - (float)yarn_ramp(rope, pair, pairs);
+        float kept = 1.0f - yarn_ramp(rope, pair, pairs);
         float slowed = 1.0f / ((float)rope->factor * wave) * (1.0f - kept);
         float unchanged = 1.0f / wave * kept;
         return slowed + unchanged;

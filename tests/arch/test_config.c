@@ -365,7 +365,7 @@ static const struct refusal refusals[] = {
     {&mt_arch_phimoe, "\"short_mscale\": 1.243163121016122, ", "", "rope_scaling.short_mscale is missing"},
     {&mt_arch_phimoe, "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 3", "picks exactly 2"},
     {&mt_arch_qwen3_moe, "\"mlp_only_layers\": []", "\"mlp_only_layers\": [48]", "is 48, expected 0 to 47"},
-    {&mt_arch_deepseek_v2, "\"factor\": 40", "\"factor\": 40, \"truncate\": false", "has truncate false"},
+    {&mt_arch_deepseek_v2, "\"factor\": 40", "\"factor\": 40, \"truncate\": 0", "rope_scaling.truncate"},
     {&mt_arch_qwen3_moe, "\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 0", "is 0"},
     {&mt_arch_qwen3_moe, "\"head_dim\": 128", "\"head_dim\": 3", "expected an even number"},
     {&mt_arch_qwen3_moe, "\"rope_scaling\": null", "\"rope_scaling\": []", "expected an object"},

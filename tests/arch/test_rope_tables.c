@@ -125,6 +125,37 @@ static void against_transformers(void **state)
     close(&model);
 }
 
+/* "truncate": false as gpt-oss has it: pairs 8 to 18 are between the bounds, which are no whole numbers. */
+static void unrounded_bounds(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"model_type\": \"qwen3_moe\", \"head_dim\": 64, \"hidden_size\": 32, \"intermediate_size\": 8,"
+        " \"max_position_embeddings\": 131072, \"moe_intermediate_size\": 8, \"num_attention_heads\": 4,"
+        " \"num_experts\": 4, \"num_experts_per_tok\": 2, \"num_hidden_layers\": 1, \"vocab_size\": 8,"
+        " \"rope_theta\": 150000, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 32.0,"
+        " \"beta_fast\": 32.0, \"beta_slow\": 1.0, \"original_max_position_embeddings\": 4096,"
+        " \"truncate\": false}}";
+    static const struct {
+        int64_t pair;
+        double frequency; // of transformers' GptOssConfig()
+    } wanted[] = {{0, 1.0},
+                  {8, 0.0508132726},
+                  {9, 0.0317056961},
+                  {12, 0.00679495931},
+                  {15, 0.00105260219},
+                  {17, 0.000129318694},
+                  {18, 3.83088118e-05},
+                  {31, 3.0235114e-07}};
+    struct described model;
+    describe(text, &model);
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+        near((double)mt_rope_frequency(&model.config.rope, wanted[i].pair, 32, false), wanted[i].frequency,
+             1.2e-7);
+    near(mt_rope_magnitude(&model.config.rope, 131072, false), 1.3465735902799727, 1e-15);
+    close(&model);
+}
+
 /* cos and sin of position · frequency, magnitude inside; long factors beyond the original length. */
 static void tables(void **state)
 {
@@ -192,9 +223,13 @@ static void far_positions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(v2_lite), cmocka_unit_test(moonlight),
-        cmocka_unit_test(phi),     cmocka_unit_test(against_transformers),
-        cmocka_unit_test(tables),  cmocka_unit_test(far_positions),
+        cmocka_unit_test(v2_lite),
+        cmocka_unit_test(moonlight),
+        cmocka_unit_test(phi),
+        cmocka_unit_test(against_transformers),
+        cmocka_unit_test(tables),
+        cmocka_unit_test(far_positions),
+        cmocka_unit_test(unrounded_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
