@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/files/file.h"
+#include "cli/adapter_check.h"
 #include "cli/cli.h"
 #include "formats/text/utf8.h"
 #include "model/adapters/router_bias.h"
@@ -141,6 +142,8 @@ struct settings {
     const char *model;
     const char *layout;
     const char *out;
+    const char *repair; // --check, and write it mended; NULL: do not
+    bool check;
 };
 
 enum mt_status cli_read_layout(struct mt_context *ctx, const char *option, const char *word,
@@ -150,9 +153,14 @@ enum mt_status cli_read_layout(struct mt_context *ctx, const char *option, const
     return mt_fail(ctx, MT_ERR_USAGE, "%s is '%s', expected auto, per-expert, fused or vllm", option, word);
 }
 
-static enum mt_status check(struct mt_context *ctx, const struct settings *settings)
+static enum mt_status check(const struct cli_call *call, const struct settings *settings)
 {
+    struct mt_context *ctx = call->ctx;
+    const struct cli_void rules[] = {
+        {settings->check || settings->repair != NULL, "--layout --out", "with --check or --repair"}};
     if (settings->model == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--model DIR is missing");
+    enum mt_status status = cli_refuse_void(call, rules, 1);
+    if (status != MT_OK) return status;
     if (settings->layout != NULL && settings->out == NULL)
         return mt_fail(ctx, MT_ERR_USAGE, "--layout is for --out DIR, which is missing");
     return MT_OK;
@@ -192,17 +200,28 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--layout", CLI_TEXT, &settings.layout, "HOW", "with --out: auto, per-expert, fused or vllm (auto)"},
         {"--out", CLI_TEXT, &settings.out, "DIR",
          "write the adapter in that layout; must not exist, or be empty"},
+        {"--check", CLI_FLAG, &settings.check, NULL,
+         "what it is, what is wrong with it, who leaves out what of it"},
+        {"--repair", CLI_TEXT, &settings.repair, "OUT",
+         "check it, and write it mended; must not exist, or be empty"},
         {0},
     };
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
-    status = check(call->ctx, &settings);
-    return status == MT_OK ? run(call->ctx, &settings, call->positional[0]) : status;
+    status = check(call, &settings);
+    if (status != MT_OK) return status;
+    if (!settings.check && settings.repair == NULL) return run(call->ctx, &settings, call->positional[0]);
+    const struct cli_adapter_check asked = {
+        .directory = call->positional[0], .model = settings.model, .out = settings.repair};
+    bool sound = true;
+    status = cli_adapter_check(call->ctx, &asked, &sound);
+    if (status == MT_OK && !sound) call->exit_status = 1;
+    return status;
 }
 
 const struct cli_verb cli_verb_adapter = {
     .name = "adapter",
-    .summary = "an adapter in another layout, and the lines of Python that load it",
+    .summary = "an adapter checked, mended or in another layout, and the lines of Python that load it",
     .arguments = "ADAPTER --model DIR",
     .wanted = "an adapter's folder",
     .details =
@@ -214,10 +233,18 @@ const struct cli_verb cli_verb_adapter = {
         "  per-expert  transformers 4 has: a pair for each projection of each expert, names of the "
         "checkpoint\n"
         "  vllm        vLLM insists on: per-expert, with zeros for experts that have no pair\n"
-        "The folder appears whole or not at all. docs/adapters.md says what is right where.",
+        "The folder appears whole or not at all. docs/adapters.md says what is right where.\n"
+        "--check holds anybody's adapter against its model: pairs whose names or shapes fit nothing, "
+        "experts\n"
+        "in another order, experts that were lost in saving, numbers that make no sense. It prints what is\n"
+        "wrong, whom that concerns and how to mend it, and what single programs leave out. --repair OUT\n"
+        "also writes it mended, if that can be done with certainty. With findings that are not mended the\n"
+        "exit status is 1.",
     .examples =
         "  metier adapter runs/first/adapter --model models/moe\n"
         "  metier adapter runs/first/adapter --model models/moe --layout vllm --out runs/first/adapter-vllm\n"
-        "  metier adapter downloaded --model models/moe --out for-transformers-5",
+        "  metier adapter downloaded --model models/moe --out for-transformers-5\n"
+        "  metier adapter downloaded --model models/moe --check\n"
+        "  metier adapter downloaded --model models/moe --repair mended",
     .run = run_verb,
 };

@@ -28,8 +28,9 @@
 #include "model/files/carried_files.h"
 #include "model/params/params.h"
 
-#define MT_ADAPTER_CONFIG  "adapter_config.json"
-#define MT_ADAPTER_WEIGHTS "adapter_model.safetensors"
+#define MT_ADAPTER_CONFIG      "adapter_config.json"
+#define MT_ADAPTER_WEIGHTS     "adapter_model.safetensors"
+#define MT_ADAPTER_NAME_PREFIX "base_model.model." // of every tensor
 
 // Metadata of adapter_model.safetensors, which PEFT does not look at.
 #define MT_ADAPTER_LAYOUT_KEY   "metier.layout"
@@ -143,6 +144,30 @@ enum mt_status mt_adapter_apply(const struct mt_adapter *adapter, struct mt_para
 /* Opens, applies and closes. */
 enum mt_status mt_params_load_adapter(struct mt_params *params, const struct mt_model_desc *desc,
                                       const char *directory);
+
+// ------------------------------------------------------------------ for who looks at an adapter piece by
+// piece
+
+struct mt_json_node;
+
+/* Of adapter_config.json: refuses what would change the result and is not done here; reads rank, alpha,
+ * dropout and patterns. */
+enum mt_status mt_adapter_config_refuse(const struct mt_json_node *root);
+enum mt_status mt_adapter_config_numbers(struct mt_adapter *adapter, const struct mt_json_node *root);
+
+/* True when a pattern is the whole name or its end after a dot; with ".weight" behind the name, too. */
+bool mt_adapter_pattern_fits(const struct mt_adapter_pattern *pattern, const char *name);
+
+/* The rank and the scale PEFT gives to what it calls `name`. */
+void mt_adapter_config_rank(const struct mt_adapter *adapter, const char *name, int64_t *rank, double *scale);
+
+/*
+ * "model.layers.3.mlp.experts" or "model.layers.3.mlp.experts.base_layer": the names PEFT's wrappers around
+ * the stacked experts of a layer have.
+ */
+bool mt_adapter_is_stack(const char *module, int64_t *layer);
+
+// ------------------------------------------------------------------ writing
 
 struct mt_adapter_write_options {
     const char *directory; // must not exist, or be empty; appears whole or not at all

@@ -164,7 +164,7 @@ static enum mt_status read_patterns(struct mt_adapter *adapter, const struct mt_
     return status;
 }
 
-static enum mt_status read_numbers(const struct mt_json_node *root, struct mt_adapter *adapter)
+enum mt_status mt_adapter_config_numbers(struct mt_adapter *adapter, const struct mt_json_node *root)
 {
     adapter->dropout = 0.0;
     enum mt_status status = mt_json_get_integer(root, "r", 1, RANK_MAX, &adapter->config_rank);
@@ -177,6 +177,14 @@ static enum mt_status read_numbers(const struct mt_json_node *root, struct mt_ad
     return status;
 }
 
+enum mt_status mt_adapter_config_refuse(const struct mt_json_node *root)
+{
+    enum mt_status status = check_word(root, "peft_type", "LORA");
+    if (status == MT_OK) status = check_word(root, "bias", "none");
+    if (status == MT_OK) status = refuse_features(root);
+    return status == MT_OK ? check_beginning(root) : status;
+}
+
 enum mt_status mt_adapter_read_config(struct mt_adapter *adapter, const char *path)
 {
     struct mt_json json;
@@ -184,29 +192,31 @@ enum mt_status mt_adapter_read_config(struct mt_adapter *adapter, const char *pa
     if (status != MT_OK) return status;
     struct mt_json_node root = mt_json_root(&json);
     status = mt_json_expect_object(&root);
-    if (status == MT_OK) status = check_word(&root, "peft_type", "LORA");
-    if (status == MT_OK) status = check_word(&root, "bias", "none");
-    if (status == MT_OK) status = refuse_features(&root);
-    if (status == MT_OK) status = check_beginning(&root);
-    if (status == MT_OK) status = read_numbers(&root, adapter);
+    if (status == MT_OK) status = mt_adapter_config_refuse(&root);
+    if (status == MT_OK) status = mt_adapter_config_numbers(adapter, &root);
     mt_json_free(&json);
     return status;
 }
 
-/* The first pattern that is the whole name or its end after a dot; with ".weight" behind the name, too. */
-static double number_for(const struct mt_adapter_patterns *patterns, const char *name, double otherwise)
+bool mt_adapter_pattern_fits(const struct mt_adapter_pattern *pattern, const char *name)
 {
     char weight[MT_PARAMS_NAME_BYTES + 16];
     (void)snprintf(weight, sizeof weight, "%s.weight", name);
     const char *const forms[] = {name, weight};
+    size_t length = strlen(pattern->ending);
+    for (size_t form = 0; form < sizeof forms / sizeof forms[0]; form++) {
+        size_t whole = strlen(forms[form]);
+        if (length > whole || strcmp(forms[form] + whole - length, pattern->ending) != 0) continue;
+        if (length == whole || forms[form][whole - length - 1] == '.') return true;
+    }
+    return false;
+}
+
+/* The first pattern that fits. */
+static double number_for(const struct mt_adapter_patterns *patterns, const char *name, double otherwise)
+{
     for (size_t i = 0; i < patterns->count; i++) {
-        size_t length = strlen(patterns->pattern[i].ending);
-        for (size_t form = 0; form < sizeof forms / sizeof forms[0]; form++) {
-            size_t whole = strlen(forms[form]);
-            if (length > whole || strcmp(forms[form] + whole - length, patterns->pattern[i].ending) != 0)
-                continue;
-            if (length == whole || forms[form][whole - length - 1] == '.') return patterns->pattern[i].value;
-        }
+        if (mt_adapter_pattern_fits(&patterns->pattern[i], name)) return patterns->pattern[i].value;
     }
     return otherwise;
 }

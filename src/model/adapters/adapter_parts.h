@@ -5,19 +5,8 @@
 #include "model/adapters/adapter.h"
 #include "model/params/params.h"
 
-#define MT_ADAPTER_NAME_PREFIX "base_model.model."
-
 /* Reads adapter_config.json; refuses what would change the result and is not done here. */
 enum mt_status mt_adapter_read_config(struct mt_adapter *adapter, const char *path);
-
-/* The rank and the scale PEFT gives to what it calls `name`. */
-void mt_adapter_config_rank(const struct mt_adapter *adapter, const char *name, int64_t *rank, double *scale);
-
-/*
- * "model.layers.3.mlp.experts" or "model.layers.3.mlp.experts.base_layer": the names PEFT's wrappers around
- * the stacked experts of a layer have.
- */
-bool mt_adapter_is_stack(const char *module, int64_t *layer);
 
 /* Most pairs a stack can hold. */
 size_t mt_adapter_stack_most(const struct mt_model_desc *desc);
