@@ -101,6 +101,7 @@ enum mt_status mt_model_describe(struct mt_context *ctx, const struct mt_hf_conf
         .input_jitter = (float)config->input_jitter_noise,
         .names = arch->names,
         .loaders = arch->loaders,
+        .stored = arch->stored,
     };
     if (mt_hf_config_is_mla(config)) {
         describe_latent(config, desc);

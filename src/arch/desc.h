@@ -45,6 +45,7 @@ struct mt_model_desc {
 
     struct mt_model_names names;
     struct mt_model_loaders loaders;
+    struct mt_stored_experts stored;
 };
 
 /* Fills a caller-owned description; refuses what a config of this architecture cannot say. */

@@ -101,11 +101,13 @@ static void print_vllm(const struct mt_adapter *adapter, const struct mt_model_d
     static const int ranks[] = {8, 16, 32, 64, 128, 256, 320, 512}; // that vLLM has
     size_t most = sizeof ranks / sizeof ranks[0] - 1;
     size_t i = 0;
-    while (i < most && ranks[i] < adapter->rank) i++;
+    // Stacked pairs of gate and up have twice the rank.
+    int rank = mt_adapter_layout_stacks(desc, MT_ADAPTER_VLLM) ? 2 * adapter->rank : adapter->rank;
+    while (i < most && ranks[i] < rank) i++;
     if (adapter->biases.tensor_count > 0)
         printf("# %s is not loaded%s\n", MT_ROUTER_BIAS_OF_ADAPTER,
                desc->correction_bias ? ": serve the merged model (metier merge) to have it" : "");
-    if (adapter->rank > ranks[most]) printf("# vLLM takes no rank above %d\n", ranks[most]);
+    if (rank > ranks[most]) printf("# vLLM takes no rank above %d\n", ranks[most]);
     printf("import vllm, vllm.lora.request\nllm = vllm.LLM(");
     print_text(places->model);
     printf(", enable_lora=True, max_lora_rank=%d)\nadapter = vllm.lora.request.LoRARequest(\"adapter\", 1, ",

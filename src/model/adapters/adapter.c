@@ -95,7 +95,8 @@ static enum mt_status add_plain(struct mt_adapter *adapter, const struct mt_mode
                                 size_t module_bytes, const struct mt_safetensors_tensor *a,
                                 const struct mt_safetensors_tensor *b)
 {
-    struct mt_adapter_pair pair = {.a = a, .b = b, .out = b->dim[0], .in = a->dim[1], .b_stride = 1};
+    struct mt_adapter_pair pair = {
+        .a = a, .b = b, .out = b->dim[0], .in = a->dim[1], .b_row_step = 1, .b_stride = 1};
     mt_adapter_config_rank(adapter, module, &pair.rank, &pair.scale);
     if (a->dim[0] != pair.rank || b->dim[1] != pair.rank) {
         return mt_fail(adapter->ctx, MT_ERR_SHAPE,
@@ -135,7 +136,7 @@ static enum mt_status add_tensor(struct mt_adapter *adapter, const struct mt_mod
     status = check_tensor(adapter, other, 2);
     if (status != MT_OK) return status;
     if (desc != NULL && mt_adapter_is_stack(name.module, &layer)) {
-        adapter->layout = MT_ADAPTER_FUSED;
+        if (adapter->layout != MT_ADAPTER_VLLM) adapter->layout = MT_ADAPTER_FUSED;
         return mt_adapter_add_stack(adapter, desc, stored, other, layer);
     }
     if (looks_fused(name.module)) {
@@ -336,7 +337,7 @@ static void read_b(const struct mt_adapter *adapter, const struct mt_adapter_pai
     // Exactly 1 unless the config has patterns of its own for this map.
     double factor = fabs(pair->scale - scale) <= 1e-12 * scale ? 1.0 : pair->scale / scale;
     for (int64_t o = 0; o < pair->out; o++) {
-        int64_t row = (pair->b_row + o) * pair->b->dim[1] + pair->b_column;
+        int64_t row = (pair->b_row + o * pair->b_row_step) * pair->b->dim[1] + pair->b_column;
         for (int64_t k = 0; k < rank; k++) {
             float value = k < pair->rank ? mt_adapter_value(pair->b, row + k * pair->b_stride) : 0.0f;
             b[o * rank + k] = (float)(factor * (double)value);

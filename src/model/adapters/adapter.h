@@ -57,6 +57,12 @@ enum mt_status mt_adapter_layout_check(struct mt_context *ctx, const struct mt_m
                                        enum mt_adapter_layout layout);
 
 /*
+ * True when the layout (not auto) has a layer's experts in one pair: fused, and vllm where the checkpoint
+ * stacks them, too.
+ */
+bool mt_adapter_layout_stacks(const struct mt_model_desc *desc, enum mt_adapter_layout layout);
+
+/*
  * Sentence number `index` on what those who read the layout (not auto) would make of the pairs that learn
  * here; NULL past the last.
  */
@@ -69,7 +75,7 @@ struct mt_adapter_pair {
     const struct mt_safetensors_tensor *a, *b;
     int64_t rank, out, in;
     int64_t a_row;              // of rank 0
-    int64_t b_row;              // of output 0
+    int64_t b_row, b_row_step;  // output o is in row b_row + o · b_row_step
     int64_t b_column, b_stride; // rank k is in column b_column + k · b_stride
     double scale;               // of this pair: its own alpha / r
 };

@@ -5,7 +5,7 @@
  * In the fused layout whatever is called gate, gate_proj, up_proj or down_proj goes to target_parameters, as
  * "….weight", also outside the routed experts: from a list of modules PEFT takes these words for the routed
  * experts of transformers 4, and drops all others. In the per-expert layout a router that is no linear layer
- * does. vLLM does not know target_parameters.
+ * does. vLLM does not read target_parameters.
  */
 #include "model/adapters/adapter_config_write.h"
 
@@ -53,11 +53,10 @@ static enum mt_status append(const struct mt_adapter_targets *targets, const cha
 /* Whether PEFT has to be given a linear layer as a parameter. */
 static bool is_parameter(const struct mt_adapter_targets *targets, enum mt_model_part part)
 {
-    switch (targets->layout) {
-    case MT_ADAPTER_FUSED: return part == MT_PART_ROUTER || part == MT_PART_SHARED || part == MT_PART_DENSE;
-    case MT_ADAPTER_PER_EXPERT: return part == MT_PART_ROUTER && !targets->desc->loaders.linear_router;
-    default: return false;
-    }
+    if (mt_adapter_layout_stacks(targets->desc, targets->layout))
+        return part == MT_PART_ROUTER || part == MT_PART_SHARED || part == MT_PART_DENSE;
+    return targets->layout == MT_ADAPTER_PER_EXPERT && part == MT_PART_ROUTER &&
+           !targets->desc->loaders.linear_router;
 }
 
 enum mt_status mt_adapter_target_module(struct mt_adapter_targets *targets, const char *module,

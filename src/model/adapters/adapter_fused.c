@@ -10,6 +10,9 @@
  * Separate pairs of rank r for gate and up are one pair of rank R = 2r: A = [A_gate; A_up] and
  * B = [B_gate 0; 0 B_up]. Such a B is taken apart again; any other pair of gate_up_proj is read as two of
  * rank R that share A. Experts whose A and B are all zero have no pair.
+ *
+ * gpt-oss has gate's and up's rows in turns: B's rows are, too. That its stacks are transposed changes
+ * nothing: PEFT asks the module, and A and B keep their sides.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +51,8 @@ struct stack {
     int64_t layer, experts;
     int64_t rank; // R
     double scale;
-    int64_t in, out; // out = 2I for gate_up_proj
+    int64_t in, out;  // out = 2I for gate_up_proj
+    bool interleaved; // gate_up_proj's rows are gate's and up's in turns
 };
 
 bool mt_adapter_pair_is_zero(const struct mt_adapter_pair *pair)
@@ -59,7 +63,9 @@ bool mt_adapter_pair_is_zero(const struct mt_adapter_pair *pair)
         }
         int64_t column = pair->b_column + k * pair->b_stride;
         for (int64_t o = 0; o < pair->out; o++) {
-            if (mt_adapter_value(pair->b, (pair->b_row + o) * pair->b->dim[1] + column) != 0.0f) return false;
+            if (mt_adapter_value(pair->b, (pair->b_row + o * pair->b_row_step) * pair->b->dim[1] + column) !=
+                0.0f)
+                return false;
         }
     }
     return true;
@@ -86,12 +92,12 @@ static enum mt_status add_pair(struct mt_adapter *adapter, const struct mt_model
 /* Whether B is [B_gate 0; 0 B_up] for every expert. */
 static bool is_block_diagonal(const struct stack *stack)
 {
-    int64_t half = stack->out / 2;
     int64_t columns = stack->b->dim[1];
     if (stack->rank % 2 != 0) return false;
     for (int64_t o = 0; o < stack->out; o++) {
         // Of gate's rows the second half of the ranks, of up's the first.
-        int64_t first = o < half ? columns / 2 : 0;
+        bool gate = stack->interleaved ? o % 2 == 0 : o < stack->out / 2;
+        int64_t first = gate ? columns / 2 : 0;
         for (int64_t c = first; c < first + columns / 2; c++) {
             if (mt_adapter_value(stack->b, o * columns + c) != 0.0f) return false;
         }
@@ -106,13 +112,16 @@ static enum mt_status add_gate_up(struct mt_adapter *adapter, const struct mt_mo
     int64_t half = stack->out / 2;
     int64_t rank = apart ? stack->rank / 2 : stack->rank;
     int64_t second = apart ? rank : 0; // rank at which up begins
+    int64_t step = stack->interleaved ? 2 : 1;
     enum mt_status status = MT_OK;
     for (int64_t e = 0; e < stack->experts && status == MT_OK; e++) {
-        struct mt_adapter_pair gate = {.rank = rank, .out = half, .a_row = e * stack->rank, .b_column = e};
+        struct mt_adapter_pair gate = {
+            .rank = rank, .out = half, .a_row = e * stack->rank, .b_row_step = step, .b_column = e};
         struct mt_adapter_pair up = {.rank = rank,
                                      .out = half,
                                      .a_row = e * stack->rank + second,
-                                     .b_row = half,
+                                     .b_row = stack->interleaved ? 1 : half,
+                                     .b_row_step = step,
                                      .b_column = second * stack->experts + e};
         status = add_pair(adapter, desc, stack, e, desc->names.gate, gate);
         if (status == MT_OK) status = add_pair(adapter, desc, stack, e, desc->names.up, up);
@@ -126,7 +135,7 @@ static enum mt_status add_down(struct mt_adapter *adapter, const struct mt_model
     enum mt_status status = MT_OK;
     for (int64_t e = 0; e < stack->experts && status == MT_OK; e++) {
         struct mt_adapter_pair down = {
-            .rank = stack->rank, .out = stack->out, .a_row = e * stack->rank, .b_column = e};
+            .rank = stack->rank, .out = stack->out, .a_row = e * stack->rank, .b_row_step = 1, .b_column = e};
         status = add_pair(adapter, desc, stack, e, desc->names.down, down);
     }
     return status;
@@ -136,8 +145,13 @@ enum mt_status mt_adapter_add_stack(struct mt_adapter *adapter, const struct mt_
                                     const struct mt_safetensors_tensor *a,
                                     const struct mt_safetensors_tensor *b, int64_t layer)
 {
-    struct stack stack = {
-        .a = a, .b = b, .layer = layer, .experts = desc->experts, .in = a->dim[1], .out = b->dim[0]};
+    struct stack stack = {.a = a,
+                          .b = b,
+                          .layer = layer,
+                          .experts = desc->experts,
+                          .in = a->dim[1],
+                          .out = b->dim[0],
+                          .interleaved = desc->stored.interleaved};
     bool gate_up = stack.in == desc->width && stack.out == 2 * desc->expert_width;
     bool down = stack.in == desc->expert_width && stack.out == desc->width;
     char name[MT_PARAMS_NAME_BYTES];

@@ -38,6 +38,11 @@ enum mt_adapter_layout mt_adapter_layout_for(const struct mt_model_desc *desc, e
     return has_stacked_experts(desc) ? MT_ADAPTER_FUSED : MT_ADAPTER_PER_EXPERT;
 }
 
+bool mt_adapter_layout_stacks(const struct mt_model_desc *desc, enum mt_adapter_layout layout)
+{
+    return layout == MT_ADAPTER_FUSED || (layout == MT_ADAPTER_VLLM && desc->stored.stacked);
+}
+
 enum mt_status mt_adapter_layout_check(struct mt_context *ctx, const struct mt_model_desc *desc,
                                        enum mt_adapter_layout layout)
 {

@@ -39,6 +39,7 @@ struct writer {
     const struct mt_model_desc *desc;
     const struct mt_adapter_write_options *options;
     enum mt_adapter_layout layout; // not auto
+    bool stacks;                   // a layer's experts are one pair
     struct mt_arena arena;
     struct entry *entries;
     struct mt_safetensors_spec *specs;
@@ -72,7 +73,7 @@ static void module_of(const struct writer *writer, const struct mt_param *param,
     const char *name = param->name + sizeof prefix - 1;
     const char *mark = strstr(name, ".lora_");
     int length = mark != NULL ? (int)(mark - name) : (int)strlen(name);
-    bool renamed = writer->layout == MT_ADAPTER_FUSED && param->part == MT_PART_ROUTER;
+    bool renamed = writer->stacks && param->part == MT_PART_ROUTER;
     if (renamed) {
         (void)snprintf(module, bytes, "model.layers.%lld.%s", (long long)param->layer,
                        writer->desc->loaders.router);
@@ -90,13 +91,12 @@ static bool is_lora(const struct mt_param *param)
 static enum mt_status plan_param(struct writer *writer, const struct mt_param *param)
 {
     char module[MT_PARAMS_NAME_BYTES];
-    bool fused = writer->layout == MT_ADAPTER_FUSED;
     if (!is_lora(param)) {
         return mt_fail(writer->ctx, MT_ERR_USAGE,
                        "%s: cannot hold %s, which is trained as it is; adapters hold LoRA pairs only",
                        writer->options->directory, param->name);
     }
-    if (fused && param->part == MT_PART_EXPERTS) return MT_OK; // goes into its layer's stack
+    if (writer->stacks && param->part == MT_PART_EXPERTS) return MT_OK; // goes into its layer's stack
     module_of(writer, param, module, sizeof module);
     char letter = strstr(param->name, ".lora_A.") != NULL ? 'A' : 'B';
     enum mt_status status =
@@ -149,6 +149,10 @@ static enum mt_status plan_layer(struct writer *writer, int64_t layer)
     if (!writer->params->layer[layer].moe) return MT_OK;
     bool gate_up = has_pairs(writer, layer, names->gate) || has_pairs(writer, layer, names->up);
     bool down = has_pairs(writer, layer, names->down);
+    if (writer->layout == MT_ADAPTER_VLLM) { // it asks for both, or neither; zeros change nothing
+        gate_up = gate_up || down;
+        down = gate_up;
+    }
     enum mt_status status = MT_OK;
     if (down) status = plan_stack(writer, layer, SOURCE_DOWN, false);
     if (status == MT_OK && gate_up) status = plan_stack(writer, layer, SOURCE_GATE_UP, down);
@@ -204,8 +208,10 @@ static enum mt_status plan_layers(struct writer *writer)
     enum mt_status status =
         mt_arena_allocate(&writer->arena, 3 * (size_t)writer->desc->experts * sizeof(bool), &present);
     for (int64_t layer = 0; status == MT_OK && layer < writer->desc->layers; layer++) {
-        if (writer->layout == MT_ADAPTER_FUSED) status = plan_layer(writer, layer);
-        if (writer->layout == MT_ADAPTER_VLLM) status = plan_missing(writer, layer, present);
+        if (writer->stacks)
+            status = plan_layer(writer, layer);
+        else if (writer->layout == MT_ADAPTER_VLLM)
+            status = plan_missing(writer, layer, present);
     }
     return status;
 }
@@ -244,6 +250,7 @@ struct destination {
     int64_t expert;
     int64_t first_rank; // where the matrix's ranks begin
     int64_t first_row;  // of B
+    int64_t row_step;   // from an output to the next
 };
 
 static void place_a(const struct destination *to, const float *a, int64_t rank, int64_t in)
@@ -256,8 +263,8 @@ static void place_b(const struct destination *to, const float *b, int64_t out, i
     int64_t columns = to->rank * to->experts;
     for (int64_t o = 0; o < out; o++) {
         for (int64_t k = 0; k < rank; k++) {
-            to->stack[(to->first_row + o) * columns + (to->first_rank + k) * to->experts + to->expert] =
-                b[o * rank + k];
+            to->stack[(to->first_row + o * to->row_step) * columns + (to->first_rank + k) * to->experts +
+                      to->expert] = b[o * rank + k];
         }
     }
 }
@@ -287,12 +294,14 @@ static enum mt_status fill_stack(const struct writer *writer, const struct entry
 {
     const struct mt_model_names *names = &writer->desc->names;
     int64_t rank = writer->options->selection->lora_rank;
-    struct destination to = {.stack = stack, .experts = writer->desc->experts, .rank = rank};
+    struct destination to = {.stack = stack, .experts = writer->desc->experts, .rank = rank, .row_step = 1};
+    bool turns = writer->desc->stored.interleaved;
     if (entry->source == SOURCE_DOWN) return place_map(writer, entry, names->down, to, host);
     to.rank = 2 * rank;
+    to.row_step = turns ? 2 : 1;
     enum mt_status status = place_map(writer, entry, names->gate, to, host);
     to.first_rank = rank;
-    to.first_row = writer->desc->expert_width;
+    to.first_row = turns ? 1 : writer->desc->expert_width;
     return status == MT_OK ? place_map(writer, entry, names->up, to, host) : status;
 }
 
@@ -380,6 +389,7 @@ enum mt_status mt_adapter_write(const struct mt_params *params, const struct mt_
                             .options = options,
                             .layout = mt_adapter_layout_for(desc, options->layout)};
     struct mt_folder folder = {0};
+    writer.stacks = mt_adapter_layout_stacks(desc, writer.layout);
     mt_arena_init(&writer.arena, ctx, ARENA_BLOCK_BYTES);
     enum mt_status status = mt_adapter_layout_check(ctx, desc, writer.layout);
     if (status == MT_OK) status = plan(&writer);
