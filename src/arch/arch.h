@@ -252,6 +252,11 @@ struct mt_model_loaders {
     bool linear_router; // in transformers 4, whose experts are modules, the router is a linear layer
     bool vllm_head;     // vLLM has a place for a pair on lm_head
     const char *own_code; // without a class: modeling_NAME.py is published with the model
+    // llama.cpp
+    const char *llama;     // what it calls the architecture; NULL: no adapter is written for it
+    bool llama_neighbours; // it has what turns together side by side: rows of queries and keys are permuted
+    const char *const
+        *llama_lacks; // modules inside a layer, and lm_head, whose pairs it leaves out or stops at
 };
 
 /* How files hold the routed experts of a layer (published/stacks.h). */

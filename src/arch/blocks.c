@@ -18,6 +18,16 @@ const struct mt_hf_word mt_topk_words[] = {
 
 const struct mt_tensor_row mt_arch_after[2] = {MT_ROWS_AFTER};
 
+const char *const mt_arch_llama_latent_lacks[] = {
+    "self_attn.q_proj",
+    "self_attn.q_a_proj",
+    "self_attn.q_b_proj",
+    "self_attn.kv_a_proj_with_mqa",
+    "self_attn.kv_b_proj",
+    "lm_head",
+    NULL,
+};
+
 enum mt_status mt_arch_read_dense_layers(const struct mt_json_node *root, struct mt_hf_config *config)
 {
     enum mt_status status = mt_hf_read_integers(root, "mlp_only_layers", config->layers - 1, &config->arena,

@@ -163,6 +163,9 @@ enum mt_status mt_hf_read_quant(const struct mt_json_node *root, struct mt_hf_co
 
 extern const struct mt_tensor_row mt_arch_after[2]; // MT_ROWS_AFTER
 
+/* Of llama.cpp's deepseek2, which multiplies by these without looking for a pair (August 2026). */
+extern const char *const mt_arch_llama_latent_lacks[];
+
 /* The rows of a table and their number, as initialisers of struct mt_arch. */
 #define MT_ARCH_KEYS(table)  .keys = (table), .key_count = MT_COUNT(table)
 #define MT_ARCH_LAYER(table) .layer = (table), .layer_count = MT_COUNT(table)

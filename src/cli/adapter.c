@@ -10,6 +10,7 @@
 #include "cli/adapter_check.h"
 #include "cli/cli.h"
 #include "formats/text/utf8.h"
+#include "model/adapters/adapter_gguf.h"
 #include "model/adapters/router_bias.h"
 
 // ------------------------------------------------------------------ lines of Python, as they can be pasted
@@ -143,9 +144,11 @@ enum mt_status cli_print_adapter_lines(struct mt_context *ctx, const char *model
 struct settings {
     const char *model;
     const char *layout;
+    const char *to;
     const char *out;
     const char *repair; // --check, and write it mended; NULL: do not
     bool check;
+    bool drop;
 };
 
 enum mt_status cli_read_layout(struct mt_context *ctx, const char *option, const char *word,
@@ -158,13 +161,21 @@ enum mt_status cli_read_layout(struct mt_context *ctx, const char *option, const
 static enum mt_status check(const struct cli_call *call, const struct settings *settings)
 {
     struct mt_context *ctx = call->ctx;
-    const struct cli_void rules[] = {
-        {settings->check || settings->repair != NULL, "--layout --out", "with --check or --repair"}};
+    const struct cli_void rules[] = {{settings->check || settings->repair != NULL,
+                                      "--layout --to --drop --out", "with --check or --repair"}};
     if (settings->model == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--model DIR is missing");
     enum mt_status status = cli_refuse_void(call, rules, 1);
     if (status != MT_OK) return status;
     if (settings->layout != NULL && settings->out == NULL)
         return mt_fail(ctx, MT_ERR_USAGE, "--layout is for --out DIR, which is missing");
+    if (settings->to != NULL && strcmp(settings->to, "gguf") != 0)
+        return mt_fail(ctx, MT_ERR_USAGE, "--to is '%s', expected gguf", settings->to);
+    if (settings->to != NULL && settings->out == NULL)
+        return mt_fail(ctx, MT_ERR_USAGE, "--to is for --out FILE, which is missing");
+    if (settings->to != NULL && settings->layout != NULL)
+        return mt_fail(ctx, MT_ERR_USAGE, "--to gguf has no --layout");
+    if (settings->drop && settings->to == NULL)
+        return mt_fail(ctx, MT_ERR_USAGE, "--drop is for --to gguf, which is missing");
     return MT_OK;
 }
 
@@ -194,12 +205,32 @@ static enum mt_status run(struct mt_context *ctx, const struct settings *setting
     return status;
 }
 
+static enum mt_status write_gguf(struct mt_context *ctx, const struct settings *settings,
+                                 const char *directory)
+{
+    struct mt_log log;
+    struct mt_adapter_gguf_options options = {.adapter = directory,
+                                              .model = settings->model,
+                                              .path = settings->out,
+                                              .drop = settings->drop,
+                                              .log = &log};
+    mt_log_init(&log, stderr, MT_LOG_WARNING);
+    enum mt_status status = mt_adapter_to_gguf(ctx, &options);
+    if (status == MT_OK)
+        printf("# the model comes from llama.cpp's convert_hf_to_gguf.py\n"
+               "llama-server -m MODEL.gguf --lora %s\n",
+               settings->out);
+    return status;
+}
+
 static enum mt_status run_verb(struct cli_call *call)
 {
     struct settings settings = {0};
     const struct cli_option options[] = {
         {"--model", CLI_TEXT, &settings.model, "DIR", "the model the adapter is for"},
         {"--layout", CLI_TEXT, &settings.layout, "HOW", "with --out: auto, per-expert, fused or vllm (auto)"},
+        {"--to", CLI_TEXT, &settings.to, "gguf", "with --out FILE: write llama.cpp's form of the adapter"},
+        {"--drop", CLI_FLAG, &settings.drop, NULL, "with --to: leave out what llama.cpp does not apply"},
         {"--out", CLI_TEXT, &settings.out, "DIR",
          "write the adapter in that layout; must not exist, or be empty"},
         {"--check", CLI_FLAG, &settings.check, NULL,
@@ -212,6 +243,7 @@ static enum mt_status run_verb(struct cli_call *call)
     if (status != MT_OK || call->help_shown) return status;
     status = check(call, &settings);
     if (status != MT_OK) return status;
+    if (settings.to != NULL) return write_gguf(call->ctx, &settings, call->positional[0]);
     if (!settings.check && settings.repair == NULL) return run(call->ctx, &settings, call->positional[0]);
     const struct cli_adapter_check asked = {
         .directory = call->positional[0], .model = settings.model, .out = settings.repair};
@@ -235,7 +267,10 @@ const struct cli_verb cli_verb_adapter = {
         "  per-expert  transformers 4 has: a pair for each projection of each expert, names of the "
         "checkpoint\n"
         "  vllm        vLLM insists on: per-expert, with zeros for experts that have no pair\n"
-        "The folder appears whole or not at all. docs/adapters.md says what is right where.\n"
+        "With --to gguf, llama.cpp's form is written to a file instead. Pairs that llama.cpp would ignore "
+        "are\n"
+        "named and refused, unless --drop leaves them out.\n"
+        "What is written appears whole or not at all. docs/adapters.md says what is right where.\n"
         "--check holds anybody's adapter against its model: pairs whose names or shapes fit nothing, "
         "experts\n"
         "in another order, experts that were lost in saving, numbers that make no sense. It prints what is\n"
@@ -247,6 +282,7 @@ const struct cli_verb cli_verb_adapter = {
         "  metier adapter runs/first/adapter --model models/moe --layout vllm --out runs/first/adapter-vllm\n"
         "  metier adapter downloaded --model models/moe --out for-transformers-5\n"
         "  metier adapter downloaded --model models/moe --check\n"
-        "  metier adapter downloaded --model models/moe --repair mended",
+        "  metier adapter downloaded --model models/moe --repair mended\n"
+        "  metier adapter runs/first/adapter --model models/moe --to gguf --out first.gguf",
     .run = run_verb,
 };

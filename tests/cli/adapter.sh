@@ -57,6 +57,18 @@ expect 0 "trust_remote_code=True" adapter "$place/first" --model "$here/model/go
 expect 0 "" forward "$here/model/golden/deepseek_v3" --ids 5,17 --grads --train lora --save-adapter "$place/third"
 expect 0 "third/router_bias.safetensors" adapter "$place/third" --model "$here/model/golden/deepseek_v3"
 
+# llama.cpp's file: what it does not apply is named and refused, or left out.
+expect 2 "llama.cpp does not apply self_attn.q" adapter "$place/fused" --model "$model" --to gguf --out "$place/x"
+expect 0 "left out, because llama.cpp does not apply it: self_attn.q" adapter "$place/fused" --model "$model" --to gguf --drop --out "$place/lora.gguf"
+expect 0 "llama-server -m MODEL.gguf --lora $place/lora.gguf" adapter "$place/vllm" --model "$model" --to gguf --drop --out "$place/lora.gguf"
+[ "$(head -c 4 "$place/lora.gguf")" = GGUF ]
+result $? "lora.gguf is no GGUF file"
+expect 2 "expected gguf" adapter "$place/fused" --model "$model" --to onnx --out "$place/x"
+expect 2 "--to is for --out FILE" adapter "$place/fused" --model "$model" --to gguf
+expect 2 "--to gguf has no --layout" adapter "$place/fused" --model "$model" --to gguf --layout vllm --out "$place/x"
+expect 2 "--drop is for --to gguf" adapter "$place/fused" --model "$model" --drop --out "$place/x"
+expect 1 "cannot" adapter "$place/fused" --model "$model" --to gguf --drop --out "$place/nowhere/x"
+
 expect 2 "no class for this model" adapter "$place/first" --model "$here/model/golden/deepseek" --layout fused --out "$place/x"
 expect 2 "exists and is not empty" adapter "$place/fused" --model "$model" --out "$place/vllm"
 expect 2 "expected auto, per-expert, fused or vllm" adapter "$place/fused" --model "$model" --layout odd --out "$place/x"

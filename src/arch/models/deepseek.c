@@ -51,7 +51,9 @@ const struct mt_arch mt_arch_deepseek = {
     MT_ARCH_LAYER(layer),
     MT_ARCH_AFTER(mt_arch_after),
     .names = {MT_NAMES_EXPERTS},
-    .loaders = {.own_code = "deepseek"}, // a class of its own, published with the model
+    .loaders = {.own_code = "deepseek",
+                .llama = "deepseek",
+                .llama_neighbours = true}, // a class of its own, published with the model
     .router_epsilon = 1e-20f,
     .refuse = refuse,
 };

@@ -54,7 +54,7 @@ const struct mt_arch mt_arch_deepseek_v3 = {
     MT_ARCH_LAYER(layer),
     MT_ARCH_AFTER(mt_arch_after),
     .names = {MT_NAMES_EXPERTS},
-    .loaders = {.router = "mlp.gate"},
+    .loaders = {.router = "mlp.gate", .llama = "deepseek2", .llama_lacks = mt_arch_llama_latent_lacks},
     .router_epsilon = 1e-20f,
     .refuse = refuse,
 };

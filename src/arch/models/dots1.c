@@ -59,7 +59,7 @@ const struct mt_arch mt_arch_dots1 = {
     MT_ARCH_LAYER(layer),
     MT_ARCH_AFTER(mt_arch_after),
     .names = {MT_NAMES_EXPERTS},
-    .loaders = {.router = "mlp.gate"},
+    .loaders = {.router = "mlp.gate", .llama = "dots1"},
     .qk_norm = MT_QK_NORM_HEAD,
     .router_epsilon = 1e-20f,
 };

@@ -75,5 +75,5 @@ const struct mt_arch mt_arch_ernie4_5_moe = {
     MT_ARCH_LAYER(layer),
     MT_ARCH_AFTER(mt_arch_after),
     .names = {MT_NAMES_EXPERTS, .correction = "mlp.moe_statics"},
-    .loaders = {.router = "mlp.gate", .linear_router = true},
+    .loaders = {.router = "mlp.gate", .linear_router = true, .llama = "ernie4_5-moe"},
 };

@@ -24,6 +24,14 @@ static const struct mt_tensor_row layer[] = {
     MT_ROWS_SHARED("mlp.shared_experts"),
 };
 
+// llama.cpp sets the precision of these products, and stops where a pair is added to one (August 2026).
+static const char *const llama_lacks[] = {
+    "self_attn.o_proj",
+    "mlp.down_proj",
+    "mlp.shared_experts.down_proj",
+    NULL,
+};
+
 const struct mt_arch mt_arch_glm4_moe = {
     .name = "glm4_moe",
     .defaults =
@@ -44,7 +52,7 @@ const struct mt_arch mt_arch_glm4_moe = {
     MT_ARCH_LAYER(layer),
     MT_ARCH_AFTER(mt_arch_after),
     .names = {MT_NAMES_EXPERTS},
-    .loaders = {.router = "mlp.gate"},
+    .loaders = {.router = "mlp.gate", .llama = "glm4moe", .llama_lacks = llama_lacks},
     .qk_norm = MT_QK_NORM_HEAD,
     .router_epsilon = 1e-20f,
 };

@@ -33,5 +33,9 @@ const struct mt_arch mt_arch_mixtral = {
     MT_ARCH_LAYER(layer),
     MT_ARCH_AFTER(mt_arch_after),
     .names = {MT_NAMES_SPARSE_BLOCK},
-    .loaders = {.router = "mlp.gate", .linear_router = true, .vllm_head = true},
+    .loaders = {.router = "mlp.gate",
+                .linear_router = true,
+                .vllm_head = true,
+                .llama = "llama",
+                .llama_neighbours = true},
 };

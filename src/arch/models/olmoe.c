@@ -35,6 +35,6 @@ const struct mt_arch mt_arch_olmoe = {
     MT_ARCH_LAYER(layer),
     MT_ARCH_AFTER(mt_arch_after),
     .names = {MT_NAMES_EXPERTS},
-    .loaders = {.router = "mlp.gate", .linear_router = true},
+    .loaders = {.router = "mlp.gate", .linear_router = true, .llama = "olmoe"},
     .qk_norm = MT_QK_NORM_WHOLE,
 };

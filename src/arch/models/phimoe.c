@@ -57,6 +57,6 @@ const struct mt_arch mt_arch_phimoe = {
     MT_ARCH_LAYER(layer),
     MT_ARCH_AFTER(after),
     .names = {MT_NAMES_SPARSE_BLOCK},
-    .loaders = {.router = "mlp.router", .linear_router = true, .vllm_head = true},
+    .loaders = {.router = "mlp.router", .linear_router = true, .vllm_head = true, .llama = "phimoe"},
     .norm = MT_NORM_LAYER,
 };

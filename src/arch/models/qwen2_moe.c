@@ -62,5 +62,5 @@ const struct mt_arch mt_arch_qwen2_moe = {
     MT_ARCH_LAYER(layer),
     MT_ARCH_AFTER(mt_arch_after),
     .names = {MT_NAMES_EXPERTS, .shared_gate = "mlp.shared_expert_gate"},
-    .loaders = {.router = "mlp.gate", .linear_router = true},
+    .loaders = {.router = "mlp.gate", .linear_router = true, .llama = "qwen2moe"},
 };

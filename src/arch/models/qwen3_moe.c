@@ -39,6 +39,6 @@ const struct mt_arch mt_arch_qwen3_moe = {
     MT_ARCH_LAYER(layer),
     MT_ARCH_AFTER(mt_arch_after),
     .names = {MT_NAMES_EXPERTS},
-    .loaders = {.router = "mlp.gate", .linear_router = true, .vllm_head = true},
+    .loaders = {.router = "mlp.gate", .linear_router = true, .vllm_head = true, .llama = "qwen3moe"},
     .qk_norm = MT_QK_NORM_HEAD,
 };

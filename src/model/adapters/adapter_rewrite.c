@@ -4,59 +4,48 @@
 #include "base/files/file.h"
 #include "model/adapters/adapter_parts.h"
 
-struct rewriter {
-    struct mt_context *ctx;
-    const struct mt_adapter_rewrite_options *options;
-    struct mt_hf_config config;
-    struct mt_model_desc desc;
-    struct mt_checkpoint checkpoint;
-    struct mt_adapter adapter;
-    struct mt_train_selection selection;
-    struct mt_device *device;
-    struct mt_params params;
-};
-
-static enum mt_status load(struct rewriter *rewriter)
+enum mt_status mt_adapter_base_open(struct mt_context *ctx, const char *adapter, const char *model,
+                                    struct mt_adapter_base *base)
 {
-    struct mt_context *ctx = rewriter->ctx;
-    const char *model = rewriter->options->model;
     char *path = NULL;
+    *base = (struct mt_adapter_base){0};
     enum mt_status status = mt_path_join(ctx, model, "config.json", &path);
-    if (status == MT_OK) status = mt_hf_config_read(ctx, path, NULL, 0, &rewriter->config);
+    if (status == MT_OK) status = mt_hf_config_read(ctx, path, NULL, 0, &base->config);
     mt_path_release(ctx, path);
-    if (status == MT_OK) status = mt_model_describe(ctx, &rewriter->config, &rewriter->desc);
-    if (status == MT_OK) status = mt_stacks_open(ctx, model, &rewriter->config, &rewriter->checkpoint);
-    if (status == MT_OK)
-        status = mt_adapter_open(ctx, rewriter->options->adapter, &rewriter->desc, &rewriter->adapter);
+    if (status == MT_OK) status = mt_model_describe(ctx, &base->config, &base->desc);
+    if (status == MT_OK) status = mt_stacks_open(ctx, model, &base->config, &base->checkpoint);
+    if (status == MT_OK) status = mt_adapter_open(ctx, adapter, &base->desc, &base->adapter);
     if (status != MT_OK) return status;
-    mt_adapter_select(&rewriter->adapter, &rewriter->selection);
-    struct mt_train_selection plain =
-        rewriter->selection; // nothing is computed: weights may stay as they are
+    mt_adapter_select(&base->adapter, &base->selection);
+    struct mt_train_selection plain = base->selection; // nothing is computed: weights may stay as they are
     plain.quantise = (struct mt_quantise_options){0};
-    status = mt_device_create(ctx, "cpu", 1, &rewriter->device);
-    if (status == MT_OK) {
-        status = mt_params_load(rewriter->device, &rewriter->desc, &rewriter->checkpoint, &plain,
-                                &rewriter->params);
-    }
-    return status == MT_OK ? mt_adapter_apply(&rewriter->adapter, &rewriter->params) : status;
+    status = mt_device_create(ctx, "cpu", 1, &base->device);
+    if (status == MT_OK)
+        status = mt_params_load(base->device, &base->desc, &base->checkpoint, &plain, &base->params);
+    return status == MT_OK ? mt_adapter_apply(&base->adapter, &base->params) : status;
+}
+
+void mt_adapter_base_close(struct mt_adapter_base *base)
+{
+    mt_params_free(&base->params);
+    mt_device_destroy(base->device);
+    mt_adapter_close(&base->adapter);
+    mt_checkpoint_close(&base->checkpoint);
+    mt_hf_config_free(&base->config);
 }
 
 enum mt_status mt_adapter_rewrite(struct mt_context *ctx, const struct mt_adapter_rewrite_options *options)
 {
-    struct rewriter rewriter = {.ctx = ctx, .options = options};
-    enum mt_status status = load(&rewriter);
+    struct mt_adapter_base base;
+    enum mt_status status = mt_adapter_base_open(ctx, options->adapter, options->model, &base);
     const struct mt_adapter_write_options written = {.directory = options->directory,
                                                      .layout = options->layout,
                                                      .base_model = options->model,
-                                                     .selection = &rewriter.selection,
-                                                     .biases = rewriter.adapter.biases.tensor_count > 0,
+                                                     .selection = &base.selection,
+                                                     .biases = base.adapter.biases.tensor_count > 0,
                                                      .trained_from = options->adapter,
                                                      .log = options->log};
-    if (status == MT_OK) status = mt_adapter_write(&rewriter.params, &rewriter.desc, &written);
-    mt_params_free(&rewriter.params);
-    mt_device_destroy(rewriter.device);
-    mt_adapter_close(&rewriter.adapter);
-    mt_checkpoint_close(&rewriter.checkpoint);
-    mt_hf_config_free(&rewriter.config);
+    if (status == MT_OK) status = mt_adapter_write(&base.params, &base.desc, &written);
+    mt_adapter_base_close(&base);
     return status;
 }

@@ -106,8 +106,7 @@ static enum mt_status plan_param(struct writer *writer, const struct mt_param *p
     return mt_adapter_target_module(&writer->targets, module, param->part);
 }
 
-/* True for a matrix of this letter of some routed expert's map ("gate_proj") in a layer. */
-static bool is_of_map(const struct mt_param *param, int64_t layer, const char *map, char letter)
+bool mt_adapter_is_of_map(const struct mt_param *param, int64_t layer, const char *map, char letter)
 {
     char ending[MT_MODEL_NAME_BYTES];
     if (param->expert < 0 || param->layer != layer) return false;
@@ -120,7 +119,7 @@ static bool is_of_map(const struct mt_param *param, int64_t layer, const char *m
 static bool has_pairs(const struct writer *writer, int64_t layer, const char *map)
 {
     for (size_t i = 0; i < writer->params->trained_count; i++) {
-        if (is_of_map(&writer->params->trained[i], layer, map, 'A')) return true;
+        if (mt_adapter_is_of_map(&writer->params->trained[i], layer, map, 'A')) return true;
     }
     return false;
 }
@@ -190,7 +189,7 @@ static enum mt_status plan_missing(struct writer *writer, int64_t layer, bool *p
     for (size_t i = 0; i < writer->params->trained_count; i++) {
         const struct mt_param *param = &writer->params->trained[i];
         for (int map = 0; map < MAPS; map++) {
-            if (!is_of_map(param, layer, maps[map], 'A')) continue;
+            if (!mt_adapter_is_of_map(param, layer, maps[map], 'A')) continue;
             present[param->expert * MAPS + map] = true;
             any = true;
         }
@@ -276,7 +275,7 @@ static enum mt_status place_map(const struct writer *writer, const struct entry 
     const struct mt_params *params = writer->params;
     for (size_t i = 0; i < params->trained_count; i++) {
         const struct mt_param *param = &params->trained[i];
-        if (!is_of_map(param, entry->layer, map, entry->letter)) continue;
+        if (!mt_adapter_is_of_map(param, entry->layer, map, entry->letter)) continue;
         enum mt_status status = mt_shards_read_value(params, param, 0, mt_tensor_count(&param->value), host);
         if (status != MT_OK) return status;
         to.expert = param->expert;
