@@ -89,6 +89,12 @@ static enum mt_status load_adapter(struct mt_serving *serving, const void *body,
     if (status == MT_OK) {
         (void)snprintf(whole, sizeof whole, "%s/%s", folder, path);
         status = mt_served_models_add(&serving->models, name, given->directory, whole, base->name);
+        if (status == MT_ERR_IO || status == MT_ERR_FORMAT) {
+            // The message names paths of this machine: those are for who runs the server.
+            mt_log_warning(serving->options->log, "adapter %s: %s", mt_printable(path).text, ctx->message);
+            status = mt_fail(ctx, MT_ERR_USAGE, "'%s' cannot be loaded; the server's log says why",
+                             mt_printable(path).text);
+        }
     }
     if (status == MT_OK) mt_json_text_format(&reply->text, "{\"status\": \"loaded\"}\n");
     mt_json_free(&json);

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """What metier serve answers: against metier itself, against itself alone, and to clients that misbehave.
-Usage: serve_checks.py METIER SHARE PLACE (with adapters/math). Exit status 1: a check failed."""
+Usage: serve_checks.py METIER SHARE PLACE [REQUESTS]    PLACE has adapters/math; REQUESTS: of those made by chance (300)
+Exit status 1: a check failed."""
 import http.client
 import json
 import math
 import os
+import random
 import signal
 import socket
 import struct
@@ -314,6 +316,43 @@ def hostile():
     check(status == 200, f"health {status} {text}")
 
 
+def changed(draw, body):
+    """A request with something wrong in it: other values, keys and nesting, or other bytes."""
+    values = [None, True, -1, 0, 1, 1e300, 2 ** 70, "", "x" * 5000, "\ud83d\ude00", "\u0000", [], {}, [[1, 2], [3]], ["a", 1],
+              {"role": "user"}, [{"role": "user", "content": "x"}], [{"role": "tool", "content": None}], [-1], [10 ** 9]]
+    body = json.loads(json.dumps(body))
+    for _ in range(draw.randrange(1, 4)):
+        key = draw.choice([*body, "stop", "n", "logprobs", "top_logprobs", "metier", "messages", "prompt", "tools", "stream", "echo"])
+        body[key] = draw.choice(values)
+    data = json.dumps(body).encode()
+    if draw.random() < 0.4:
+        data = bytearray(data)
+        for _ in range(draw.randrange(1, 6)):
+            at = draw.randrange(len(data))
+            data[at:at + draw.randrange(3)] = bytes(draw.randrange(256) for _ in range(draw.randrange(3)))
+    return bytes(data)
+
+
+def nonsense(count):
+    """Requests that a good one became by chance: each gets an answer that is JSON, and the server goes on."""
+    draw = random.Random(11)
+    good = [("/v1/completions", {"prompt": "1 + 1 =", "max_tokens": 2}),
+            ("/v1/completions", {"prompt": [5, 6], "max_tokens": 2, "echo": True, "logprobs": 2}),
+            ("/v1/chat/completions", {"messages": [{"role": "user", "content": "1"}], "max_tokens": 2}),
+            ("/tokenize", {"prompt": "a"}), ("/detokenize", {"tokens": [1, 2]}),
+            ("/v1/load_lora_adapter", {"lora_name": "z", "lora_path": "none"}), ("/v1/unload_lora_adapter", {"lora_name": "z"})]
+    for _ in range(count):
+        path, body = draw.choice(good)
+        data = changed(draw, body)
+        status, text = server.ask("POST", path, data)
+        streamed = text.startswith(b"data: ")
+        try:
+            json.loads(text.split(b"\n")[0][6:] if streamed else text)
+        except ValueError:
+            check(False, f"{path} {data[:200]}: {status} {text[:200]}")
+        check(status in (200, 400, 404, 503), f"{path} {data[:200]}: {status} {text[:200]}")
+
+
 def keys():
     locked = Server(env={"METIER_API_KEY": "sk-secret"})
     body = {"prompt": "x", "max_tokens": 1}
@@ -359,6 +398,7 @@ company()
 refusals()
 adapters()
 hostile()
+nonsense(int(sys.argv[4]) if len(sys.argv) > 4 else 300)
 ending()
 keys()
 sys.exit(1 if failed else 0)
