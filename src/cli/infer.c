@@ -156,6 +156,7 @@ enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_setting
 {
     struct mt_log log;
     struct mt_session_options options = {.directory = settings->directory,
+                                         .beside = settings->beside,
                                          .log = &log,
                                          .adapter = settings->adapter,
                                          .quantise = settings->quantise,

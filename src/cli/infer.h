@@ -8,6 +8,7 @@
 
 struct infer_settings {
     const char *directory;
+    const struct mt_session *beside; // as mt_session_options has it; NULL: none
     const char *adapter;
     const char *quantise;      // NULL: as the adapter was trained
     const char *prune;         // file of experts that are taken away; NULL: none

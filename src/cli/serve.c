@@ -88,12 +88,13 @@ static enum mt_status read_models(struct server *server, const struct cli_call *
 }
 
 static enum mt_status open_session(void *self, const char *directory, const char *adapter,
-                                   struct mt_session *session)
+                                   const struct mt_session *beside, struct mt_session *session)
 {
     struct server *server = self;
     struct infer_settings infer = server->settings->infer;
     infer.directory = directory;
     infer.adapter = adapter;
+    infer.beside = beside;
     enum mt_status status = cli_infer_open_found(server->ctx, &infer, session);
     if (status == MT_OK) cli_infer_warn_of_texts(session, &server->log);
     return status;

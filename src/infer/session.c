@@ -67,8 +67,13 @@ static enum mt_status open_model(struct mt_session *session, const struct mt_ses
         status = mt_quantise_parse(session->ctx, options->quantise, &place.model.selection.quantise);
     if (options->quantise_cache) place.model.selection.quantise.cache = true;
     place.model.selection.log = options->log;
-    if (status == MT_OK)
+    if (options->beside != NULL) {
+        session->device = options->beside->device;
+        session->device_borrowed = true;
+        place.model.selection.shared = mt_model_params(options->beside->model);
+    } else if (status == MT_OK) {
         status = mt_device_create(session->ctx, options->device, options->threads, &session->device);
+    }
     if (status == MT_OK) status = mt_engine_choose_room(session->device, &place, &engine);
     session->slots = engine.slots;
     session->pass_tokens = engine.pass_tokens;
@@ -236,7 +241,7 @@ void mt_session_close(struct mt_session *session)
     mt_engine_destroy(session->engine);
     (void)mt_pruning_end(&session->pruning); // the model goes, too
     mt_model_close(session->model);
-    mt_device_destroy(session->device);
+    if (!session->device_borrowed) mt_device_destroy(session->device);
     *session = (struct mt_session){0};
 }
 

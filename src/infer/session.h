@@ -13,8 +13,13 @@
 #include "ops/limit.h"
 #include "text/text_form.h"
 
+struct mt_session;
+
 struct mt_session_options {
-    const char *directory;    // the model's
+    const char *directory; // the model's
+    // One of the same folder with the same quantise, without an adapter, which outlives this one: the device
+    // and the frozen weights are its. NULL: none.
+    const struct mt_session *beside;
     const char *adapter;      // NULL: none
     const char *quantise;     // as mt_quantise_parse reads it; NULL: as the adapter was trained
     bool quantise_cache;      // codes are kept beside the model, however they are made
@@ -34,6 +39,7 @@ struct mt_session_options {
 struct mt_session {
     struct mt_context *ctx; // borrowed; NULL: not open
     struct mt_device *device;
+    bool device_borrowed; // from the session this one is beside
     struct mt_model *model;
     struct mt_engine *engine;
     struct mt_pruning pruning;

@@ -16,10 +16,11 @@ static void close_model(struct mt_served_models *models, struct mt_served_model 
 
 void mt_served_models_close(struct mt_served_models *models)
 {
-    while (models->first != NULL) {
-        struct mt_served_model *model = models->first;
-        models->first = model->next;
-        close_model(models, model);
+    while (models->first != NULL) { // the last first: adapters read the weights of models before them
+        struct mt_served_model **last = &models->first;
+        while ((*last)->next != NULL) last = &(*last)->next;
+        close_model(models, *last);
+        *last = NULL;
     }
 }
 
@@ -57,7 +58,9 @@ enum mt_status mt_served_models_add(struct mt_served_models *models, const char 
     struct mt_served_model *model = memory;
     (void)snprintf(model->name, sizeof model->name, "%s", name);
     (void)snprintf(model->base, sizeof model->base, "%s", base != NULL ? base : "");
-    status = models->opener.open(models->opener.self, directory, adapter, &model->session);
+    const struct mt_served_model *beside = base != NULL ? mt_served_models_find(models, base) : NULL;
+    status = models->opener.open(models->opener.self, directory, adapter,
+                                 beside != NULL ? &beside->session : NULL, &model->session);
     if (status == MT_OK) {
         size_t vocabulary = (size_t)mt_model_description(model->session.model)->vocabulary;
         status = mt_allocate_array(ctx, vocabulary, sizeof *model->logits, &logits);

@@ -21,11 +21,14 @@ struct mt_served_model {
     bool leaving;               // gets no more, and goes when `asks` is 0
 };
 
-/* Opens a session for a model folder, or with an adapter on it (NULL: without). The session is zeroed. */
+/*
+ * Opens a session for a model folder, or with an adapter on it (NULL: without) beside the session of its
+ * model. The session is zeroed.
+ */
 struct mt_model_opener {
     void *self;
     enum mt_status (*open)(void *self, const char *directory, const char *adapter,
-                           struct mt_session *session);
+                           const struct mt_session *beside, struct mt_session *session);
 };
 
 struct mt_served_models {
@@ -37,7 +40,10 @@ struct mt_served_models {
 /* Frees the models; nothing may be in their engines. */
 void mt_served_models_close(struct mt_served_models *models);
 
-/* One more model, behind the others. `adapter` may be NULL; then `base` is, too. */
+/*
+ * One more model, behind the others. `adapter` may be NULL; then `base` is, too. An adapter reads the weights
+ * of its model, the base of that name, which has to be there.
+ */
 enum mt_status mt_served_models_add(struct mt_served_models *models, const char *name, const char *directory,
                                     const char *adapter, const char *base);
 

@@ -201,6 +201,47 @@ static void device_memory(void **state)
     finish(state, &opened);
 }
 
+/* Read beside another loading: frozen weights lie there once, as they are or in codes; what is trained is its
+ * own. */
+static void shared_weights(void **state)
+{
+    static const char *const ways[] = {"none", "nf4"};
+    for (size_t i = 0; i < 2; i++) {
+        struct opened_model opened;
+        struct mt_params beside;
+        make(state, &mt_arch_deepseek_v3, MT_HF_BFLOAT16, &opened);
+        opened.device->memory = MT_MEMORY_DEVICE;
+        struct mt_train_selection selection = {.forward_only = true};
+        assert_int_equal(mt_quantise_parse(&opened.ctx, ways[i], &selection.quantise), MT_OK);
+        load(&opened, &selection);
+        struct mt_params *first = &opened.params;
+        selection.shared = first;
+        selection.full = PATTERNS("norms");
+        selection.lora = PATTERNS("attention", "routed_experts");
+        selection.lora_rank = 2;
+        selection.lora_alpha = 4.0;
+        if (mt_params_load(opened.device, &opened.desc, &opened.checkpoint, &selection, &beside) != MT_OK)
+            fail_msg("%s", opened.ctx.message);
+        const struct mt_weight *lent = &first->layer[2].experts.up.weight;
+        const struct mt_weight *read = &beside.layer[2].experts.up.weight;
+        assert_ptr_equal(beside.embedding.data, first->embedding.data);
+        assert_ptr_not_equal(beside.norm.weight.data, first->norm.weight.data);
+        assert_ptr_not_equal(beside.layer[2].correction.data, first->layer[2].correction.data);
+        assert_non_null(beside.layer[2].experts.up.a);
+        if (read->quantised != NULL) {
+            assert_ptr_equal(read->quantised[7].codes.data, lent->quantised[7].codes.data);
+            assert_ptr_not_equal(read->stored[7].data, lent->stored[7].data); // each unpacks for itself
+            assert_true(beside.codes.bytes < first->codes.bytes / 8);
+        } else {
+            assert_ptr_equal(read->stored[7].data, lent->stored[7].data);
+        }
+        assert_true(beside.copies.bytes < first->copies.bytes / 8); // correction biases
+        assert_true(beside.masters.bytes > 0);
+        mt_params_free(&beside);
+        finish(state, &opened);
+    }
+}
+
 /*
  * Writes the model again: correction biases as BF16 with an odd number of elements, the first of them in
  * front, so that no f32 tensor behind it is aligned.
@@ -635,6 +676,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         AT_A_PLACE(everything_frozen),
         AT_A_PLACE(device_memory),
+        AT_A_PLACE(shared_weights),
         AT_A_PLACE(unaligned_and_bf16_correction),
         AT_A_PLACE(everything_trained),
         AT_A_PLACE(tied_head),

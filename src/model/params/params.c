@@ -303,21 +303,39 @@ static bool usable_in_place(const struct loader *loader, const struct mt_params_
            (uintptr_t)item->stored->data % item_bytes == 0;
 }
 
+/* The item in the parameters that lend their weights, if it is read there as it is here. */
+static bool find_shared(const struct loader *loader, const struct mt_params_item *item,
+                        struct mt_params_place *place)
+{
+    struct mt_params *shared = loader->selection->shared;
+    if (shared == NULL || item->correction) return false;
+    assert(shared->trained_count == 0);
+    if (mt_params_find_place(shared, loader->desc, &item->tensor, place) != MT_OK) return false;
+    if (place->linear == NULL) return true;
+    const struct mt_weight *weight = &place->linear->weight;
+    place->value = &weight->stored[place->index];
+    return item->quantised == (weight->quantised != NULL);
+}
+
 /* Codes and scales, and where the copy goes that products read. */
 static enum mt_status lay_out_quantised(struct loader *loader, const struct mt_params_item *item,
                                         const struct mt_params_place *place)
 {
     struct mt_quantised found = {0};
+    struct mt_params_place lent;
     bool kept = item->kept != NULL && mt_device_on_host(loader->device);
-    const struct mt_quantised *own = item->published || kept ? &found : NULL;
-    if (item->published) {
+    bool shared = find_shared(loader, item, &lent);
+    const struct mt_quantised *own = shared || item->published || kept ? &found : NULL;
+    if (shared) {
+        found = lent.linear->weight.quantised[lent.index];
+    } else if (item->published) {
         enum mt_status status = mt_published_place(loader->device, loader->desc->config, loader->checkpoint,
                                                    &item->tensor, &found);
         if (status != MT_OK) return status;
     } else if (kept) {
         mt_quantised_image(&loader->selection->quantise, &item->tensor, item->kept, &found);
     }
-    loader->params->mapped += mt_published_mapped(&found);
+    if (!shared) loader->params->mapped += mt_published_mapped(&found);
     const struct mt_comm *ranks = loader->selection->expert_ranks;
     int all = loader->desc->experts;
     int size = ranks != NULL ? mt_comm_size(ranks) : 1;
@@ -344,6 +362,11 @@ static enum mt_status lay_out_frozen(struct loader *loader, const struct mt_para
     *value = (struct mt_tensor){0};
     if (item->elsewhere) return MT_OK;
     if (item->quantised) return lay_out_quantised(loader, item, place);
+    struct mt_params_place lent;
+    if (find_shared(loader, item, &lent)) {
+        *value = *lent.value;
+        return MT_OK;
+    }
     enum mt_dtype dtype = item->correction ? MT_F32 : mt_params_stored_type(item->stored);
     if (!usable_in_place(loader, item)) {
         *value = plan_like(&loader->copies, dtype, &item->tensor);
@@ -563,7 +586,10 @@ static enum mt_status fill_item(struct loader *loader, const struct mt_params_it
     if (item->trainable == MT_TRAINABLE_FULL || item->correction) {
         return mt_params_upload_f32(loader->device, item->stored, place.value);
     }
-    if (item->quantised) {
+    struct mt_params_place lent;
+    if (find_shared(loader, item, &lent)) {
+        status = MT_OK; // it is filled
+    } else if (item->quantised) {
         const struct mt_quantised *matrix = &place.linear->weight.quantised[place.index];
         status = item->published
                      ? mt_published_fill(loader->device, loader->desc->config, loader->checkpoint,

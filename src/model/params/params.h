@@ -37,9 +37,11 @@ struct mt_train_selection {
     // ESFT: for each layer the experts that are trained (full or LoRA, as selected above); NULL: all of them.
     const bool *const *experts;   // [layers] arrays of n flags; a NULL array: all of that layer
     struct mt_comm *expert_ranks; // the ranks that share the routed experts, borrowed; NULL: all are here
-    uint64_t seed;                // LoRA A: kaiming uniform (a = sqrt 5), B: zero
-    bool rounded;                 // products read bf16 roundings of the pairs: see mt_params_round
-    bool forward_only;            // nothing has gradients; mt_model_open sets it
+    struct mt_params *shared; // another loading of the same folder on the same device, of which nothing is
+                              // trained: frozen weights read there. It outlives these. NULL: none
+    uint64_t seed;            // LoRA A: kaiming uniform (a = sqrt 5), B: zero
+    bool rounded;             // products read bf16 roundings of the pairs: see mt_params_round
+    bool forward_only;        // nothing has gradients; mt_model_open sets it
     bool biases; // every router has a selection bias, zeros where the checkpoint has none: router_bias.h
     struct mt_quantise_options quantise; // which weights become codes as they are loaded
     const char *folder;       // where they are kept, if they are: the model's; mt_model_open sets it
