@@ -47,8 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *other = end != NULL ? end + 1 : "";
     bool forth = false;
     bool back = false;
-    demand(mt_math_compare(&ctx, size > 0 ? text : "", first, other, second, &forth, NULL) == MT_OK);
-    demand(mt_math_compare(&ctx, other, second, size > 0 ? text : "", first, &back, NULL) == MT_OK);
+    demand(mt_math_compare(&ctx, size > 0 ? text : "", first, other, second, &forth) == MT_OK);
+    demand(mt_math_compare(&ctx, other, second, size > 0 ? text : "", first, &back) == MT_OK);
     extract_all(&ctx, size > 0 ? text : "", size);
     demand(ctx.live_bytes == 0);
     return 0;

@@ -459,7 +459,7 @@ static enum mt_status judge_math(struct mt_context *ctx, const struct mt_byte_li
 {
     bool equal = false;
     enum mt_status status = mt_math_compare(ctx, (const char *)said->data, said->count,
-                                            (const char *)right->data, right->count, &equal, NULL);
+                                            (const char *)right->data, right->count, &equal);
     outcome->score = equal ? 1.0 : 0.0;
     return status;
 }

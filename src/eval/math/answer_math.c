@@ -27,7 +27,7 @@ static void set_units(struct mt_math_comparison *all, struct mt_math_node *node,
 {
     if (node->kind == MT_MATH_SYMBOL && node->symbol >= 'i' && node->symbol <= 'k') {
         node->kind = MT_MATH_NUMBER;
-        node->number = mt_rational_make(&all->exact.numbers, node->symbol == unit ? 1 : 0, 1);
+        node->number = mt_rational_make(&all->point.numbers, node->symbol == unit ? 1 : 0, 1);
     }
     for (struct mt_math_node *child = node->first; child != NULL; child = child->next)
         set_units(all, child, unit);
@@ -45,7 +45,7 @@ static bool same_vector(struct mt_math_comparison *all, const struct mt_math_nod
     if (tuple->count == 2 && mt_math_has_symbol(sum, 'k')) return false;
     for (const struct mt_math_node *child = tuple->first; child != NULL; child = child->next) {
         struct mt_math_node *part = mt_math_copied(all, sum);
-        if (part == NULL || !mt_math_begin_exact(all)) return false;
+        if (part == NULL || !mt_math_begin(all)) return false;
         set_units(all, part, unit++);
         if (!mt_math_same_answer(all, part, child)) return false;
     }
@@ -83,7 +83,7 @@ bool mt_math_same_answer(struct mt_math_comparison *all, const struct mt_math_no
 
 struct mt_math_node *mt_math_copied(struct mt_math_comparison *all, const struct mt_math_node *node)
 {
-    struct mt_numbers *numbers = &all->exact.numbers;
+    struct mt_numbers *numbers = &all->point.numbers;
     struct mt_math_node *copy = mt_arena_array(numbers->arena, 1, sizeof *copy, &numbers->status);
     if (copy == NULL) return NULL;
     *copy = *node;
@@ -141,7 +141,7 @@ static bool same_texts(struct mt_math_comparison *all, struct mt_text a, struct 
     struct mt_byte_list other = {.ctx = all->ctx};
     enum mt_status status = close_up(a, &one);
     if (status == MT_OK) status = close_up(b, &other);
-    if (status != MT_OK) all->exact.numbers.status = status;
+    if (status != MT_OK) all->point.numbers.status = status;
     bool same = status == MT_OK && one.count > 0 && mt_text_same(mt_text_in(&one), mt_text_in(&other));
     mt_byte_list_free(&one);
     mt_byte_list_free(&other);
@@ -214,10 +214,10 @@ static bool same_parts(struct mt_math_comparison *all, struct mt_text a, struct 
 {
     struct mt_math_node *left = NULL;
     struct mt_math_node *right = NULL;
-    struct mt_arena *arena = all->exact.numbers.arena;
+    struct mt_arena *arena = all->point.numbers.arena;
     enum mt_status status = mt_math_parse(arena, a.text, a.bytes, &left);
     if (status == MT_OK) status = mt_math_parse(arena, b.text, b.bytes, &right);
-    if (status != MT_OK) all->exact.numbers.status = status;
+    if (status != MT_OK) all->point.numbers.status = status;
     if (mt_math_is_broken(all)) return false;
     if (left != NULL && right != NULL &&
         (mt_math_same_answer(all, left, right) || same_but_constants(all, left, right) ||
@@ -271,7 +271,7 @@ static bool same_classes(struct mt_math_comparison *all, struct mt_text a, struc
         }
         if (status == MT_OK) status = mt_byte_list_append(&texts[i], sides[i].text, sides[i].bytes);
     }
-    if (status != MT_OK) all->exact.numbers.status = status;
+    if (status != MT_OK) all->point.numbers.status = status;
     bool same = status == MT_OK && same_parts(all, mt_text_in(&texts[0]), mt_text_in(&texts[1]));
     mt_byte_list_free(&texts[0]);
     mt_byte_list_free(&texts[1]);
@@ -314,7 +314,7 @@ static bool same_otherwise(struct mt_math_comparison *all, struct mt_text a, str
             continue;
         struct mt_byte_list spelled = {.ctx = all->ctx};
         enum mt_status status = spell_choice(one, &spelled);
-        if (status != MT_OK) all->exact.numbers.status = status;
+        if (status != MT_OK) all->point.numbers.status = status;
         bool same = status == MT_OK && same_parts(all, mt_text_in(&spelled), other);
         mt_byte_list_free(&spelled);
         if (same) return true;
@@ -381,7 +381,7 @@ static bool compare_times(struct mt_math_comparison *all, struct mt_text a, stru
     struct time_of_day right;
     enum mt_status status = mt_math_fold(a.text, a.bytes, &one);
     if (status == MT_OK) status = mt_math_fold(b.text, b.bytes, &other);
-    if (status != MT_OK) all->exact.numbers.status = status;
+    if (status != MT_OK) all->point.numbers.status = status;
     bool times =
         status == MT_OK && read_time(mt_text_in(&one), &left) && read_time(mt_text_in(&other), &right);
     mt_byte_list_free(&one);
@@ -484,11 +484,10 @@ static struct mt_text without_point(struct mt_text text, struct mt_text other)
 }
 
 enum mt_status mt_math_compare(struct mt_context *ctx, const char *one, size_t one_bytes, const char *other,
-                               size_t other_bytes, bool *equal, enum mt_math_verdict *verdict)
+                               size_t other_bytes, bool *equal)
 {
     struct mt_arena arena;
-    struct mt_math_comparison all = {
-        .ctx = ctx, .exact = {.numbers = {.arena = &arena}}, .verdict = MT_MATH_EXACTLY};
+    struct mt_math_comparison all = {.ctx = ctx, .point = {.numbers = {.arena = &arena}}};
     struct mt_byte_list left = {.ctx = ctx};
     struct mt_byte_list right = {.ctx = ctx};
     mt_arena_init(&arena, ctx, ARENA_BYTES);
@@ -503,11 +502,10 @@ enum mt_status mt_math_compare(struct mt_context *ctx, const char *one, size_t o
         *equal = same_texts(&all, a, b);
         if (!*equal && !compare_times(&all, a, b, equal)) *equal = same_read(&all, a, b);
         if (!*equal && !mt_math_is_broken(&all)) *equal = same_choices(&all, a, b);
-        status = all.exact.numbers.status;
+        status = all.point.numbers.status;
     }
     mt_byte_list_free(&left);
     mt_byte_list_free(&right);
     mt_arena_free(&arena);
-    if (verdict != NULL) *verdict = all.verdict;
     return status;
 }

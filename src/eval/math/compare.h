@@ -12,19 +12,18 @@
 #define MT_EVAL_MATH_COMPARE_H
 
 #include "eval/math/answer_math.h"
-#include "eval/math/exact.h"
+#include "eval/math/value.h"
 
 struct mt_math_comparison {
     struct mt_context *ctx;
-    struct mt_exact exact;        // with the arena, and the status
-    int64_t spent;                // work of all exact forms so far
-    enum mt_math_verdict verdict; // the weakest used
+    struct mt_math_point point; // with the arena, and the status
+    int64_t spent;              // work of all values so far
     int depth;
 };
 
 static inline bool mt_math_is_broken(const struct mt_math_comparison *all)
 {
-    return all->exact.numbers.status != MT_OK;
+    return all->point.numbers.status != MT_OK;
 }
 
 bool mt_math_same_answer(struct mt_math_comparison *all, const struct mt_math_node *a,
@@ -34,8 +33,14 @@ bool mt_math_same_answer(struct mt_math_comparison *all, const struct mt_math_no
 bool mt_math_same_letters(struct mt_math_comparison *all, const char *a, size_t a_bytes, const char *b,
                           size_t b_bytes);
 
-/* Makes ready for another exact form; false: there was too much work already. */
-bool mt_math_begin_exact(struct mt_math_comparison *all);
+/* Makes ready for another value; false: there was too much work already. */
+bool mt_math_begin(struct mt_math_comparison *all);
+
+/* True when both are the same tree, node by node. */
+bool mt_math_same_tree(const struct mt_math_node *a, const struct mt_math_node *b);
+
+/* True for a tree with a variable in it. */
+bool mt_math_varies(const struct mt_math_node *node);
 
 /* Single values; ± means the signs. */
 bool mt_math_same_single(struct mt_math_comparison *all, const struct mt_math_node *a,

@@ -225,14 +225,16 @@ struct mt_math_node *mt_node_without(struct mt_math_parser *parser, const struct
     double at[MOST_HOLES];
     int count = 0;
     for (const struct mt_math_node *child = set->first; child != NULL; child = child->next) {
-        double complex value = 0;
-        if (count == MOST_HOLES || !mt_math_value_at(child, 0, 1, &value)) return mt_node_fail(parser);
+        double value = 0;
+        struct mt_numbers *numbers = &parser->numbers;
+        if (count == MOST_HOLES || !mt_math_number(numbers->arena, &numbers->status, child, &value))
+            return mt_node_fail(parser);
         int place = count++;
-        for (; place > 0 && at[place - 1] > creal(value); place--) {
+        for (; place > 0 && at[place - 1] > value; place--) {
             at[place] = at[place - 1];
             points[place] = points[place - 1];
         }
-        at[place] = creal(value);
+        at[place] = value;
         points[place] = child;
     }
     struct mt_math_node *all = mt_node_new(parser, MT_MATH_UNION);

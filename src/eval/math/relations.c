@@ -2,11 +2,15 @@
 #include "eval/math/compare.h"
 
 /* a = b as a - b. */
-static struct mt_exact_form difference(struct mt_exact *exact, const struct mt_math_node *equation)
+static bool difference(struct mt_math_comparison *all, const struct mt_math_node *equation,
+                       struct mt_value *value)
 {
-    struct mt_exact_form left = mt_exact_of(exact, equation->first);
-    struct mt_exact_form right = mt_exact_of(exact, equation->first->next);
-    return exact->numbers.failed ? left : mt_exact_subtract(exact, left, right);
+    struct mt_value right;
+    if (!mt_math_begin(all) || !mt_math_value_at(&all->point, equation->first, value) ||
+        !mt_math_value_at(&all->point, equation->first->next, &right))
+        return false;
+    *value = mt_value_subtract(&all->point.numbers, value, &right);
+    return !all->point.numbers.failed;
 }
 
 static bool has_unit(const struct mt_math_node *node)
@@ -17,17 +21,40 @@ static bool has_unit(const struct mt_math_node *node)
     return found;
 }
 
-/* Numbers alone: where both have units, x = 5 km, their sides are compared. */
+/* The sides' differences are a multiple of each other: at all points by the same number, or both are 0 there.
+ * Those that are the same number everywhere are no equation for anything. Where both have units, x = 5 km,
+ * their sides are compared. */
 static bool same_equation(struct mt_math_comparison *all, const struct mt_math_node *a,
                           const struct mt_math_node *b)
 {
-    struct mt_exact *exact = &all->exact;
-    if ((has_unit(a) && has_unit(b)) || !mt_math_begin_exact(all)) return false;
-    exact->point = 0;
-    exact->sign = 1;
-    struct mt_exact_form left = difference(exact, a);
-    struct mt_exact_form right = difference(exact, b);
-    return !exact->numbers.failed && mt_exact_same_zeros(exact, left, right);
+    struct mt_math_point *point = &all->point;
+    struct mt_numbers *numbers = &point->numbers;
+    bool constant = true;
+    int compared = 0;
+    int multiples = 0;
+    struct mt_value first_a;
+    struct mt_value first_b;
+    if (has_unit(a) && has_unit(b)) return false;
+    point->sign = 1;
+    point->real = false;
+    for (point->index = 0; point->index < MT_MATH_POINTS; point->index++) {
+        struct mt_value one;
+        struct mt_value other;
+        if (!difference(all, a, &one) || !difference(all, b, &other)) continue;
+        if (mt_value_is_zero(&one) != mt_value_is_zero(&other)) return false;
+        compared++;
+        if (mt_value_is_zero(&one)) continue;
+        if (multiples++ == 0) {
+            first_a = one;
+            first_b = other;
+        }
+        constant = constant && mt_value_same(numbers, &one, &first_a);
+        one = mt_value_multiply(numbers, &one, &first_b);
+        other = mt_value_multiply(numbers, &other, &first_a);
+        if (!mt_value_same(numbers, &one, &other)) return false;
+    }
+    if (constant && multiples > 0 && !mt_value_same(numbers, &first_a, &first_b)) return false;
+    return compared > 2 && multiples != 1;
 }
 
 char mt_math_mirrored(char relation)

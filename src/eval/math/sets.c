@@ -1,6 +1,5 @@
 /* The sets of numbers that inequalities describe. */
 #include "eval/math/compare.h"
-#include "eval/math/value.h"
 
 /* What is being made, and of which variable. */
 struct making {
@@ -121,17 +120,18 @@ static struct mt_math_node *chain_set(struct making *all, const struct mt_math_n
 static struct mt_math_node *joined(struct making *all, const struct mt_math_node *one,
                                    const struct mt_math_node *other)
 {
-    double complex low = 0;
-    double complex high = 0;
+    double low = 0;
+    double high = 0;
     bool intervals = one->kind == MT_MATH_GROUP && other->kind == MT_MATH_GROUP;
     if (intervals && one->last->kind != MT_MATH_INFINITY) {
         const struct mt_math_node *kept = one;
         one = other;
         other = kept;
     }
-    if (intervals && one->last->kind == MT_MATH_INFINITY && mt_math_value_at(one->first, 0, 1, &low) &&
-        mt_math_value_at(other->last, 0, 1, &high) && creal(low) < creal(high) &&
-        !mt_math_value_at(other->first, 0, 1, &high))
+    if (intervals && one->last->kind == MT_MATH_INFINITY &&
+        mt_math_number(all->arena, all->status, one->first, &low) &&
+        mt_math_number(all->arena, all->status, other->last, &high) && low < high &&
+        !mt_math_number(all->arena, all->status, other->first, &high))
         return interval(all, one->first, one->open == '[', other->last, other->close == ']');
     return made(all, MT_MATH_UNION, one, other);
 }
@@ -151,7 +151,7 @@ static struct mt_math_node *made_set(struct making *all, const struct mt_math_no
 bool mt_math_compare_sets(struct mt_math_comparison *all, const struct mt_math_node *a,
                           const struct mt_math_node *b, bool *same)
 {
-    struct mt_numbers *numbers = &all->exact.numbers;
+    struct mt_numbers *numbers = &all->point.numbers;
     struct making one = {.arena = numbers->arena, .status = &numbers->status};
     struct making other = one;
     const struct mt_math_node *left = made_set(&one, a);

@@ -1,4 +1,4 @@
-/* Single values: exactly, else at exact points, else in double, else by structure. */
+/* Single values: at points, else by structure. */
 #include <string.h>
 #include <strings.h>
 
@@ -6,14 +6,7 @@
 #include "eval/math/units.h"
 #include "eval/math/value.h"
 
-#define MOST_WORK    ((int64_t)1 << 26) // of one comparison
-#define EXACT_POINTS 3
-#define SMALLEST     1e-250
-
-static void weaken(struct mt_math_comparison *all, enum mt_math_verdict verdict)
-{
-    if (verdict < all->verdict) all->verdict = verdict;
-}
+#define MOST_WORK ((int64_t)1 << 26) // of one comparison
 
 bool mt_math_same_letters(struct mt_math_comparison *all, const char *a, size_t a_bytes, const char *b,
                           size_t b_bytes)
@@ -22,69 +15,85 @@ bool mt_math_same_letters(struct mt_math_comparison *all, const char *a, size_t 
     struct mt_byte_list other = {.ctx = all->ctx};
     enum mt_status status = mt_math_fold(a, a_bytes, &one);
     if (status == MT_OK) status = mt_math_fold(b, b_bytes, &other);
-    if (status != MT_OK) all->exact.numbers.status = status;
+    if (status != MT_OK) all->point.numbers.status = status;
     bool same = status == MT_OK && one.count > 0 && one.count == other.count &&
                 memcmp(one.data, other.data, one.count) == 0;
     mt_byte_list_free(&one);
     mt_byte_list_free(&other);
-    weaken(all, MT_MATH_BY_LETTERS);
     return same;
 }
 
-bool mt_math_begin_exact(struct mt_math_comparison *all)
+bool mt_math_begin(struct mt_math_comparison *all)
 {
-    struct mt_numbers *numbers = &all->exact.numbers;
+    struct mt_numbers *numbers = &all->point.numbers;
     all->spent += numbers->work;
     numbers->work = 0;
-    all->exact.atom_count = all->exact.root_count = 0;
     numbers->failed = numbers->status != MT_OK || all->spent > MOST_WORK;
     return !numbers->failed;
 }
 
-/* Values in double at points: all must agree. Returns at how many there are such; -1: some do not agree.
- * `real`: where one leaves the real numbers does not count. */
-static int agreeing(const struct mt_math_node *a, const struct mt_math_node *b, int a_sign, int b_sign,
-                    bool real)
+bool mt_math_same_tree(const struct mt_math_node *a, const struct mt_math_node *b)
 {
-    int compared = 0;
-    for (int point = 0; point < MT_MATH_POINTS; point++) {
-        double complex one = 0;
-        double complex other = 0;
-        bool first =
-            real ? mt_math_real_at(a, point, a_sign, &one) : mt_math_value_at(a, point, a_sign, &one);
-        bool second =
-            real ? mt_math_real_at(b, point, b_sign, &other) : mt_math_value_at(b, point, b_sign, &other);
-        if (first != second && !real) return -1;
-        if (!first || !second) continue;
-        double size = cabs(one) > cabs(other) ? cabs(one) : cabs(other);
-        if (size < SMALLEST) continue; // exact forms know 0: this is an underflow
-        if (!mt_math_is_close(one, other, size)) return -1;
-        compared++;
+    if (a == NULL || b == NULL) return a == b;
+    bool text = a->text == b->text || (a->text != NULL && b->text != NULL && strcmp(a->text, b->text) == 0);
+    if (!text || a->kind != b->kind || a->flag != b->flag || a->symbol != b->symbol || a->call != b->call ||
+        a->open != b->open || a->close != b->close || a->count != b->count ||
+        memcmp(a->relations, b->relations, sizeof a->relations) != 0)
+        return false;
+    if (a->kind == MT_MATH_NUMBER && !mt_rational_equal(&a->number, &b->number)) return false;
+    const struct mt_math_node *other = b->first;
+    for (const struct mt_math_node *child = a->first; child != NULL; child = child->next) {
+        if (!mt_math_same_tree(child, other)) return false;
+        other = other->next;
     }
-    return compared;
+    return true;
 }
 
-static bool same_numbers(struct mt_math_comparison *all, const struct mt_math_node *a,
-                         const struct mt_math_node *b, int a_sign, int b_sign)
+static bool has_size(const struct mt_math_node *node)
 {
-    bool sizes = mt_math_has_size(a) || mt_math_has_size(b); // ln|x| is not ln x
-    int compared = sizes ? 0 : agreeing(a, b, a_sign, b_sign, true);
-    if (compared == 0 || compared == 1) compared = agreeing(a, b, a_sign, b_sign, false);
-    weaken(all, MT_MATH_BY_NUMBER);
-    return compared >= 2;
+    bool found = node->kind == MT_MATH_CALL && node->call == MT_CALL_ABS;
+    for (const struct mt_math_node *child = node->first; child != NULL && !found; child = child->next)
+        found = has_size(child);
+    return found;
 }
 
-static enum mt_exact_verdict exact_verdict(struct mt_math_comparison *all, const struct mt_math_node *a,
-                                           const struct mt_math_node *b, int a_sign, int b_sign, int point)
+bool mt_math_varies(const struct mt_math_node *node)
 {
-    struct mt_exact *exact = &all->exact;
-    if (!mt_math_begin_exact(all)) return MT_EXACT_UNKNOWN;
-    exact->point = point;
-    exact->sign = a_sign;
-    struct mt_exact_form left = mt_exact_of(exact, a);
-    exact->sign = b_sign;
-    struct mt_exact_form right = mt_exact_of(exact, b);
-    return mt_exact_compare(exact, left, right);
+    bool found = node->kind == MT_MATH_SYMBOL && node->symbol != MT_SYMBOL_E && node->symbol != MT_SYMBOL_I &&
+                 node->symbol != MT_SYMBOL_PI;
+    for (const struct mt_math_node *child = node->first; child != NULL && !found; child = child->next)
+        found = mt_math_varies(child);
+    return found;
+}
+
+enum agreement {
+    NOT_KNOWN, // too few points where both have a value
+    SAME,
+    DIFFERENT,
+};
+
+/* Values at points: all must agree. `real`: where one leaves the real numbers does not count. */
+static enum agreement agreement_of(struct mt_math_comparison *all, const struct mt_math_node *a,
+                                   const struct mt_math_node *b, int a_sign, int b_sign, bool real)
+{
+    bool varies = mt_math_varies(a) || mt_math_varies(b);
+    struct mt_math_point *point = &all->point;
+    int compared = 0;
+    point->real = real;
+    for (point->index = 0; point->index < (varies ? MT_MATH_POINTS : 1); point->index++) {
+        struct mt_value one;
+        struct mt_value other;
+        point->sign = a_sign;
+        bool first = mt_math_begin(all) && mt_math_value_at(point, a, &one);
+        point->sign = b_sign;
+        bool second = mt_math_begin(all) && mt_math_value_at(point, b, &other);
+        if (first != second && !real) return NOT_KNOWN;
+        if (!first || !second) continue;
+        bool same = mt_value_same(&point->numbers, &one, &other);
+        if (!same && !point->numbers.failed) return DIFFERENT;
+        compared += same ? 1 : 0;
+    }
+    return compared >= (varies ? 2 : 1) ? SAME : NOT_KNOWN;
 }
 
 /* The same node over parts that are the same answers. */
@@ -103,22 +112,16 @@ static bool same_structure(struct mt_math_comparison *all, const struct mt_math_
     return true;
 }
 
+/* ln(xy) is ln x + ln y where these are real, and that decides where there are such points; but ln|x| is not
+ * ln x. What has no value, or too large a one, is the same where it is written the same. */
 static bool same_value(struct mt_math_comparison *all, const struct mt_math_node *a,
                        const struct mt_math_node *b, int a_sign, int b_sign)
 {
-    enum mt_exact_verdict verdict = exact_verdict(all, a, b, a_sign, b_sign, 0);
-    if (verdict == MT_EXACT_CLOSE) weaken(all, MT_MATH_BY_NUMBER);
+    enum agreement agreement = NOT_KNOWN;
+    if (!has_size(a) && !has_size(b)) agreement = agreement_of(all, a, b, a_sign, b_sign, true);
+    if (agreement == NOT_KNOWN) agreement = agreement_of(all, a, b, a_sign, b_sign, false);
     if (mt_math_is_broken(all)) return false;
-    if (verdict != MT_EXACT_UNKNOWN) return verdict != MT_EXACT_UNEQUAL;
-    // (x+1)^1000 has too many terms, but an exact value for every x.
-    int points = 0;
-    do {
-        points++;
-        verdict = exact_verdict(all, a, b, a_sign, b_sign, points);
-    } while (verdict == MT_EXACT_EQUAL && points < EXACT_POINTS);
-    if (mt_math_is_broken(all)) return false;
-    if (verdict != MT_EXACT_UNKNOWN) return verdict == MT_EXACT_EQUAL;
-    return same_numbers(all, a, b, a_sign, b_sign) || (a_sign == b_sign && same_structure(all, a, b));
+    return agreement == SAME || (agreement == NOT_KNOWN && a_sign == b_sign && same_structure(all, a, b));
 }
 
 // ------------------------------------------------------------------ what stands around a value
@@ -208,10 +211,10 @@ static bool is_radian(const struct mt_unit *unit)
 bool mt_math_same_single(struct mt_math_comparison *all, const struct mt_math_node *a,
                          const struct mt_math_node *b, int a_sign, int b_sign)
 {
-    struct mt_numbers *numbers = &all->exact.numbers;
+    struct mt_numbers *numbers = &all->point.numbers;
     struct scaled scaled_a;
     struct scaled scaled_b;
-    if (!mt_math_begin_exact(all)) return !mt_math_is_broken(all) && mt_math_same_tree(a, b);
+    if (!mt_math_begin(all)) return !mt_math_is_broken(all) && mt_math_same_tree(a, b);
     struct peeled one = peel(numbers, a);
     struct peeled other = peel(numbers, b);
     if (numbers->failed || !mt_unit_same(&one.unit, &other.unit)) return false;
