@@ -26,11 +26,12 @@
 /* The level's table; zeroed entries stay with the level below, or ref. */
 const struct mt_op_impl *MT_CPU(table)(void);
 
-// An op's kernel is in the file of its name. It takes what its `fits` takes; without one, what is f32
-// throughout. What it does not take is left to ref, as is an op without a kernel. `scratch` is there where
-// some is needed. All are weak: those that are not there are NULL.
+// Every op has a kernel (left_to_ref.c: those that are ref's). It takes what its `fits` takes; without one,
+// what is f32 throughout; the rest is left to ref. `scratch` is there where some is needed. Both are in the
+// kernel's file and weak: those that are not there are NULL. The kernel itself must not be: a linker takes a
+// file out of a library only for a name that is not weak.
 #define MT_CPU_DECLARE(name)                                                                                 \
-    __attribute__((weak)) void MT_CPU(name)(struct mt_device * device, const struct mt_##name##_args *args); \
+    void MT_CPU(name)(struct mt_device * device, const struct mt_##name##_args *args);                       \
     __attribute__((weak))                                                                                    \
     size_t MT_CPU(name##_scratch)(const struct mt_device *device, const struct mt_##name##_args *args);      \
     __attribute__((weak)) bool MT_CPU(name##_fits)(const struct mt_##name##_args *args);

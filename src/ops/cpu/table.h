@@ -18,7 +18,6 @@
     static bool fits_##name(const struct mt_device *device, const void *args)                                \
     {                                                                                                        \
         (void)device;                                                                                        \
-        if (MT_CPU(name) == NULL) return false;                                                              \
         return MT_CPU(name##_fits) == NULL ? mt_op_is_f32(MT_OP_##name, args) : MT_CPU(name##_fits)(args);   \
     }
 
