@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "eval/math/compare.h"
+#include "eval/math/nodes.h"
 #include "eval/text.h"
 
 #define ARENA_BYTES 65536
@@ -81,6 +82,17 @@ bool mt_math_same_answer(struct mt_math_comparison *all, const struct mt_math_no
     return same;
 }
 
+bool mt_math_same_children(struct mt_math_comparison *all, const struct mt_math_node *a,
+                           const struct mt_math_node *b)
+{
+    const struct mt_math_node *other = b->first;
+    for (const struct mt_math_node *child = a->first; child != NULL; child = child->next) {
+        if (!mt_math_same_answer(all, child, other)) return false;
+        other = other->next;
+    }
+    return true;
+}
+
 struct mt_math_node *mt_math_copied(struct mt_math_comparison *all, const struct mt_math_node *node)
 {
     struct mt_numbers *numbers = &all->point.numbers;
@@ -98,18 +110,11 @@ struct mt_math_node *mt_math_copied(struct mt_math_comparison *all, const struct
     return copy;
 }
 
-static void rename_in(struct mt_math_node *node, int64_t from, int64_t to)
-{
-    if (node->kind == MT_MATH_SYMBOL && node->symbol == from) node->symbol = to;
-    for (struct mt_math_node *child = node->first; child != NULL; child = child->next)
-        rename_in(child, from, to);
-}
-
 struct mt_math_node *mt_math_renamed(struct mt_math_comparison *all, const struct mt_math_node *node,
                                      int64_t from, int64_t to)
 {
     struct mt_math_node *copy = mt_math_copied(all, node);
-    if (copy != NULL) rename_in(copy, from, to);
+    if (copy != NULL) mt_node_rename(copy, from, to);
     return copy;
 }
 

@@ -128,12 +128,7 @@ bool mt_math_same_ordered(struct mt_math_comparison *all, const struct mt_math_n
     if (a->count == 2 && bare && (a->open == '[' || b->open == '[' || a->close == ']' || b->close == ']'))
         return false;
     if (a->count == 2 && !bare && (a->open != b->open || a->close != b->close)) return false;
-    const struct mt_math_node *other = b->first;
-    for (const struct mt_math_node *child = a->first; child != NULL; child = child->next) {
-        if (!mt_math_same_answer(all, child, other)) return false;
-        other = other->next;
-    }
-    return true;
+    return mt_math_same_children(all, a, b);
 }
 
 bool mt_math_is_unordered(const struct mt_math_node *node)

@@ -29,6 +29,10 @@ static inline bool mt_math_is_broken(const struct mt_math_comparison *all)
 bool mt_math_same_answer(struct mt_math_comparison *all, const struct mt_math_node *a,
                          const struct mt_math_node *b);
 
+/* Child by child; both have as many. */
+bool mt_math_same_children(struct mt_math_comparison *all, const struct mt_math_node *a,
+                           const struct mt_math_node *b);
+
 /* Two texts by their letters. */
 bool mt_math_same_letters(struct mt_math_comparison *all, const char *a, size_t a_bytes, const char *b,
                           size_t b_bytes);
@@ -38,9 +42,6 @@ bool mt_math_begin(struct mt_math_comparison *all);
 
 /* True when both are the same tree, node by node. */
 bool mt_math_same_tree(const struct mt_math_node *a, const struct mt_math_node *b);
-
-/* True for a tree with a variable in it. */
-bool mt_math_varies(const struct mt_math_node *node);
 
 /* Single values; ± means the signs. */
 bool mt_math_same_single(struct mt_math_comparison *all, const struct mt_math_node *a,

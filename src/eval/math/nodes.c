@@ -68,6 +68,13 @@ struct mt_math_node *mt_node_named(struct mt_math_parser *parser, enum mt_math_k
     return node;
 }
 
+void mt_node_rename(struct mt_math_node *node, int64_t from, int64_t to)
+{
+    if (node->kind == MT_MATH_SYMBOL && node->symbol == from) node->symbol = to;
+    for (struct mt_math_node *child = node->first; child != NULL; child = child->next)
+        mt_node_rename(child, from, to);
+}
+
 static struct mt_math_node *interval(struct mt_math_parser *parser, struct mt_math_node *low,
                                      struct mt_math_node *high)
 {
@@ -183,7 +190,7 @@ struct mt_math_node *mt_node_meant(struct mt_math_parser *parser, const char *te
     return mt_node_named(parser, MT_MATH_TEXT, text, bytes, NULL);
 }
 
-static struct mt_math_node *copy_of(struct mt_math_parser *parser, const struct mt_math_node *node)
+struct mt_math_node *mt_node_copy(struct mt_math_parser *parser, const struct mt_math_node *node)
 {
     struct mt_math_node *copy = mt_node_new(parser, node->kind);
     if (copy == NULL) return NULL;
@@ -201,11 +208,11 @@ static bool is_interval(const struct mt_math_node *node)
 static struct mt_math_node *around(struct mt_math_parser *parser, const struct mt_math_node *from,
                                    const struct mt_math_node *hole)
 {
-    struct mt_math_node *first = copy_of(parser, from->first);
-    struct mt_math_node *second = copy_of(parser, hole->first);
+    struct mt_math_node *first = mt_node_copy(parser, from->first);
+    struct mt_math_node *second = mt_node_copy(parser, hole->first);
     struct mt_math_node *below = interval(parser, first, second);
-    struct mt_math_node *third = copy_of(parser, hole->last);
-    struct mt_math_node *fourth = copy_of(parser, from->last);
+    struct mt_math_node *third = mt_node_copy(parser, hole->last);
+    struct mt_math_node *fourth = mt_node_copy(parser, from->last);
     struct mt_math_node *above = interval(parser, third, fourth);
     if (parser->failed) return NULL;
     below->open = from->open;
@@ -238,15 +245,15 @@ struct mt_math_node *mt_node_without(struct mt_math_parser *parser, const struct
         points[place] = child;
     }
     struct mt_math_node *all = mt_node_new(parser, MT_MATH_UNION);
-    struct mt_math_node *low = copy_of(parser, from->first);
+    struct mt_math_node *low = mt_node_copy(parser, from->first);
     for (int i = 0; i <= count && !parser->failed; i++) {
-        struct mt_math_node *high = copy_of(parser, i < count ? points[i] : from->last);
+        struct mt_math_node *high = mt_node_copy(parser, i < count ? points[i] : from->last);
         struct mt_math_node *part = interval(parser, low, high);
         if (parser->failed) return NULL;
         if (i == 0) part->open = from->open;
         if (i == count) part->close = from->close;
         mt_node_adopt(all, part);
-        if (i < count) low = copy_of(parser, points[i]);
+        if (i < count) low = mt_node_copy(parser, points[i]);
     }
     return all;
 }

@@ -23,6 +23,12 @@ struct mt_math_node *mt_node_pair(struct mt_math_parser *parser, enum mt_math_ki
 struct mt_math_node *mt_node_named(struct mt_math_parser *parser, enum mt_math_kind kind, const char *text,
                                    size_t bytes, struct mt_math_node *child);
 
+/* A copy without what is next to it, over the same children. */
+struct mt_math_node *mt_node_copy(struct mt_math_parser *parser, const struct mt_math_node *node);
+
+/* A variable gets another name in a tree. */
+void mt_node_rename(struct mt_math_node *node, int64_t from, int64_t to);
+
 /* Words: those that mean a set or a number as that. */
 struct mt_math_node *mt_node_meant(struct mt_math_parser *parser, const char *text, size_t bytes);
 

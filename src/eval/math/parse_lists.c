@@ -4,6 +4,7 @@
 
 #include "eval/math/nodes.h"
 #include "eval/math/parse.h"
+#include "eval/math/value.h"
 
 #define MOST_TEXT 4000 // bytes of an answer worth parsing
 
@@ -183,14 +184,6 @@ static enum separator take_separator(struct mt_math_parser *parser)
     return taken;
 }
 
-/* The variable gets the name that all whole numbers, or all natural ones, have here. */
-static void name_parameter(struct mt_math_node *node, int64_t symbol, int64_t name)
-{
-    if (node->kind == MT_MATH_SYMBOL && node->symbol == symbol) node->symbol = name;
-    for (struct mt_math_node *child = node->first; child != NULL; child = child->next)
-        name_parameter(child, symbol, name);
-}
-
 static bool is_element(const struct mt_math_node *node)
 {
     return node->kind == MT_MATH_RELATION && node->relations[0] == 'e';
@@ -209,7 +202,7 @@ static struct mt_math_node *without_element(struct mt_math_node *all)
     before->next = NULL;
     all->last = before;
     all->count--;
-    name_parameter(all, symbol, name);
+    mt_node_rename(all, symbol, name);
     return all->count == 1 ? all->first : all;
 }
 
@@ -235,16 +228,6 @@ static bool are_solutions(const struct mt_math_node *parts)
     return parts->count > 1;
 }
 
-static bool has_variable(const struct mt_math_node *node)
-{
-    bool constant =
-        node->symbol == MT_SYMBOL_E || node->symbol == MT_SYMBOL_I || node->symbol == MT_SYMBOL_PI;
-    bool found = node->kind == MT_MATH_SYMBOL && !constant;
-    for (const struct mt_math_node *child = node->first; child != NULL && !found; child = child->next)
-        found = has_variable(child);
-    return found;
-}
-
 /* "x \ne 1, x \ne 2", "x \ne 1, 2": the line without these; others stay. */
 static struct mt_math_node *without_values(struct mt_math_parser *parser, struct mt_math_node *list)
 {
@@ -256,7 +239,7 @@ static struct mt_math_node *without_values(struct mt_math_parser *parser, struct
         if (relation && (child->count != 2 || child->relations[0] != 'n' ||
                          child->first->kind != MT_MATH_SYMBOL || child->first->symbol != name->symbol))
             return list;
-        if (has_variable(relation ? child->last : child)) return list;
+        if (mt_math_varies(relation ? child->last : child)) return list;
     }
     struct mt_math_node *values = mt_node_new(parser, MT_MATH_GROUP);
     struct mt_math_node *line = mt_node_meant(parser, "real numbers", 12);

@@ -1,4 +1,6 @@
 /* Equations and inequalities. */
+#include <string.h>
+
 #include "eval/math/compare.h"
 
 /* a = b as a - b. */
@@ -123,15 +125,8 @@ static bool same_relation(struct mt_math_comparison *all, const struct mt_math_n
         return renamed != NULL && mt_math_same_answer(all, a->last, renamed);
     }
     if (a->count != b->count || mt_math_is_broken(all)) return false;
-    bool straight = true;
-    const struct mt_math_node *other = b->first;
-    int i = 0;
-    for (const struct mt_math_node *child = a->first; child != NULL && straight; child = child->next) {
-        straight = mt_math_same_answer(all, child, other);
-        straight = straight && (i + 1 >= a->count || a->relations[i] == b->relations[i]);
-        other = other->next;
-        i++;
-    }
+    size_t signs = a->count > 0 ? (size_t)a->count - 1 : 0;
+    bool straight = memcmp(a->relations, b->relations, signs) == 0 && mt_math_same_children(all, a, b);
     if (straight || a->count != 2) return straight;
     return a->relations[0] == mt_math_mirrored(b->relations[0]) &&
            mt_math_same_answer(all, a->first, b->first->next) &&

@@ -1,36 +1,21 @@
 /* The sets of numbers that inequalities describe. */
 #include "eval/math/compare.h"
+#include "eval/math/nodes.h"
 
 /* What is being made, and of which variable. */
 struct making {
-    struct mt_arena *arena;
-    enum mt_status *status;
+    struct mt_math_parser parser; // without a text
     int64_t symbol;
 };
-
-static struct mt_math_node *copied(struct making *all, const struct mt_math_node *node)
-{
-    struct mt_math_node *copy = mt_arena_array(all->arena, 1, sizeof *copy, all->status);
-    if (copy == NULL) return NULL;
-    *copy = *node;
-    copy->next = NULL; // the children are borrowed
-    return copy;
-}
 
 /* A node over one or two copies. */
 static struct mt_math_node *made(struct making *all, enum mt_math_kind kind, const struct mt_math_node *one,
                                  const struct mt_math_node *other)
 {
-    const struct mt_math_node empty = {.kind = kind};
-    struct mt_math_node *node = copied(all, &empty);
-    struct mt_math_node *first = one != NULL ? copied(all, one) : NULL;
-    struct mt_math_node *second = other != NULL ? copied(all, other) : NULL;
-    if (*all->status != MT_OK) return NULL;
-    node->first = first;
-    node->last = second != NULL ? second : first;
-    if (first != NULL) first->next = second;
-    node->count = (first != NULL ? 1 : 0) + (second != NULL ? 1 : 0);
-    return node;
+    struct mt_math_node *first = mt_node_copy(&all->parser, one);
+    struct mt_math_node *node = mt_node_wrap(&all->parser, kind, first);
+    if (other != NULL) mt_node_adopt(node, mt_node_copy(&all->parser, other));
+    return all->parser.failed ? NULL : node;
 }
 
 static const struct mt_math_node infinity = {.kind = MT_MATH_INFINITY};
@@ -120,6 +105,7 @@ static struct mt_math_node *chain_set(struct making *all, const struct mt_math_n
 static struct mt_math_node *joined(struct making *all, const struct mt_math_node *one,
                                    const struct mt_math_node *other)
 {
+    struct mt_numbers *numbers = &all->parser.numbers;
     double low = 0;
     double high = 0;
     bool intervals = one->kind == MT_MATH_GROUP && other->kind == MT_MATH_GROUP;
@@ -129,9 +115,9 @@ static struct mt_math_node *joined(struct making *all, const struct mt_math_node
         other = kept;
     }
     if (intervals && one->last->kind == MT_MATH_INFINITY &&
-        mt_math_number(all->arena, all->status, one->first, &low) &&
-        mt_math_number(all->arena, all->status, other->last, &high) && low < high &&
-        !mt_math_number(all->arena, all->status, other->first, &high))
+        mt_math_number(numbers->arena, &numbers->status, one->first, &low) &&
+        mt_math_number(numbers->arena, &numbers->status, other->last, &high) && low < high &&
+        !mt_math_number(numbers->arena, &numbers->status, other->first, &high))
         return interval(all, one->first, one->open == '[', other->last, other->close == ']');
     return made(all, MT_MATH_UNION, one, other);
 }
@@ -152,10 +138,12 @@ bool mt_math_compare_sets(struct mt_math_comparison *all, const struct mt_math_n
                           const struct mt_math_node *b, bool *same)
 {
     struct mt_numbers *numbers = &all->point.numbers;
-    struct making one = {.arena = numbers->arena, .status = &numbers->status};
+    struct making one = {.parser.numbers.arena = numbers->arena};
     struct making other = one;
     const struct mt_math_node *left = made_set(&one, a);
     const struct mt_math_node *right = made_set(&other, b);
+    if (one.parser.numbers.status != MT_OK) numbers->status = one.parser.numbers.status;
+    if (other.parser.numbers.status != MT_OK) numbers->status = other.parser.numbers.status;
     if (left == NULL && right == NULL) return false;
     bool relations = a->kind == MT_MATH_RELATION && b->kind == MT_MATH_RELATION;
     if (relations && (left == NULL || right == NULL)) return false;

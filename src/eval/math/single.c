@@ -57,15 +57,6 @@ static bool has_size(const struct mt_math_node *node)
     return found;
 }
 
-bool mt_math_varies(const struct mt_math_node *node)
-{
-    bool found = node->kind == MT_MATH_SYMBOL && node->symbol != MT_SYMBOL_E && node->symbol != MT_SYMBOL_I &&
-                 node->symbol != MT_SYMBOL_PI;
-    for (const struct mt_math_node *child = node->first; child != NULL && !found; child = child->next)
-        found = mt_math_varies(child);
-    return found;
-}
-
 enum agreement {
     NOT_KNOWN, // too few points where both have a value
     SAME,
@@ -104,12 +95,7 @@ static bool same_structure(struct mt_math_comparison *all, const struct mt_math_
     if (a->kind != b->kind || a->call != b->call || a->flag != b->flag || a->count != b->count ||
         a->count == 0 || a->kind == MT_MATH_GROUP || a->kind == MT_MATH_RELATION || a->kind == MT_MATH_UNIT)
         return false;
-    const struct mt_math_node *other = b->first;
-    for (const struct mt_math_node *child = a->first; child != NULL; child = child->next) {
-        if (!mt_math_same_answer(all, child, other)) return false;
-        other = other->next;
-    }
-    return true;
+    return mt_math_same_children(all, a, b);
 }
 
 /* ln(xy) is ln x + ln y where these are real, and that decides where there are such points; but ln|x| is not

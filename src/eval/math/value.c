@@ -398,6 +398,15 @@ static struct mt_value single(struct mt_math_point *point, const struct mt_math_
     }
 }
 
+bool mt_math_varies(const struct mt_math_node *node)
+{
+    bool found = node->kind == MT_MATH_SYMBOL && node->symbol != MT_SYMBOL_E && node->symbol != MT_SYMBOL_I &&
+                 node->symbol != MT_SYMBOL_PI;
+    for (const struct mt_math_node *child = node->first; child != NULL && !found; child = child->next)
+        found = mt_math_varies(child);
+    return found;
+}
+
 /* The depth of the tree is the parser's limit. */
 bool mt_math_value_at(struct mt_math_point *point, const struct mt_math_node *node, struct mt_value *value)
 {

@@ -30,6 +30,9 @@ struct mt_math_point {
 /* False, and numbers.failed: none here, too large, not close enough, or too much work. */
 bool mt_math_value_at(struct mt_math_point *point, const struct mt_math_node *node, struct mt_value *value);
 
+/* True for a tree with a variable in it. */
+bool mt_math_varies(const struct mt_math_node *node);
+
 /* The real part at the first point. False: none, or *status is set. */
 bool mt_math_number(struct mt_arena *arena, enum mt_status *status, const struct mt_math_node *node,
                     double *number);
