@@ -52,7 +52,7 @@ examples() {
 # leave_out COMMAND: true for what cannot be tried here.
 leave_out() {
     case $1 in
-    'hf download '* | 'mpirun '* | 'METIER_CPU_LEVEL='* | 'metier judge '* | *' --endpoint '* | *' --teacher '* | *Moonlight-16B-A3B-Instruct*) return 0 ;;
+    'hf download '* | 'mpirun '* | 'METIER_CPU_LEVEL='* | 'metier judge '* | 'metier probe '* | *' --endpoint '* | *' --teacher '* | *Moonlight-16B-A3B-Instruct*) return 0 ;;
     *--group-rule*) return 0 ;; # of another record
     *' --routing '*) return 0 ;; # serve_checks.py
     *compare-paper* | *'sandbox --check') return 0 ;; # long
@@ -83,7 +83,7 @@ shorter() {
 
 # Verbs in the order in which one has what the next reads.
 verbs="help synth recipe init inspect plan tokenize objective devices train adapter merge forward generate chat analyze prune eval review judge
-    compare report sandbox serve"
+    compare report sandbox serve probe"
 for verb in $("$metier" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
     [[ " $(echo $verbs) " == *" $verb "* ]]
     result $? "the examples of $verb are not tried"
