@@ -132,8 +132,8 @@ static void one_seed_and_two_models(void **state)
     assert_string_equal(
         text,
         "one answers 25.0 % exactly with 4 of 16 experts and 60.0 % with all; two answers 35.0 % exactly "
-        "with 4 of 16 experts and 60.0 % with all. Each is one model: that says nothing of others "
-        "trained the same way.");
+        "with 4 of 16 experts and 60.0 % with all. Each is one model: others trained the same way may "
+        "differ.");
     bench_close(&bench);
 }
 
