@@ -7,12 +7,15 @@
 #include "base/files/folder.h"
 #include "cli/cli.h"
 #include "cli/shared/device.h"
+#include "cli/shared/table.h"
 #include "model/adapters/router_bias.h"
 #include "model/files/merge.h"
+#include "model/files/merge_check.h"
 
 struct settings {
     const char *adapter;
     const char *out;
+    const char *check; // a folder somebody merged; NULL: merge
     const char *dtype;
     const char *device; // of --verify
     int64_t threads;
@@ -32,6 +35,10 @@ static enum mt_status read_dtype(struct mt_context *ctx, const char *word, enum 
 
 static enum mt_status check(const struct settings *settings, const struct cli_call *call)
 {
+    const struct cli_void checked = {settings->check != NULL, "--out --dtype --requantise --verify --threads",
+                                     "with --check"};
+    enum mt_status status = cli_refuse_void(call, &checked, 1);
+    if (status != MT_OK || settings->check != NULL) return status;
     if (settings->adapter == NULL) return mt_fail(call->ctx, MT_ERR_USAGE, "--adapter DIR is missing");
     if (settings->out == NULL) return mt_fail(call->ctx, MT_ERR_USAGE, "--out DIR is missing");
     const struct cli_void rules[] = {{!settings->verify, "--device", "without --verify"},
@@ -117,6 +124,37 @@ static void warn_of_biases(const char *out)
                   out, MT_ROUTER_BIAS_OF_MODEL);
 }
 
+/* What is left over may be what rounding costs, twice; *sound: nowhere more. */
+static enum mt_status check_merged(struct mt_context *ctx, const struct settings *settings, const char *base,
+                                   bool *sound)
+{
+    static const struct cli_column columns[] = {
+        {"part", false},  {"tensors", true},      {"changed", true},   {"missing", true},
+        {"change", true}, {"adapter adds", true}, {"left over", true}, {"", false}};
+    struct mt_merge_check check;
+    struct cli_table table;
+    enum mt_status status = mt_merge_check(ctx, base, settings->check, settings->adapter, &check);
+    if (status != MT_OK) return status;
+    *sound = true;
+    cli_table_init(&table, ctx, columns, 8);
+    for (int p = 0; p < MT_MODEL_PART_COUNT; p++) {
+        const struct mt_merge_checked *part = &check.part[p];
+        if (part->tensors == 0) continue;
+        bool right = part->missing == 0 && part->off <= 2.0 * check.rounding;
+        if (settings->adapter == NULL) right = part->missing == 0;
+        *sound = *sound && right;
+        cli_table_add(&table, "%s\t%zu\t%zu\t%zu\t%.2e\t%.2e\t%.2e\t%s",
+                      mt_model_part_name((enum mt_model_part)p), part->tensors, part->changed, part->missing,
+                      part->change, part->expected, part->off, right ? "" : "differs");
+    }
+    if (settings->adapter != NULL)
+        printf("%s: %s\n\n", settings->check,
+               *sound ? "merged as the adapter says" : "not what the adapter says");
+    else
+        printf("%s: against %s\n\n", settings->check, base);
+    return cli_table_print(&table, stdout);
+}
+
 static enum mt_status run(struct mt_context *ctx, const struct settings *settings, const char *directory)
 {
     struct mt_merge_options options = {.directory = directory,
@@ -153,6 +191,8 @@ static enum mt_status run_verb(struct cli_call *call)
     const struct cli_option options[] = {
         {"--adapter", CLI_TEXT, &settings.adapter, "DIR", "the PEFT adapter, in either layout"},
         {"--out", CLI_TEXT, &settings.out, "DIR", "where to write; must not exist, or be empty"},
+        {"--check", CLI_TEXT, &settings.check, "MERGED",
+         "do not merge: which weights of MERGED differ from DIR, and whether as --adapter says"},
         {"--dtype", CLI_TEXT, &settings.dtype, "TYPE", "of the weights: f32 or bf16 (as they are stored)"},
         {"--requantise", CLI_FLAG, &settings.requantise, NULL,
          "write a quantised model in its format again, and say what that costs (floats)"},
@@ -166,6 +206,12 @@ static enum mt_status run_verb(struct cli_call *call)
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
     status = check(&settings, call);
+    if (status == MT_OK && settings.check != NULL) {
+        bool sound = false;
+        status = check_merged(call->ctx, &settings, call->positional[0], &sound);
+        call->exit_status = sound ? 0 : 1;
+        return status;
+    }
     return status == MT_OK ? run(call->ctx, &settings, call->positional[0]) : status;
 }
 
@@ -187,9 +233,13 @@ const struct cli_verb cli_verb_merge = {
         "format again: weights without a pair keep their codes, the others are rounded to new ones. What\n"
         "that costs is printed for each kind of weight; with --verify a table compares the logits of the\n"
         "adapter on top, of the merge into floats, which is written next to OUT for the purpose and\n"
-        "removed, and of the requantised one.",
+        "removed, and of the requantised one.\n"
+        "--check compares a folder that anybody merged with DIR, by kinds of weights: relative change, what\n"
+        "the adapter adds, and what is left over. The exit status is 1 if more is left over than twice the\n"
+        "rounding of the weights' type, or if weights are missing.",
     .examples =
         "  metier merge models/moe --adapter runs/first/adapter --out models/merged --verify\n"
+        "  metier merge models/moe --adapter runs/first/adapter --check models/merged\n"
         "  metier merge models/moe --adapter runs/first/adapter --out models/merged-bf16 --dtype bf16\n"
         "  metier merge models/moe-fp8 --adapter runs/first/adapter --out models/merged-fp8 --requantise",
     .run = run_verb,

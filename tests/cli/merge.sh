@@ -35,6 +35,13 @@ expect 0 "tolerance 2e-02" merge "$model" --adapter "$place/fused" --out "$place
 # The template an adapter was trained with comes along, over the model's own; without one, the model's stays.
 cp -r "$model" "$place/talking"
 printf '{{ "the model" }}' >"$place/talking/chat_template.jinja"
+# What was merged, checked from outside: in f32 and bf16, with the right adapter, another one, and none merged at all.
+expect 0 "merged as the adapter says" merge "$model" --adapter "$place/single" --check "$place/one"
+expect 0 "merged as the adapter says" merge "$model" --adapter "$place/fused" --check "$place/narrow"
+expect 1 "not what the adapter says" merge "$model" --adapter "$place/single" --check "$model"
+expect 0 "$place/one: against" merge "$model" --check "$place/one"
+expect 2 "--out means nothing with --check" merge "$model" --check "$place/one" --out "$place/x"
+expect 1 "there is no such file or folder" merge "$place/nowhere" --check "$place/one"
 expect 0 "" merge "$place/talking" --adapter "$place/fused" --out "$place/own"
 same talking/chat_template.jinja own/chat_template.jinja
 printf '{{ "the adapter" }}\n' >"$place/fused/chat_template.jinja"
