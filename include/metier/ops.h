@@ -286,13 +286,38 @@ struct mt_attention_backward_args {
     int window;
 };
 
+/*
+ * What a sink makes of attention's result: a score of each head's own, beside those of the keys, to which no
+ * value belongs. out = sigmoid(lse - sink) · out; lse = log(exp(lse) + exp(sink)). With these two
+ * attention_backward gives the gradients of q, k and v as they are.
+ */
+struct mt_attention_sink_forward_args {
+    struct mt_tensor out;  // [T,H,Dv], updated
+    struct mt_tensor lse;  // f32 [T,H], updated
+    struct mt_tensor sink; // [H]
+};
+
+/* dsink[h] -= Σ_t exp(sink[h] - lse[t,h]) · <dout[t,h], out[t,h]>. */
+struct mt_attention_sink_backward_args {
+    struct mt_tensor dout;  // [T,H,Dv]
+    struct mt_tensor out;   // [T,H,Dv], as forward left it
+    struct mt_tensor lse;   // f32 [T,H], likewise
+    struct mt_tensor sink;  // [H]
+    struct mt_tensor dsink; // f32 [H], accumulated
+};
+
 // ------------------------------------------------------------------ element-wise
 
-/* y = silu(gate) · up, silu(g) = g / (1 + exp(-g)). */
+/*
+ * y = silu(gate) · up, silu(g) = g / (1 + exp(-g)). With a limit: y = g · sigmoid(alpha · g) · (u + 1), where
+ * g = min(gate, limit) and u = up, clamped to ±limit.
+ */
 struct mt_swiglu_forward_args {
     struct mt_tensor gate; // [R,I]; row stride free, so gate and up may be halves of one [R,2I]
     struct mt_tensor up;   // [R,I]
     struct mt_tensor y;    // [R,I], may be gate or up itself
+    float limit;           // 0: none
+    float alpha;           // with a limit; 0 is refused then
 };
 
 /* The gradients, and from the same pass y once more, for a caller that has not kept it. */
@@ -303,6 +328,8 @@ struct mt_swiglu_backward_args {
     struct mt_tensor dgate; // [R,I], may be gate itself
     struct mt_tensor dup;   // [R,I], may be up itself
     struct mt_tensor y;     // [R,I], optional output, may be dy itself
+    float limit;            // as in forward
+    float alpha;
 };
 
 /* y = x + bias, the bias repeated for every row. */
@@ -316,6 +343,22 @@ struct mt_bias_forward_args {
 struct mt_bias_backward_args {
     struct mt_tensor dy;    // [T,d]
     struct mt_tensor dbias; // f32 [d], accumulated
+};
+
+/* y += the bias of the row's expert; rows of no expert, and of one without a bias, stay as they are. */
+struct mt_grouped_bias_forward_args {
+    struct mt_tensor y;           // [R,d], updated
+    const struct mt_tensor *bias; // n views, borrowed: each [d], or absent
+    int experts;                  // n
+    struct mt_tensor offsets;     // i32 [n+1]; absent: one expert, all rows
+};
+
+/* dbias[e] += the column sums of expert e's rows of dy. */
+struct mt_grouped_bias_backward_args {
+    struct mt_tensor dy;           // [R,d]
+    const struct mt_tensor *dbias; // n views, borrowed: each f32 [d], accumulated, or absent
+    int experts;                   // n
+    struct mt_tensor offsets;      // i32 [n+1]; absent: one expert, all rows
 };
 
 /* y[r] = sigmoid(gate[r]) · x[r]: a row is scaled by its gate, a shared expert's output in Qwen2-MoE. */
@@ -658,10 +701,14 @@ struct mt_logit_summary_args {
     X(mla_key_backward)                                                                                      \
     X(attention_forward)                                                                                     \
     X(attention_backward)                                                                                    \
+    X(attention_sink_forward)                                                                                \
+    X(attention_sink_backward)                                                                               \
     X(swiglu_forward)                                                                                        \
     X(swiglu_backward)                                                                                       \
     X(bias_forward)                                                                                          \
     X(bias_backward)                                                                                         \
+    X(grouped_bias_forward)                                                                                  \
+    X(grouped_bias_backward)                                                                                 \
     X(sigmoid_gate_forward)                                                                                  \
     X(sigmoid_gate_backward)                                                                                 \
     X(axpby)                                                                                                 \

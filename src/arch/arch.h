@@ -109,10 +109,13 @@ struct mt_hf_config {
     double rotated_share;   // of a head, its first elements; 0: all of it, and the class has no such key
     bool use_qk_norm;       // queries and keys are normalised, as the architecture does it
     int64_t sliding_window; // 0: none
+    const bool *windowed;   // [layers]: which layers have the window; NULL: all of them
     double clip_qkv;        // 0: none
     struct mt_hf_rope rope;
 
     // feed-forward
+    double swiglu_limit;           // of gates and ups (ops.h); 0: none
+    double swiglu_alpha;           // with a limit, the factor inside the sigmoid
     int64_t intermediate_size;     // of a dense layer
     int64_t moe_intermediate_size; // of one expert; intermediate_size where the class has no such key
     int64_t experts;
@@ -159,7 +162,8 @@ struct mt_hf_config {
     X(qwen2_moe)                                                                                             \
     X(glm4_moe)                                                                                              \
     X(dots1)                                                                                                 \
-    X(ernie4_5_moe)
+    X(ernie4_5_moe)                                                                                          \
+    X(gpt_oss)
 
 // One line per part: enumerator, text for people, key for scripts.
 #define MT_MODEL_PART_LIST(X)                                                                                \
@@ -187,6 +191,7 @@ enum mt_row_size {
     MT_SIZE_QUERY,     // heads · head_dim
     MT_SIZE_KEY_VALUE, // kv_heads · head_dim
     MT_SIZE_HEAD,      // head_dim
+    MT_SIZE_HEADS,     // their number
     MT_SIZE_VALUES,    // heads · v_head_dim: what o_proj reads
     MT_SIZE_Q_RANK,
     MT_SIZE_KV_RANK,

@@ -62,3 +62,27 @@ enum mt_status mt_arch_refuse_layer_types(const struct mt_json_node *root, bool 
     }
     return status;
 }
+
+enum mt_status mt_arch_read_layer_types(const struct mt_json_node *root, struct mt_hf_config *config)
+{
+    struct mt_json_node list;
+    bool present = false;
+    enum mt_status status = mt_json_optional_array(root, "layer_types", &list, &present);
+    if (status != MT_OK || !present) return status;
+    size_t count = mt_json_count(&list);
+    if (count != (size_t)config->layers)
+        return mt_json_fail(&list, "has %zu entries for %lld layers", count, (long long)config->layers);
+    bool *windowed = mt_arena_array(&config->arena, count, sizeof *windowed, &status);
+    for (size_t i = 0; status == MT_OK && i < count; i++) {
+        const char *type = NULL;
+        struct mt_json_node item = mt_json_element(&list, i);
+        status = mt_json_as_string(&item, &type);
+        if (status != MT_OK) return status;
+        windowed[i] = strcmp(type, "sliding_attention") == 0;
+        if (windowed[i] || strcmp(type, "full_attention") == 0) continue;
+        (void)mt_json_fail(&item, "is neither full_attention nor sliding_attention, which are supported");
+        return MT_ERR_UNSUPPORTED;
+    }
+    config->windowed = windowed;
+    return status;
+}

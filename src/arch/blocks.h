@@ -81,6 +81,10 @@ enum mt_status mt_arch_read_window_switch(const struct mt_json_node *root, struc
 /* Refuses layer_types with anything but full_attention; `present` says whether there is a list at all. */
 enum mt_status mt_arch_refuse_layer_types(const struct mt_json_node *root, bool *present);
 
+/* layer_types: each layer is full_attention or sliding_attention; fills config->windowed where there is a
+ * list. */
+enum mt_status mt_arch_read_layer_types(const struct mt_json_node *root, struct mt_hf_config *config);
+
 /* rope_parameters, or rope_theta with rope_scaling (config_rope.c); needs the shape of attention. */
 enum mt_status mt_hf_read_rope(const struct mt_json_node *root, struct mt_hf_config *config);
 

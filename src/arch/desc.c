@@ -96,6 +96,8 @@ enum mt_status mt_model_describe(struct mt_context *ctx, const struct mt_hf_conf
         .dense_width = config->intermediate_size,
         .expert_width = config->moe_intermediate_size,
         .shared_width = config->shared_width,
+        .swiglu_limit = (float)config->swiglu_limit,
+        .swiglu_alpha = (float)config->swiglu_alpha,
         .experts = (int)config->experts,
         .correction_bias = config->topk == MT_HF_TOPK_NOAUX,
         .input_jitter = (float)config->input_jitter_noise,
@@ -118,6 +120,12 @@ enum mt_status mt_model_describe(struct mt_context *ctx, const struct mt_hf_conf
 bool mt_model_layer_is_moe(const struct mt_model_desc *desc, int64_t layer)
 {
     return mt_hf_config_layer_is_moe(desc->config, layer);
+}
+
+int mt_model_window(const struct mt_model_desc *desc, int64_t layer)
+{
+    const bool *windowed = desc->config->windowed;
+    return windowed == NULL || windowed[layer] ? desc->window : 0;
 }
 
 int mt_model_moe_layers(const struct mt_model_desc *desc, int64_t *number)

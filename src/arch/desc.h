@@ -33,11 +33,12 @@ struct mt_model_desc {
     bool attention_bias;
     enum mt_qk_norm qk_norm;
     float clip;        // of q, k and v; 0: none
-    int window;        // 0: unlimited
+    int window;        // of layers that have one: mt_model_window; 0: unlimited
     float score_scale; // of q·k, YaRN's factor included
     enum mt_rope_layout rope_layout;
 
     int64_t dense_width, expert_width, shared_width; // shared_width 0: no shared experts
+    float swiglu_limit, swiglu_alpha;                // of every SwiGLU block; limit 0: plain
     int experts;                                     // n
     struct mt_router_config router;
     bool correction_bias; // the router has e_score_correction_bias
@@ -54,6 +55,9 @@ enum mt_status mt_model_describe(struct mt_context *ctx, const struct mt_hf_conf
 
 /* True when the layer has a router and experts. */
 bool mt_model_layer_is_moe(const struct mt_model_desc *desc, int64_t layer);
+
+/* How far back a layer's queries see; 0: unlimited. */
+int mt_model_window(const struct mt_model_desc *desc, int64_t layer);
 
 /* How many such layers there are; their numbers go to `number` unless that is NULL. */
 int mt_model_moe_layers(const struct mt_model_desc *desc, int64_t *number);

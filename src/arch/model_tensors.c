@@ -2,6 +2,7 @@
 #include "arch/model_tensors.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "arch/blocks.h"
 
@@ -19,6 +20,7 @@ static int64_t size_of(const struct mt_hf_config *config, enum mt_row_size size)
     case MT_SIZE_QUERY: return config->heads * config->head_dim;
     case MT_SIZE_KEY_VALUE: return config->kv_heads * config->head_dim;
     case MT_SIZE_HEAD: return config->head_dim;
+    case MT_SIZE_HEADS: return config->heads;
     case MT_SIZE_VALUES: return config->heads * config->v_head_dim;
     case MT_SIZE_Q_RANK: return config->q_lora_rank;
     case MT_SIZE_KV_RANK: return config->kv_lora_rank;
@@ -123,6 +125,12 @@ bool mt_model_tensors_next(struct mt_model_tensors *walk, struct mt_model_tensor
         walk->section = walk->layer < walk->config->layers ? SECTION_LAYERS : SECTION_AFTER;
         walk->moe = mt_hf_config_layer_is_moe(walk->config, walk->layer);
     }
+}
+
+bool mt_model_tensor_is_correction(const struct mt_model_tensor *tensor)
+{
+    const char *dot = strrchr(tensor->name, '.');
+    return tensor->part == MT_PART_ROUTER && dot != NULL && strcmp(dot, ".e_score_correction_bias") == 0;
 }
 
 bool mt_model_tensor_is_linear(const struct mt_model_tensor *tensor)

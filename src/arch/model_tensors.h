@@ -42,6 +42,9 @@ bool mt_model_tensors_next(struct mt_model_tensors *walk, struct mt_model_tensor
 /* True for the matrices LoRA can adapt: linear layers inside the layers, router included. */
 bool mt_model_tensor_is_linear(const struct mt_model_tensor *tensor);
 
+/* True for a router's e_score_correction_bias, which moves the choice of experts and no logit. */
+bool mt_model_tensor_is_correction(const struct mt_model_tensor *tensor);
+
 /* The shape it has in a file: *rank and dim[2]. */
 void mt_model_tensor_stored_shape(const struct mt_model_tensor *tensor, int *rank, int64_t dim[2]);
 

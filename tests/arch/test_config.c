@@ -43,7 +43,7 @@ static void every_model(void **state)
         const struct mt_arch *model = mt_archs[at];
         read_text(model_config_text(model), &ctx, &config);
         assert_ptr_equal(config.arch, model);
-        assert_int_equal(config.dtype, MT_HF_BFLOAT16);
+        assert_int_equal(config.dtype, model == &mt_arch_gpt_oss ? MT_HF_FLOAT_UNKNOWN : MT_HF_BFLOAT16);
         assert_int_equal(config.tie_word_embeddings, model == &mt_arch_ernie4_5_moe);
         assert_true(config.eos_count >= 1);
         done(&ctx, &config);
@@ -215,6 +215,7 @@ static void class_defaults(void **state)
         {&mt_arch_glm4_moe, 1e-5, 1e4, 0.0, 8, 0, 1, 1, -1, -1, true},
         {&mt_arch_dots1, 1e-6, 1e4, 0.0, 32, 0, 0, 0, -1, -1, false},
         {&mt_arch_ernie4_5_moe, 1e-5, 5e5, 0.001, 4, 0, 2, 1, 1, 2, true},
+        {&mt_arch_gpt_oss, 1e-5, 150000.0, 0.001, 8, 0, 0, 0, -1, -1, true},
     };
     assert_int_equal(sizeof expected / sizeof expected[0], MT_ARCH_COUNT);
     for (size_t m = 0; m < MT_ARCH_COUNT; m++) {
@@ -233,7 +234,7 @@ static void class_defaults(void **state)
         assert_int_equal(config.eos_count, expected[m].eos >= 0);
         if (config.eos_count > 0) assert_int_equal(config.eos[0], expected[m].eos);
         assert_int_equal(config.norm_topk_prob, expected[m].normalised);
-        assert_int_equal(config.sliding_window, 0);
+        assert_int_equal(config.sliding_window, expected[m].model == &mt_arch_gpt_oss ? 128 : 0);
         assert_int_equal(config.dtype, MT_HF_FLOAT_UNKNOWN);
         done(&ctx, &config);
     }
@@ -304,7 +305,7 @@ struct refusal {
 static const struct refusal refusals[] = {
     {&mt_arch_mixtral, "\"mixtral\"", "\"llama\"",
      "\"llama\"; known are deepseek deepseek_v2 deepseek_v3 mixtral phimoe olmoe qwen3_moe "
-     "glm4_moe_lite qwen2_moe glm4_moe dots1 ernie4_5_moe"},
+     "glm4_moe_lite qwen2_moe glm4_moe dots1 ernie4_5_moe gpt_oss"},
     {&mt_arch_mixtral, "\"model_type\": \"mixtral\", ", "", "model_type is missing"},
     {&mt_arch_mixtral, "\"hidden_size\": 4096, ", "", "hidden_size is missing"},
     {&mt_arch_mixtral, "\"hidden_size\": 4096", "\"hidden_size\": -1", "hidden_size is -1, expected 1 to"},
@@ -391,6 +392,12 @@ static const struct refusal refusals[] = {
      "max_window_layers is 61: only some layers would have a window"},
     {&mt_arch_dots1, "\"sliding_window\": null", "\"layer_types\": [\"sliding_attention\"]",
      "layer_types[0] is not full_attention"},
+    {&mt_arch_gpt_oss, "\"layer_types\": [", "\"layer_types\": [\"full_attention\", ",
+     "layer_types has 25 entries for 24 layers"},
+    {&mt_arch_gpt_oss, "\"full_attention\"]", "\"linear_attention\"]",
+     "layer_types[23] is neither full_attention nor sliding_attention"},
+    {&mt_arch_gpt_oss, "\"swiglu_limit\": 7.0", "\"swiglu_limit\": -1.0",
+     "swiglu_limit is -1, expected 1e-06 to"},
     {&mt_arch_ernie4_5_moe, "\"use_bias\": false", "\"use_bias\": true", "would give the experts biases"},
     {&mt_arch_ernie4_5_moe, "\"moe_k\": 6, ", "", "has neither num_experts_per_tok nor moe_k"},
     {&mt_arch_ernie4_5_moe, "\"moe_k\": 6", "\"moe_k\": 6, \"num_experts_per_tok\": 5",

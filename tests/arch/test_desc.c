@@ -263,6 +263,27 @@ static void ernie4_5_moe(void **state)
     close_model(&model);
 }
 
+static void gpt_oss(void **state)
+{
+    (void)state;
+    struct described model;
+    open_model(&mt_arch_gpt_oss, &model);
+    assert_int_equal(model.desc.attention, MT_ATTENTION_GROUPED);
+    assert_int_equal(model.desc.window, 128);
+    assert_int_equal(mt_model_window(&model.desc, 0), 128);
+    assert_int_equal(mt_model_window(&model.desc, 1), 0);
+    assert_int_equal(model.desc.router.kind, MT_ROUTER_SOFTMAX);
+    assert_true(model.desc.router.normalise && !model.desc.correction_bias);
+    assert_true(model.desc.swiglu_limit == 7.0f && model.desc.swiglu_alpha == 1.702f);
+    assert_true(model.desc.stored.stacked && model.desc.stored.transposed && model.desc.stored.interleaved);
+    close_model(&model);
+
+    assert_int_equal(describe(small_model_config(&mt_arch_gpt_oss), &model), MT_OK);
+    for (int layer = 0; layer < 3; layer++) // without a list they take turns
+        assert_int_equal(mt_model_window(&model.desc, layer), layer % 2 == 0 ? 4 : 0);
+    close_model(&model);
+}
+
 /* A small config with one more key, which wins over an earlier one of that name. */
 static void refused(const struct mt_arch *model, const char *extra, const char *words)
 {
@@ -354,6 +375,7 @@ int main(void)
         cmocka_unit_test(glm4_moe),
         cmocka_unit_test(dots1),
         cmocka_unit_test(ernie4_5_moe),
+        cmocka_unit_test(gpt_oss),
         cmocka_unit_test(refusals),
         cmocka_unit_test(refusals_instead),
         cmocka_unit_test(papers_moonlight),

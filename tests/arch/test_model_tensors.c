@@ -42,6 +42,7 @@ static void published_totals(void **state)
         {&mt_arch_glm4_moe, 106852251264, 13424129664, 17925, 106.0, 12.0, true}, // "106B-A12B"
         {&mt_arch_dots1, 142774381696, 14016588928, 24231, 142.0, 14.0, false},
         {&mt_arch_ernie4_5_moe, 21825437888, 3352150208, 5492, 21.8, 3.0, true}, // "21B-A3B"
+        {&mt_arch_gpt_oss, 20914757184, 4187440704, 4923, 20.9, 3.6, true},
     };
     assert_int_equal(sizeof expected / sizeof expected[0], MT_ARCH_COUNT);
     for (size_t m = 0; m < MT_ARCH_COUNT; m++) {
@@ -121,6 +122,10 @@ static void shapes_that_are_easy_to_get_wrong(void **state)
         {&mt_arch_glm4_moe, "model.layers.1.mlp.gate.e_score_correction_bias", 128, 0, MT_PART_ROUTER},
         {&mt_arch_ernie4_5_moe, "model.layers.27.mlp.moe_statics.e_score_correction_bias", 64, 0,
          MT_PART_ROUTER},
+        {&mt_arch_gpt_oss, "model.layers.23.self_attn.sinks", 64, 0, MT_PART_ATTENTION},
+        {&mt_arch_gpt_oss, "model.layers.23.mlp.router.bias", 32, 0, MT_PART_ROUTER},
+        {&mt_arch_gpt_oss, "model.layers.0.mlp.experts.31.gate_proj.bias", 2880, 0, MT_PART_EXPERTS},
+        {&mt_arch_gpt_oss, "model.layers.0.self_attn.o_proj.weight", 2880, 4096, MT_PART_ATTENTION},
         {&mt_arch_ernie4_5_moe, "model.layers.27.mlp.shared_experts.up_proj.weight", 3072, 2560,
          MT_PART_SHARED},
         {&mt_arch_dots1, "model.layers.61.self_attn.k_norm.weight", 128, 0, MT_PART_NORMS},

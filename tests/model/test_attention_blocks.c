@@ -119,7 +119,8 @@ static void make_pass(struct block *block)
     if (block->desc.attention == MT_ATTENTION_LATENT) {
         mt_attention_latent_plan(&block->latent, &block->pass, &block->params, true, &saved, &work);
     } else {
-        mt_attention_grouped_plan(&block->grouped, &block->pass, &block->params, true, &saved, &work);
+        mt_attention_grouped_plan(&block->grouped, &block->pass, &block->params, block->desc.window, true,
+                                  &saved, &work);
     }
     assert_true(saved.bytes <= REGION && work.bytes <= REGION);
 }

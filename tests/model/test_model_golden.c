@@ -19,7 +19,7 @@
 
 static const char *const models[] = {
     "deepseek",  "deepseek_v2",   "deepseek_v2-lite", "deepseek_v3", "mixtral", "phimoe",       "olmoe",
-    "qwen3_moe", "glm4_moe_lite", "qwen2_moe",        "glm4_moe",    "dots1",   "ernie4_5_moe",
+    "qwen3_moe", "glm4_moe_lite", "qwen2_moe",        "glm4_moe",    "dots1",   "ernie4_5_moe", "gpt_oss",
 };
 
 #define MODEL_COUNT (sizeof models / sizeof models[0])

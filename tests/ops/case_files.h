@@ -20,8 +20,10 @@
     X(rope)            \
     X(mla_key)         \
     X(attention)       \
+    X(attention_sink)  \
     X(swiglu)          \
     X(bias)            \
+    X(grouped_bias)    \
     X(sigmoid_gate)    \
     X(elementwise)     \
     X(random_multiply) \

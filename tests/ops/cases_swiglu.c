@@ -9,6 +9,7 @@
 
 enum { BOTH, Y, DY, DBOTH, AGAIN };
 enum { ALIAS, WITH_Y };
+enum { LIMIT, ALPHA };              // reals
 enum { Y_NONE, Y_APART, Y_FOR_DY }; // what backward makes of y
 enum { ALIAS_NONE, ALIAS_GATE, ALIAS_UP };
 
@@ -26,7 +27,11 @@ static enum mt_status copy(struct mt_device *device, struct mt_tensor x, struct 
 
 static enum mt_status forward(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
 {
-    struct mt_swiglu_forward_args args = {.gate = half(&t[BOTH], 0), .up = half(&t[BOTH], 1), .y = t[Y]};
+    struct mt_swiglu_forward_args args = {.gate = half(&t[BOTH], 0),
+                                          .up = half(&t[BOTH], 1),
+                                          .y = t[Y],
+                                          .limit = c->real[LIMIT],
+                                          .alpha = c->real[ALPHA]};
     if (c->param[ALIAS] != ALIAS_NONE) {
         struct mt_tensor *operand = c->param[ALIAS] == ALIAS_GATE ? &args.gate : &args.up;
         enum mt_status status = copy(device, *operand, t[Y]);
@@ -44,6 +49,8 @@ static enum mt_status backward(struct mt_device *device, const struct op_case *c
         .up = half(&t[BOTH], 1),
         .dgate = half(&t[DBOTH], 0),
         .dup = half(&t[DBOTH], 1),
+        .limit = c->real[LIMIT],
+        .alpha = c->real[ALPHA],
     };
     if (c->param[WITH_Y] != Y_NONE) args.y = t[AGAIN];
     if (c->param[WITH_Y] == Y_FOR_DY) {
@@ -97,6 +104,17 @@ static struct op_case *add_again(struct case_list *list, int64_t rows, int64_t w
     return c;
 }
 
+/* A case with a limit that about one gate in six is above. */
+static struct op_case *limited(struct op_case *c, float limit, float alpha)
+{
+    size_t length = strlen(c->label);
+    (void)snprintf(c->label + length, sizeof c->label - length, " limit %g alpha %g", (double)limit,
+                   (double)alpha);
+    c->real[LIMIT] = limit;
+    c->real[ALPHA] = alpha;
+    return c;
+}
+
 /* A layer of DeepSeek-V2-Lite's routed experts, 16,384 tokens, in bf16: for devices. */
 static void add_device(struct case_list *list, int with_y)
 {
@@ -128,6 +146,12 @@ void cases_swiglu(struct case_list *list)
                 (int[]){BOTH, Y, DY, DBOTH, AGAIN});
     case_retype(add_again(list, 9, 1408, ALIAS_GATE, 0, Y_FOR_DY), MT_BF16, 5,
                 (int[]){BOTH, Y, DY, DBOTH, AGAIN});
+    limited(add(list, 5, 33, ALIAS_NONE, 1, 0), 1.0f, 1.702f);
+    limited(add(list, 9, 100, ALIAS_GATE, 40, 1), 7.0f, 1.702f);
+    limited(add(list, 40, 1408, ALIAS_UP, 1, 0), 1.0f, -0.5f);
+    limited(add_again(list, 7, 64, ALIAS_GATE, 3, Y_FOR_DY), 1.0f, 1.702f);
+    case_retype(limited(add(list, 7, 64, ALIAS_UP, 1, 8), 1.0f, 1.702f), MT_BF16, 4,
+                (int[]){BOTH, Y, DY, DBOTH});
     add_device(list, Y_NONE);
     add_device(list, Y_APART);
 

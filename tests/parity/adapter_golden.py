@@ -20,7 +20,7 @@ from adapter_parity import ALPHA, HERE, RANK, ROOT, Metier, peft, torch, transfo
 
 GOLDEN = os.path.join(ROOT, "tests", "model", "golden")
 MODELS = ("deepseek", "deepseek_v2", "deepseek_v3", "mixtral", "phimoe", "olmoe", "qwen3_moe", "glm4_moe_lite",
-          "qwen2_moe", "glm4_moe", "dots1", "ernie4_5_moe")
+          "qwen2_moe", "glm4_moe", "dots1", "ernie4_5_moe", "gpt_oss")
 PARTS = ("attention", "router", "routed_experts", "shared_experts", "dense_mlp", "lm_head")
 
 
@@ -47,8 +47,9 @@ def describe(metier, name, targets):
     config = peft.LoraConfig.from_pretrained(adapter)
     lines = [f"module {line}" for line in collapse(sorted(config.target_modules or []))]
     lines += [f"parameter {line}" for line in collapse(config.target_parameters or [])]
-    lines += [f"rank {key} {value}" for key, value in config.rank_pattern.items()]
-    lines += [f"alpha {key} {value:g}" for key, value in config.alpha_pattern.items()]
+    # A module named beside the experts only keeps PEFT from a warning.
+    lines += [f"rank {key.split('|')[-1]} {value}" for key, value in config.rank_pattern.items() if "experts" in key]
+    lines += [f"alpha {key.split('|')[-1]} {value:g}" for key, value in config.alpha_pattern.items() if "experts" in key]
     config.task_type = None
     tuned = peft.get_peft_model(model_of(name, folder), config)
     pairs = {re.sub(r"\.default\.", ".", key): list(value.shape) for key, value in tuned.state_dict().items()

@@ -79,6 +79,8 @@ CONFIGS = {
     "ernie4_5_moe": {"architectures": ["Ernie4_5_MoeForCausalLM"], "num_key_value_heads": 2, "head_dim": 8,
                      "intermediate_size": 44, "moe_intermediate_size": 12, "moe_num_experts": 8, "moe_k": 3,
                      "moe_num_shared_experts": 2, "moe_layer_start_index": 1},
+    "gpt_oss": {"architectures": ["GptOssForCausalLM"], "num_key_value_heads": 2, "head_dim": 8, "intermediate_size": 12,
+                "num_local_experts": 8, "num_experts_per_tok": 3, "sliding_window": 4, "swiglu_limit": 0.9},
     "qwen2_moe": {"architectures": ["Qwen2MoeForCausalLM"], "num_key_value_heads": 2, "intermediate_size": 40,
                   "moe_intermediate_size": 12, "shared_expert_intermediate_size": 20, "num_experts": 6,
                   "num_experts_per_tok": 2, "norm_topk_prob": False, "decoder_sparse_step": 1, "mlp_only_layers": [1]},

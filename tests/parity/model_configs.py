@@ -5,7 +5,7 @@ of a model are equal by rule.
 """
 
 ARCHITECTURES = ("deepseek", "deepseek_v2", "deepseek_v3", "mixtral", "phimoe", "olmoe", "qwen3_moe",
-                 "glm4_moe_lite", "qwen2_moe", "glm4_moe", "dots1", "ernie4_5_moe")
+                 "glm4_moe_lite", "qwen2_moe", "glm4_moe", "dots1", "ernie4_5_moe", "gpt_oss")
 
 
 def pick(rng, *values):
@@ -241,6 +241,24 @@ def ernie4_5_moe(rng, variant):
     return config
 
 
+def gpt_oss(rng, variant):
+    config = common(rng, "gpt_oss", "GptOssForCausalLM", 3)
+    config.update(shape_of_heads(rng))
+    config.update({"head_dim": pick(rng, 8, 10), "intermediate_size": pick(rng, 20, 26), "num_local_experts": pick(rng, 5, 8),
+                   "num_experts_per_tok": 2, "attention_bias": True, "sliding_window": 5, "swiglu_limit": 1.2,
+                   "rope_theta": 150000.0, "router_aux_loss_coef": 0.9,
+                   "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16,
+                                    "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False}})
+    if variant == 1:  # its own list of layers, another curve, three experts, a tied head
+        config.update({"layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+                       "swiglu_limit": 0.7, "swiglu_alpha": 0.9, "num_experts_per_tok": 3, "tie_word_embeddings": True,
+                       "rms_norm_eps": 0.03})
+    if variant == 2:  # no biases on attention, the class's own YaRN, gates that are never clamped
+        config.update({"attention_bias": False, "swiglu_limit": 70.0, "sliding_window": 3})
+        del config["rope_scaling"]
+    return config
+
+
 def sequence_lengths(config, variant):
     """Phi's last variant is longer than the positions it was trained on, and takes its long factors."""
     return (40,) if config["model_type"] == "phimoe" and variant == 3 else (9, 1, 17)
@@ -258,7 +276,7 @@ def as_transformers_reads_it(config, lengths):
 
 
 VARIANTS = {"deepseek": 3, "deepseek_v2": 4, "deepseek_v3": 3, "mixtral": 3, "phimoe": 4, "olmoe": 3, "qwen3_moe": 3,
-            "glm4_moe_lite": 3, "qwen2_moe": 3, "glm4_moe": 3, "dots1": 3, "ernie4_5_moe": 3}
+            "glm4_moe_lite": 3, "qwen2_moe": 3, "glm4_moe": 3, "dots1": 3, "ernie4_5_moe": 3, "gpt_oss": 3}
 
 
 def draw(name, variant, rng):

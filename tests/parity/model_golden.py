@@ -65,6 +65,8 @@ MODELS = {  # name: architecture, variant, type of the weights, what makes it ti
     "ernie4_5_moe": ("ernie4_5_moe", 1, torch.float32, {**HEADS, "head_dim": 8, "intermediate_size": 20,
                                                         "moe_intermediate_size": 6, "moe_num_experts": 7,
                                                         "num_hidden_layers": 3, "moe_layer_end_index": -1}),
+    "gpt_oss": ("gpt_oss", 0, torch.float32, {**HEADS, "head_dim": 8, "intermediate_size": 12, "num_local_experts": 5,
+                                              "num_hidden_layers": 2, "sliding_window": 3}),
 }
 METHODS = {"metier": {"c_o": 300.0, "c_v": 100.0}, "ernie": {"lambda_orth": 3.0, "zeta": 0.3},
            "paper-code": {"beta": 10.0, "gamma": 10.0}, "erc": {"lambda_erc": 10.0, "erc_alpha": 0.8},

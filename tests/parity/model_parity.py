@@ -41,7 +41,7 @@ LIMIT = 1e-4
 LORA_ALPHA, LORA_RANK = 6.0, 4
 METHOD_MODELS = (("deepseek", 0), ("deepseek_v2", 1), ("deepseek_v3", 1), ("mixtral", 1), ("phimoe", 1), ("olmoe", 1),
                  ("qwen3_moe", 1), ("glm4_moe_lite", 1), ("qwen2_moe", 1), ("glm4_moe", 1), ("dots1", 1),
-                 ("ernie4_5_moe", 1))
+                 ("ernie4_5_moe", 1), ("gpt_oss", 1))
 
 
 def shown(values):

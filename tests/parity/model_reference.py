@@ -18,7 +18,7 @@ import objective_reference as objective
 from model_deepseek import DeepseekMoE
 
 NEW_NAMES = {"mixtral", "phimoe"}  # "block_sparse_moe" on disk, "mlp" in memory; w1, w3, w2 on disk
-FUSED = re.compile(r"(.*)\.experts\.(gate_up_proj|down_proj)$")
+FUSED = re.compile(r"(.*)\.experts\.(gate_up_proj|down_proj)(_bias)?$")
 
 
 def owner_of_correction(router):
@@ -66,6 +66,7 @@ class Model:
         self.write_config(config)
         self.model.eval()
         self.tied = config["tie_word_embeddings"]
+        self.turned = self.kind == "gpt_oss"  # experts' matrices in memory: transposed, gate's and up's columns in turns
         self.shapes = {name: list(tensor.shape) for name, tensor in self.split(self.model.state_dict()).items()}
         self.run_parts, self.unserved, self.pool_settings, self.sequence = None, {}, None, 0
         self.watch()
@@ -84,11 +85,13 @@ class Model:
     def expert_names(self):
         return ("w1", "w3", "w2") if self.kind in NEW_NAMES else ("gate_proj", "up_proj", "down_proj")
 
-    def expert_name(self, layer, expert, which):
+    def expert_name(self, layer, expert, which, tensor="weight"):
         block = "block_sparse_moe" if self.kind in NEW_NAMES else "mlp"
-        return f"model.layers.{layer}.{block}.experts.{expert}.{self.expert_names()[which]}.weight"
+        return f"model.layers.{layer}.{block}.experts.{expert}.{self.expert_names()[which]}.{tensor}"
 
     def router_name(self, layer, tensor="weight"):
+        if self.kind == "gpt_oss":
+            return f"model.layers.{layer}.mlp.router.{tensor}"
         block = "block_sparse_moe" if self.kind in NEW_NAMES else "mlp"
         return f"model.layers.{layer}.{block}.gate.{tensor}"
 
@@ -113,11 +116,14 @@ class Model:
                 disk[self.disk_name(name)] = tensor
                 continue
             block = self.disk_name(fused[1] + ".experts.")
+            ending = "bias" if fused[3] else "weight"
             for number, matrix in enumerate(tensor):
+                matrix = matrix.T if self.turned and ending == "weight" else matrix
                 if fused[2] == "down_proj":
-                    disk[f"{block}{number}.{down}.weight"] = matrix
-                else:
-                    disk[f"{block}{number}.{gate}.weight"], disk[f"{block}{number}.{up}.weight"] = matrix.chunk(2)
+                    disk[f"{block}{number}.{down}.{ending}"] = matrix
+                    continue
+                halves = (matrix[0::2], matrix[1::2]) if self.turned else matrix.chunk(2)
+                disk[f"{block}{number}.{gate}.{ending}"], disk[f"{block}{number}.{up}.{ending}"] = halves
         return disk
 
     def join(self, disk):
@@ -131,12 +137,19 @@ class Model:
             elif fused is None:
                 memory[name] = disk[self.disk_name(name)]
             else:
-                block = self.disk_name(fused[1] + ".experts.")
+                block, ending = self.disk_name(fused[1] + ".experts."), "bias" if fused[3] else "weight"
                 count = self.model.get_parameter(name).shape[0]
                 parts = (down,) if fused[2] == "down_proj" else (gate, up)
-                memory[name] = torch.stack([torch.cat([disk[f"{block}{number}.{part}.weight"] for part in parts])
+                memory[name] = torch.stack([self.fuse([disk[f"{block}{number}.{part}.{ending}"] for part in parts])
                                             for number in range(count)])
         return memory
+
+    def fuse(self, parts):
+        """One expert's matrices, or biases, as they lie together in memory."""
+        if not self.turned:
+            return torch.cat(parts)
+        together = torch.stack(parts, dim=1).flatten(0, 1)
+        return together.T if together.dim() == 2 else together
 
     # ------------------------------------------------------------ tensors
 
@@ -151,7 +164,7 @@ class Model:
                 value = 1.0 + 0.2 * value
             elif len(shape) == 1:
                 value = 0.2 * value
-            elif name.endswith("gate.weight"):
+            elif name.endswith(("gate.weight", "router.weight")):
                 value = 2.0 * value / shape[1] ** 0.5
             elif not name.startswith("model.embed"):
                 value = 1.2 * value / shape[1] ** 0.5
@@ -271,7 +284,7 @@ class Model:
         if self.kind == "phimoe":
             return objective.Router("sparsemixer", 2, jitter=config["router_jitter_noise"])
         router = objective.Router("softmax", config.get("moe_k") or config["num_experts_per_tok"])
-        router.normalise = config.get("norm_topk_prob", self.kind in ("mixtral", "ernie4_5_moe"))
+        router.normalise = config.get("norm_topk_prob", self.kind in ("mixtral", "ernie4_5_moe", "gpt_oss"))
         router.scale = config.get("routed_scaling_factor", 1.0)
         if self.kind in ("deepseek_v3", "glm4_moe_lite", "glm4_moe", "dots1"):
             router.kind, router.group_rule = "sigmoid", "top2-sum"
@@ -286,14 +299,25 @@ class Model:
         bias = None if bias is None else bias.double()
         return objective.route(logits, bias, torch.ones(logits.shape[0], dtype=torch.bool), self.router(), settings)
 
+    def project(self, tensors, layer, expert, which, x):
+        return F.linear(x, tensors[self.expert_name(layer, expert, which)],
+                        tensors.get(self.expert_name(layer, expert, which, "bias")))
+
+    def inner(self, tensors, layer, expert, x):
+        """What is inside an expert, between its two steps."""
+        gate, up = (self.project(tensors, layer, expert, which, x) for which in range(2))
+        if self.kind != "gpt_oss":
+            return F.silu(gate) * up
+        limit, alpha = self.config["swiglu_limit"], self.config.get("swiglu_alpha", 1.702)
+        gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
+        return gate * torch.sigmoid(alpha * gate) * (up + 1.0)
+
     def expert_outputs(self, tensors, layer, inputs, experts):
         """[T,k,d]: what each chosen expert says of its token, before its weight."""
         outputs = torch.zeros(*experts.shape, inputs.shape[1])
         for number in experts.unique().tolist():
             token, slot = torch.where(experts == number)
-            gate, up, down = (tensors[self.expert_name(layer, number, which)] for which in range(3))
-            x = inputs[token]
-            y = F.linear(F.silu(F.linear(x, gate)) * F.linear(x, up), down)
+            y = self.project(tensors, layer, number, 2, self.inner(tensors, layer, number, inputs[token]))
             outputs = outputs.index_put((token, slot), y)
         return outputs
 
@@ -303,9 +327,7 @@ class Model:
         inner = torch.zeros(*experts.shape, width)
         for number in experts.unique().tolist():
             token, slot = torch.where(experts == number)
-            gate, up = (tensors[self.expert_name(layer, number, which)] for which in range(2))
-            x = inputs[token]
-            inner = inner.index_put((token, slot), F.silu(F.linear(x, gate)) * F.linear(x, up))
+            inner = inner.index_put((token, slot), self.inner(tensors, layer, number, inputs[token]))
         return inner
 
     def model_losses(self, tensors, run, layer, before, settings):

@@ -148,6 +148,32 @@ static const char ernie4_5_moe[] =
     " \"tie_word_embeddings\": true, \"torch_dtype\": \"bfloat16\", \"use_bias\": false, \"vocab_size\": "
     "103424}";
 
+static const char gpt_oss[] =
+    "{\"model_type\": \"gpt_oss\", \"attention_bias\": true, \"eos_token_id\": 200002,"
+    " \"experts_per_token\": 4, \"head_dim\": 64, \"hidden_act\": \"silu\", \"hidden_size\": 2880,"
+    " \"initial_context_length\": 4096, \"intermediate_size\": 2880,"
+    " \"max_position_embeddings\": 131072, \"num_attention_heads\": 64, \"num_experts_per_tok\": 4,"
+    " \"num_hidden_layers\": 24, \"num_key_value_heads\": 8, \"num_local_experts\": 32,"
+    " \"pad_token_id\": 199999, \"quantization_config\": {\"modules_to_not_convert\":"
+    " [\"model.layers.*.self_attn\", \"model.layers.*.mlp.router\", \"model.embed_tokens\", \"lm_head\"],"
+    " \"quant_method\": \"mxfp4\"}, \"rms_norm_eps\": 1e-05, \"rope_scaling\": {\"beta_fast\": 32.0,"
+    " \"beta_slow\": 1.0, \"factor\": 32.0, \"original_max_position_embeddings\": 4096,"
+    " \"rope_type\": \"yarn\", \"truncate\": false}, \"rope_theta\": 150000,"
+    " \"router_aux_loss_coef\": 0.9, \"sliding_window\": 128, \"swiglu_limit\": 7.0,"
+    " \"tie_word_embeddings\": false, \"vocab_size\": 201088, \"layer_types\": ["
+    " \"sliding_attention\", \"full_attention\","
+    " \"sliding_attention\", \"full_attention\","
+    " \"sliding_attention\", \"full_attention\","
+    " \"sliding_attention\", \"full_attention\","
+    " \"sliding_attention\", \"full_attention\","
+    " \"sliding_attention\", \"full_attention\","
+    " \"sliding_attention\", \"full_attention\","
+    " \"sliding_attention\", \"full_attention\","
+    " \"sliding_attention\", \"full_attention\","
+    " \"sliding_attention\", \"full_attention\","
+    " \"sliding_attention\", \"full_attention\","
+    " \"sliding_attention\", \"full_attention\"]}";
+
 const char *model_config_text(const struct mt_arch *model)
 {
     const struct {
@@ -166,6 +192,7 @@ const char *model_config_text(const struct mt_arch *model)
         {&mt_arch_glm4_moe, glm4_moe},
         {&mt_arch_dots1, dots1},
         {&mt_arch_ernie4_5_moe, ernie4_5_moe},
+        {&mt_arch_gpt_oss, gpt_oss},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (texts[i].model == model) return texts[i].text;

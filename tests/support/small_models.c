@@ -120,6 +120,15 @@ static const char ernie4_5_moe[] =
     " \"num_hidden_layers\": 4, \"num_key_value_heads\": 2, \"rms_norm_eps\": 1e-05,"
     " \"rope_theta\": 500000.0, \"vocab_size\": 53, \"initializer_range\": 0.3}";
 
+static const char gpt_oss[] =
+    "{\"model_type\": \"gpt_oss\", \"head_dim\": 12, \"hidden_size\": 24, \"intermediate_size\": 10,"
+    " \"max_position_embeddings\": 64, \"num_attention_heads\": 4, \"num_experts_per_tok\": 3,"
+    " \"num_hidden_layers\": 3, \"num_key_value_heads\": 2, \"num_local_experts\": 7,"
+    " \"rms_norm_eps\": 1e-05, \"rope_theta\": 150000.0, \"sliding_window\": 4, \"swiglu_limit\": 1.0,"
+    " \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4.0,"
+    " \"original_max_position_embeddings\": 16, \"truncate\": false}, \"vocab_size\": 53,"
+    " \"initializer_range\": 0.3}";
+
 const char *small_model_config(const struct mt_arch *model)
 {
     const struct {
@@ -138,6 +147,7 @@ const char *small_model_config(const struct mt_arch *model)
         {&mt_arch_glm4_moe, glm4_moe},
         {&mt_arch_dots1, dots1},
         {&mt_arch_ernie4_5_moe, ernie4_5_moe},
+        {&mt_arch_gpt_oss, gpt_oss},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (texts[i].model == model) return texts[i].text;

@@ -11,7 +11,7 @@ from .library import Failure
 # How logits become scores, in the architectures the library knows: what no tensor of a model says.
 ROUTER_KINDS = {"deepseek_v2": "softmax", "deepseek_v3": "sigmoid", "glm4_moe_lite": "sigmoid", "mixtral": "softmax",
                 "olmoe": "softmax", "phimoe": "sparsemixer", "qwen2_moe": "softmax", "qwen3_moe": "softmax",
-                "glm4_moe": "sigmoid", "dots1": "sigmoid"}
+                "glm4_moe": "sigmoid", "dots1": "sigmoid", "gpt_oss": "softmax"}
 
 
 @dataclass

@@ -10,6 +10,8 @@ static struct mt_linear some_of(const struct mt_linear *all, int first, int coun
     some.weight.stored = all->weight.stored + first;
     if (all->weight.quantised != NULL) some.weight.quantised = all->weight.quantised + first;
     if (all->dweight != NULL) some.dweight = all->dweight + first;
+    if (all->biases != NULL) some.biases = all->biases + first;
+    if (all->dbiases != NULL) some.dbiases = all->dbiases + first;
     if (all->a == NULL) return some;
     some.a = all->a + first;
     some.b = all->b + first;

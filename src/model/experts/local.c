@@ -52,11 +52,14 @@ static enum mt_status coupled_backward(const struct mt_pass *pass, const struct 
     if (status == MT_OK)
         status = mt_linear_backward(pass, down, 1, offsets, &experts->mlp.inner, true, &experts->dinner);
     if (status != MT_OK) return status;
-    return mt_swiglu_backward(pass->device, &(struct mt_swiglu_backward_args){.dy = experts->dinner,
-                                                                              .gate = experts->mlp.gate,
-                                                                              .up = experts->mlp.up,
-                                                                              .dgate = experts->mlp.gate,
-                                                                              .dup = experts->mlp.up});
+    return mt_swiglu_backward(pass->device,
+                              &(struct mt_swiglu_backward_args){.dy = experts->dinner,
+                                                                .gate = experts->mlp.gate,
+                                                                .up = experts->mlp.up,
+                                                                .dgate = experts->mlp.gate,
+                                                                .dup = experts->mlp.up,
+                                                                .limit = pass->desc->swiglu_limit,
+                                                                .alpha = pass->desc->swiglu_alpha});
 }
 
 static enum mt_status backward(const struct mt_pass *pass, const struct mt_mlp_params *params,

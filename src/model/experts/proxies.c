@@ -63,6 +63,8 @@ void mt_proxies_plan(struct mt_proxies *proxies, const struct mt_pass *pass,
                                    .own = mt_tensor_2d(places + rows, MT_I32, rows, 1),
                                    .offsets = mt_tensor_1d(places + 2 * rows, MT_I32, experts + 1)};
     proxies->gates.dropout = 0.0f;
+    proxies->gates.biases = NULL; // the response is the weight's alone
+    proxies->gates.dbiases = NULL;
     proxies->noisy = mt_plan_2d(work, pass->type, experts, width);
     proxies->rows = mt_plan_2d(work, pass->type, rows, width);
     proxies->response = mt_plan_2d(work, pass->type, rows, pass->desc->expert_width);

@@ -99,11 +99,6 @@ static enum mt_status read_config(struct initializer *init)
     return MT_OK;
 }
 
-static bool is_correction(const struct mt_model_tensor *tensor)
-{
-    return tensor->part == MT_PART_ROUTER && tensor->rank == 1;
-}
-
 static enum content content_of(const struct mt_model_tensor *tensor)
 {
     if (tensor->rank == 2) return CONTENT_NORMAL;
@@ -116,7 +111,7 @@ enum order { ORDER_CORRECTION, ORDER_CODES, ORDER_FLOATS, ORDERS };
 
 static enum order order_of(const struct initializer *init, const struct mt_model_tensor *tensor)
 {
-    if (is_correction(tensor)) return ORDER_CORRECTION;
+    if (mt_model_tensor_is_correction(tensor)) return ORDER_CORRECTION;
     return mt_quantise_takes(&init->options->quantise, tensor) ? ORDER_CODES : ORDER_FLOATS;
 }
 
@@ -287,7 +282,7 @@ static enum mt_status write_tensor(const struct initializer *init, const struct 
                                    struct piece *piece, struct mt_stacks_writer *writer,
                                    struct mt_progress *progress, int64_t *done)
 {
-    enum mt_dtype dtype = is_correction(&planned->tensor) ? MT_F32 : init->dtype;
+    enum mt_dtype dtype = mt_model_tensor_is_correction(&planned->tensor) ? MT_F32 : init->dtype;
     uint64_t stream = mt_stream_of_name(planned->tensor.name);
     int64_t total = mt_model_tensor_count(&planned->tensor);
     for (int64_t first = 0; first < total; first += PIECE) {

@@ -1,7 +1,7 @@
 /*
  * Grouped attention:
  *   q, k, v = projections of x; q, k = norm (over the whole projection or each head); all clipped;
- *   q, k rotated; out = softmax(scale · q kᵀ) v; y = o(out)
+ *   q, k rotated; out = softmax(scale · q kᵀ) v, where a head may have a sink; y = o(out)
  * Norm, clip and rotation cost little and are done again in backward: only the projections are kept.
  */
 #include "model/layers/attention_grouped.h"
@@ -27,8 +27,8 @@ static struct mt_norm_saved plan_norm(struct mt_planner *saved, const struct mt_
 }
 
 void mt_attention_grouped_plan(struct mt_attention_grouped *attention, const struct mt_pass *pass,
-                               const struct mt_layer_params *params, bool backward, struct mt_planner *saved,
-                               struct mt_planner *work)
+                               const struct mt_layer_params *params, int window, bool backward,
+                               struct mt_planner *saved, struct mt_planner *work)
 {
     const struct mt_model_desc *desc = pass->desc;
     int64_t tokens = pass->tokens;
@@ -37,7 +37,7 @@ void mt_attention_grouped_plan(struct mt_attention_grouped *attention, const str
     int64_t v_width = desc->key_heads * desc->value_width;
     int64_t out_width = desc->heads * desc->value_width;
     struct mt_attention_grouped *a = attention;
-    *a = (struct mt_attention_grouped){0};
+    *a = (struct mt_attention_grouped){.window = window};
     a->q_projected = mt_plan_2d(saved, pass->type, tokens, q_width);
     a->k_projected = mt_plan_2d(saved, pass->type, tokens, k_width);
     a->v_projected = mt_plan_2d(saved, pass->type, tokens, v_width);
@@ -68,8 +68,8 @@ static struct mt_norm q_norm_of(const struct mt_pass *pass, const struct mt_norm
 static bool inputs_are_trained(const struct mt_layer_params *params)
 {
     return mt_linear_is_trained(&params->q) || mt_linear_is_trained(&params->k) ||
-           mt_linear_is_trained(&params->v) || mt_tensor_present(&params->q_norm.dweight) ||
-           mt_tensor_present(&params->k_norm.dweight);
+           mt_linear_is_trained(&params->v) || mt_tensor_present(&params->dsinks) ||
+           mt_tensor_present(&params->q_norm.dweight) || mt_tensor_present(&params->k_norm.dweight);
 }
 
 bool mt_attention_grouped_is_trained(const struct mt_layer_params *params)
@@ -134,8 +134,20 @@ static enum mt_status finish(const struct mt_pass *pass, const struct mt_layer_p
     return rotate(pass, &a->k, desc->key_heads, false);
 }
 
+/* What the heads' sinks leave of out; lse counts them from here on. */
+static enum mt_status add_sinks(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                const struct mt_attention_grouped *a)
+{
+    if (!mt_tensor_present(&params->sinks)) return MT_OK;
+    return mt_attention_sink_forward(
+        pass->device,
+        &(struct mt_attention_sink_forward_args){
+            .out = mt_pass_heads(&a->out, pass->desc->heads), .lse = a->lse, .sink = params->sinks});
+}
+
 /* Attention within the pass, or, with a cache, from this pass's queries to all keys so far. */
-static enum mt_status attend(const struct mt_pass *pass, const struct mt_attention_grouped *a)
+static enum mt_status attend(const struct mt_pass *pass, const struct mt_layer_params *params,
+                             const struct mt_attention_grouped *a)
 {
     const struct mt_model_desc *desc = pass->desc;
     struct mt_attention_forward_args args = {
@@ -147,7 +159,7 @@ static enum mt_status attend(const struct mt_pass *pass, const struct mt_attenti
         .out = mt_pass_heads(&a->out, desc->heads),
         .lse = a->lse,
         .scale = desc->score_scale,
-        .window = desc->window,
+        .window = a->window,
     };
     if (pass->cached.sequence != NULL) {
         enum mt_status status = mt_pass_remember(pass, &a->k, &a->cache->key);
@@ -158,7 +170,8 @@ static enum mt_status attend(const struct mt_pass *pass, const struct mt_attenti
         args.k_offsets = pass->cached.key_offsets;
         args.k_starts = pass->cached.key_starts;
     }
-    return mt_attention_forward(pass->device, &args);
+    enum mt_status status = mt_attention_forward(pass->device, &args);
+    return status == MT_OK ? add_sinks(pass, params, a) : status;
 }
 
 enum mt_status mt_attention_grouped_forward(const struct mt_pass *pass, const struct mt_layer_params *params,
@@ -174,15 +187,27 @@ enum mt_status mt_attention_grouped_forward(const struct mt_pass *pass, const st
     if (status != MT_OK) return status;
     status = finish(pass, params, a);
     if (status != MT_OK) return status;
-    status = attend(pass, a);
+    status = attend(pass, params, a);
     if (status != MT_OK) return status;
     const struct mt_linear_output output = {.linear = &params->o, .trace = &a->o_lora, .y = y};
     return mt_linear_forward(pass, &output, 1, NULL, &a->out, false);
 }
 
-static enum mt_status scores_backward(const struct mt_pass *pass, const struct mt_attention_grouped *a)
+/* With sinks in lse and out these are the gradients of q, k and v, too. */
+static enum mt_status scores_backward(const struct mt_pass *pass, const struct mt_layer_params *params,
+                                      const struct mt_attention_grouped *a)
 {
     const struct mt_model_desc *desc = pass->desc;
+    if (mt_tensor_present(&params->dsinks)) {
+        enum mt_status status = mt_attention_sink_backward(
+            pass->device,
+            &(struct mt_attention_sink_backward_args){.dout = mt_pass_heads(&a->dout, desc->heads),
+                                                      .out = mt_pass_heads(&a->out, desc->heads),
+                                                      .lse = a->lse,
+                                                      .sink = params->sinks,
+                                                      .dsink = params->dsinks});
+        if (status != MT_OK) return status;
+    }
     return mt_attention_backward(pass->device, &(struct mt_attention_backward_args){
                                                    .q = mt_pass_heads(&a->q, desc->heads),
                                                    .k = mt_pass_heads(&a->k, desc->key_heads),
@@ -196,7 +221,7 @@ static enum mt_status scores_backward(const struct mt_pass *pass, const struct m
                                                    .dk = mt_pass_heads(&a->dk, desc->key_heads),
                                                    .dv = mt_pass_heads(&a->dv, desc->key_heads),
                                                    .scale = desc->score_scale,
-                                                   .window = desc->window,
+                                                   .window = a->window,
                                                });
 }
 
@@ -250,7 +275,7 @@ enum mt_status mt_attention_grouped_backward(const struct mt_pass *pass, const s
         status = finish(pass, params, a);
         if (status != MT_OK) return status;
     }
-    status = scores_backward(pass, a);
+    status = scores_backward(pass, params, a);
     if (status != MT_OK) return status;
     status = stages_backward(pass, &params->q_norm, &a->q_projected, desc->heads, &a->q_saved, &a->q, &a->dq);
     if (status != MT_OK) return status;

@@ -8,6 +8,7 @@
 
 /* Letters: H heads, G key heads, D width of queries and keys, Dv of values. */
 struct mt_attention_grouped {
+    int window; // 0: none
     // from forward to backward
     struct mt_tensor q_projected; // [T,H·D] as the projections gave them
     struct mt_tensor k_projected; // [T,G·D]
@@ -24,10 +25,10 @@ struct mt_attention_grouped {
     struct mt_tensor dq, dk, dv, dout;
 };
 
-/* Takes `saved` memory for what forward leaves to backward, and `work`. */
+/* Takes `saved` memory for what forward leaves to backward, and `work`. window: the layer's; 0: none. */
 void mt_attention_grouped_plan(struct mt_attention_grouped *attention, const struct mt_pass *pass,
-                               const struct mt_layer_params *params, bool backward, struct mt_planner *saved,
-                               struct mt_planner *work);
+                               const struct mt_layer_params *params, int window, bool backward,
+                               struct mt_planner *saved, struct mt_planner *work);
 
 /* True when anything in it is trained. */
 bool mt_attention_grouped_is_trained(const struct mt_layer_params *params);

@@ -72,8 +72,8 @@ void mt_layer_plan(struct mt_layer *layer, const struct mt_pass *pass, const str
         mt_attention_latent_plan(&layer->latent, pass, params, plan->backward, planners.attention,
                                  &regions->work);
     } else {
-        mt_attention_grouped_plan(&layer->grouped, pass, params, plan->backward, planners.attention,
-                                  &regions->work);
+        mt_attention_grouped_plan(&layer->grouped, pass, params, mt_model_window(pass->desc, layer->number),
+                                  plan->backward, planners.attention, &regions->work);
     }
     if (pass->cached.cache != NULL) {
         layer->latent.cache = &pass->cached.cache->layer[layer->number];

@@ -13,8 +13,6 @@
  */
 #include "model/layers/linear.h"
 
-#include <assert.h>
-
 bool mt_linear_has_lora(const struct mt_linear *linear)
 {
     return linear->a != NULL;
@@ -22,7 +20,7 @@ bool mt_linear_has_lora(const struct mt_linear *linear)
 
 bool mt_linear_is_trained(const struct mt_linear *linear)
 {
-    return mt_linear_reads_input(linear) || mt_tensor_present(&linear->dbias);
+    return mt_linear_reads_input(linear) || mt_tensor_present(&linear->dbias) || linear->dbiases != NULL;
 }
 
 bool mt_linear_reads_input(const struct mt_linear *linear)
@@ -159,11 +157,22 @@ static enum mt_status sum_of(const struct mt_pass *pass, const struct mt_linear_
     return mt_weight_operand(pass->device, &linear->weight, offsets, &terms[0].weight);
 }
 
-static enum mt_status add_bias(const struct mt_pass *pass, const struct mt_linear_output *output)
+static bool has_bias(const struct mt_linear *linear)
+{
+    return mt_tensor_present(&linear->bias) || linear->biases != NULL;
+}
+
+static enum mt_status add_bias(const struct mt_pass *pass, const struct mt_linear_output *output,
+                               const struct mt_tensor *offsets)
 {
     const struct mt_linear *linear = output->linear;
-    if (!mt_tensor_present(&linear->bias)) return MT_OK;
-    assert(linear->weight.count == 1 && "no architecture has routed experts with a bias yet");
+    if (!has_bias(linear)) return MT_OK;
+    if (linear->biases != NULL)
+        return mt_grouped_bias_forward(pass->device,
+                                       &(struct mt_grouped_bias_forward_args){.y = *output->y,
+                                                                              .bias = linear->biases,
+                                                                              .experts = linear->weight.count,
+                                                                              .offsets = given(offsets)});
     return mt_bias_forward(
         pass->device, &(struct mt_bias_forward_args){.x = *output->y, .bias = linear->bias, .y = *output->y});
 }
@@ -215,7 +224,7 @@ enum mt_status mt_linear_forward(const struct mt_pass *pass, const struct mt_lin
             status = sum_of(pass, &linears[i], offsets, x, add, terms, &sum);
             if (status == MT_OK) status = mt_grouped_sum(pass->device, &sum);
         }
-        if (status == MT_OK) status = add_bias(pass, &linears[i]);
+        if (status == MT_OK) status = add_bias(pass, &linears[i], offsets);
         if (status == MT_OK && linear->exact && mt_linear_has_lora(linear))
             status = add_exact_pair(pass, &linears[i]);
     }
@@ -231,11 +240,15 @@ enum mt_status mt_linear_swiglu(const struct mt_pass *pass, const struct mt_line
     struct mt_product_term terms[2][2];
     struct mt_grouped_swiglu_args args = {.y = *inner};
     enum mt_status status = MT_OK;
-    if (mt_tensor_present(&gate->linear->bias) || mt_tensor_present(&up->linear->bias)) {
+    if (has_bias(gate->linear) || has_bias(up->linear) || pass->desc->swiglu_limit > 0.0f) {
         status = mt_linear_forward(pass, gate_and_up, 2, offsets, x, false);
         if (status != MT_OK) return status;
-        return mt_swiglu_forward(
-            pass->device, &(struct mt_swiglu_forward_args){.gate = *gate->y, .up = *up->y, .y = *inner});
+        return mt_swiglu_forward(pass->device,
+                                 &(struct mt_swiglu_forward_args){.gate = *gate->y,
+                                                                  .up = *up->y,
+                                                                  .y = *inner,
+                                                                  .limit = pass->desc->swiglu_limit,
+                                                                  .alpha = pass->desc->swiglu_alpha});
     }
     status = make_xas(pass, gate_and_up, 2, offsets, x, 1.0f);
     if (status == MT_OK) status = sum_of(pass, gate, offsets, x, false, terms[0], &args.gate);
@@ -273,9 +286,17 @@ static enum mt_status add_weight_gradient(const struct mt_pass *pass,
 }
 
 static enum mt_status add_bias_gradient(const struct mt_pass *pass,
-                                        const struct mt_linear_gradient *projection)
+                                        const struct mt_linear_gradient *projection,
+                                        const struct mt_tensor *offsets)
 {
-    const struct mt_tensor *dbias = &projection->linear->dbias;
+    const struct mt_linear *linear = projection->linear;
+    const struct mt_tensor *dbias = &linear->dbias;
+    if (linear->dbiases != NULL)
+        return mt_grouped_bias_backward(
+            pass->device, &(struct mt_grouped_bias_backward_args){.dy = *projection->dy,
+                                                                  .dbias = linear->dbiases,
+                                                                  .experts = linear->weight.count,
+                                                                  .offsets = given(offsets)});
     if (!mt_tensor_present(dbias)) return MT_OK;
     return mt_bias_backward(pass->device,
                             &(struct mt_bias_backward_args){.dy = *projection->dy, .dbias = *dbias});
@@ -414,7 +435,7 @@ enum mt_status mt_linear_backward(const struct mt_pass *pass, const struct mt_li
     enum mt_status status = MT_OK;
     for (int i = 0; i < count && status == MT_OK; i++) {
         all[i] = linears[i];
-        status = add_bias_gradient(pass, &all[i]);
+        status = add_bias_gradient(pass, &all[i], offsets);
         if (status == MT_OK) status = round_gradient(pass, &all[i], &rounded);
     }
     // Everything that reads x comes before dx is written: they may be the same memory.
@@ -424,9 +445,32 @@ enum mt_status mt_linear_backward(const struct mt_pass *pass, const struct mt_li
     return make_dx(pass, all, count, offsets, add, dx);
 }
 
+/* With a limit: what down read is made first, and its gradient in the same place afterwards. */
+static enum mt_status limited_backward(const struct mt_pass *pass, const struct mt_linear_gradient *down,
+                                       const struct mt_tensor *offsets, const struct mt_swiglu_inner *block)
+{
+    float limit = pass->desc->swiglu_limit;
+    float alpha = pass->desc->swiglu_alpha;
+    enum mt_status status = mt_swiglu_forward(
+        pass->device,
+        &(struct mt_swiglu_forward_args){
+            .gate = *block->gate, .up = *block->up, .y = *block->inner, .limit = limit, .alpha = alpha});
+    if (status == MT_OK)
+        status = mt_linear_backward(pass, down, 1, offsets, block->inner, false, block->inner);
+    if (status != MT_OK) return status;
+    return mt_swiglu_backward(pass->device, &(struct mt_swiglu_backward_args){.dy = *block->inner,
+                                                                              .gate = *block->gate,
+                                                                              .up = *block->up,
+                                                                              .dgate = *block->gate,
+                                                                              .dup = *block->up,
+                                                                              .limit = limit,
+                                                                              .alpha = alpha});
+}
+
 enum mt_status mt_linear_swiglu_backward(const struct mt_pass *pass, const struct mt_linear_gradient *down,
                                          const struct mt_tensor *offsets, const struct mt_swiglu_inner *block)
 {
+    if (pass->desc->swiglu_limit > 0.0f) return limited_backward(pass, down, offsets, block);
     struct mt_product_term terms[2];
     struct mt_grouped_swiglu_backward_args args = {.sum = {.terms = terms,
                                                            .experts = down->linear->weight.count,
@@ -439,6 +483,6 @@ enum mt_status mt_linear_swiglu_backward(const struct mt_pass *pass, const struc
     enum mt_status status = make_dxas(pass, down, 1, offsets, true);
     if (status == MT_OK) status = add_terms(pass, down, 0, terms, &args.sum);
     if (status == MT_OK) status = mt_grouped_swiglu_backward(pass->device, &args);
-    if (status == MT_OK) status = add_bias_gradient(pass, down);
+    if (status == MT_OK) status = add_bias_gradient(pass, down, offsets);
     return status == MT_OK ? add_own(pass, down, 1, offsets, block->inner) : status;
 }

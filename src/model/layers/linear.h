@@ -84,7 +84,7 @@ struct mt_swiglu_inner {
 
 /*
  * The whole backward of a SwiGLU block's down: from dy to gate's and up's gradients, with which what down
- * read is made again in `inner`; then the gradients of down's parameters.
+ * read is made again in `inner`, and the gradients of down's parameters. `inner` is of no use afterwards.
  */
 enum mt_status mt_linear_swiglu_backward(const struct mt_pass *pass, const struct mt_linear_gradient *down,
                                          const struct mt_tensor *offsets,

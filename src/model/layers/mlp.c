@@ -56,8 +56,12 @@ enum mt_status mt_mlp_forward_down(const struct mt_pass *pass, const struct mt_m
 
 enum mt_status mt_mlp_make_inner(const struct mt_pass *pass, const struct mt_mlp *mlp)
 {
-    return mt_swiglu_forward(
-        pass->device, &(struct mt_swiglu_forward_args){.gate = mlp->gate, .up = mlp->up, .y = mlp->inner});
+    return mt_swiglu_forward(pass->device,
+                             &(struct mt_swiglu_forward_args){.gate = mlp->gate,
+                                                              .up = mlp->up,
+                                                              .y = mlp->inner,
+                                                              .limit = pass->desc->swiglu_limit,
+                                                              .alpha = pass->desc->swiglu_alpha});
 }
 
 /* True when gate's and up's gradients are needed. */

@@ -34,7 +34,8 @@ struct mt_params_items {
 struct mt_params_place {
     struct mt_tensor *value, *gradient; // NULL: a linear layer's weight, or no gradient
     struct mt_linear *linear;           // whose weight it is; NULL: of none
-    int index;                          // which of its matrices
+    struct mt_linear *biased;           // routed experts, one of which has this bias; NULL: none
+    int index;                          // which of its matrices or biases
     int projection;                     // of an expert's: 0 gate, 1 up, 2 down
 };
 

@@ -205,7 +205,7 @@ static enum mt_status list_items(struct loader *loader)
         if (status != MT_OK) return mt_fail_within(loader->ctx, status, "%s", item->tensor.name);
         item->stored = found.part[MT_PUBLISHED_CODES];
         assert(item->stored != NULL); // mt_params_check has looked
-        item->correction = item->tensor.part == MT_PART_ROUTER && item->tensor.rank == 1;
+        item->correction = mt_model_tensor_is_correction(&item->tensor);
         item->published = found.quantised;
         item->nested = found.quantised && mt_tensor_present(&found.matrix.nested_scales);
         item->quantised = found.quantised || mt_quantise_takes(&loader->selection->quantise, &item->tensor);
@@ -277,7 +277,7 @@ static struct mt_tensor plan_like(struct mt_planner *planner, enum mt_dtype dtyp
 static struct mt_tensor *view_in(struct loader *loader, const struct mt_params_place *place,
                                  struct mt_tensor **list, enum mt_status *status)
 {
-    size_t count = (size_t)place->linear->weight.count;
+    size_t count = (size_t)(place->biased != NULL ? loader->desc->experts : place->linear->weight.count);
     if (*list == NULL) *list = mt_arena_array(&loader->params->arena, count, sizeof **list, status);
     return *list != NULL ? &(*list)[place->index] : NULL;
 }
@@ -286,6 +286,8 @@ static enum mt_status find_place(struct loader *loader, const struct mt_params_i
                                  struct mt_params_place *place)
 {
     enum mt_status status = mt_params_find_place(loader->params, loader->desc, &item->tensor, place);
+    if (status == MT_OK && place->biased != NULL)
+        place->value = view_in(loader, place, &place->biased->biases, &status);
     if (status != MT_OK || place->linear == NULL) return status;
     struct mt_weight *weight = &place->linear->weight;
     weight->count = item->tensor.expert >= 0 ? loader->desc->experts : 1;
@@ -413,8 +415,9 @@ static enum mt_status lay_out_full(struct loader *loader, const struct mt_params
 {
     struct trained_memory *memory = memory_of(loader, item);
     enum mt_status status = MT_OK;
-    struct mt_tensor *gradient =
-        place->linear != NULL ? view_in(loader, place, &place->linear->dweight, &status) : place->gradient;
+    struct mt_tensor *gradient = place->gradient;
+    if (place->linear != NULL) gradient = view_in(loader, place, &place->linear->dweight, &status);
+    if (place->biased != NULL) gradient = view_in(loader, place, &place->biased->dbiases, &status);
     if (status != MT_OK) return status;
     *place->value = plan_like(&memory->masters, MT_F32, &item->tensor);
     *gradient = plan_like(&memory->gradients, MT_F32, &item->tensor);

@@ -77,6 +77,7 @@ struct mt_linear {
     struct mt_tensor *da, *db;               // f32, likewise
     struct mt_tensor *rounded_a, *rounded_b; // bf16: a and b as products read them; NULL: these themselves
     struct mt_tensor bias, dbias;            // [out], f32 [out]; of a single linear layer
+    struct mt_tensor *biases, *dbiases;      // the same of each routed expert
     int64_t rank;                            // r
     float lora_scale;
     float dropout;
@@ -99,6 +100,7 @@ struct mt_layer_params {
     struct mt_norm_weight q_norm, k_norm;
     struct mt_linear q, k, v, o; // grouped attention; MLA uses q (or q_a, q_b), kv_a, kv_b, o
     struct mt_linear q_a, q_b, kv_a, kv_b;
+    struct mt_tensor sinks, dsinks; // [H], f32 [H]
     struct mt_norm_weight q_a_norm, kv_a_norm;
     struct mt_mlp_params dense;
     struct mt_linear router;

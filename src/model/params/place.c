@@ -105,13 +105,16 @@ static bool find_outside_layers(struct mt_params *params, const char *module, bo
 }
 
 static bool find_expert(struct mt_mlp_params *experts, const struct mt_model_names *names, int64_t expert,
-                        const char *projection, struct mt_params_place *place)
+                        const char *projection, bool bias, struct mt_params_place *place)
 {
     const char *const projection_names[] = {names->gate, names->up, names->down};
     struct mt_linear *const linears[] = {&experts->gate, &experts->up, &experts->down};
     for (int i = 0; i < 3; i++) {
         if (strcmp(projection, projection_names[i]) != 0) continue;
-        *place = (struct mt_params_place){.linear = linears[i], .index = (int)expert, .projection = i};
+        *place = (struct mt_params_place){.linear = bias ? NULL : linears[i],
+                                          .biased = bias ? linears[i] : NULL,
+                                          .index = (int)expert,
+                                          .projection = i};
         return true;
     }
     return false;
@@ -127,6 +130,10 @@ static bool find_in_layer(struct mt_layer_params *layer, const struct mt_model_n
     }
     if (strcmp(last_word(inner), "e_score_correction_bias") == 0) {
         *place = (struct mt_params_place){.value = &layer->correction};
+        return true;
+    }
+    if (strcmp(inner, "self_attn.sinks") == 0) {
+        *place = (struct mt_params_place){.value = &layer->sinks, .gradient = &layer->dsinks};
         return true;
     }
     if (names->shared_gate != NULL && strcmp(inner, names->shared_gate) == 0) {
@@ -155,9 +162,9 @@ enum mt_status mt_params_find_place(struct mt_params *params, const struct mt_mo
         struct mt_layer_params *layer = &params->layer[tensor->layer];
         char prefix[64];
         int length = snprintf(prefix, sizeof prefix, "model.layers.%lld.", (long long)tensor->layer);
-        found = tensor->expert >= 0
-                    ? find_expert(&layer->experts, &desc->names, tensor->expert, last_word(module), place)
-                    : find_in_layer(layer, &desc->names, module + length, bias, place);
+        found = tensor->expert >= 0 ? find_expert(&layer->experts, &desc->names, tensor->expert,
+                                                  last_word(module), bias, place)
+                                    : find_in_layer(layer, &desc->names, module + length, bias, place);
     }
     if (found) return MT_OK;
     return mt_fail(mt_device_context(params->device), MT_ERR_INTERNAL, "tensor %s has no place",

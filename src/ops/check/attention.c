@@ -176,6 +176,11 @@ static const struct mt_check_row rows[] = {
            {"k_offsets", MT_CHECK_INDEX, "O"}, {"out", MT_CHECK_FLOAT, "QHV"}, {"lse", MT_CHECK_STAT, "QH"},
            {"dout", MT_CHECK_FLOAT, "QHV"}, {"dq", MT_CHECK_FLOAT, "QHD"}, {"dk", MT_CHECK_FLOAT, "KGD"},
            {"dv", MT_CHECK_FLOAT, "KGV"}),
+    MT_ROW(attention_sink_forward, sink, NULL, {"out", MT_CHECK_FLOAT, "QHV"}, {"lse", MT_CHECK_STAT, "QH"},
+           {"sink", MT_CHECK_FLOAT, "H"}),
+    MT_ROW(attention_sink_backward, dsink, NULL, {"dout", MT_CHECK_FLOAT, "QHV"},
+           {"out", MT_CHECK_FLOAT, "QHV"}, {"lse", MT_CHECK_STAT, "QH"}, {"sink", MT_CHECK_FLOAT, "H"},
+           {"dsink", MT_CHECK_STAT, "H"}),
 };
 
 const struct mt_check_family mt_check_attention = {rows, sizeof rows / sizeof rows[0]};

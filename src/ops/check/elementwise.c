@@ -65,6 +65,26 @@ static void clamp_backward_more(struct mt_check *c, const void *p)
     check_limit(c, ((const struct mt_clamp_backward_args *)p)->limit);
 }
 
+/* No limit, or one with its factor. */
+static void check_swiglu(struct mt_check *c, float limit, float alpha)
+{
+    mt_check_value(c, limit >= 0 && isfinite(limit), "limit", (double)limit, "0 (none) or more");
+    bool usable = limit == 0 || (isfinite(alpha) && alpha != 0);
+    mt_check_value(c, usable, "alpha", (double)alpha, "a factor other than 0 where there is a limit");
+}
+
+static void swiglu_forward_more(struct mt_check *c, const void *p)
+{
+    const struct mt_swiglu_forward_args *args = p;
+    check_swiglu(c, args->limit, args->alpha);
+}
+
+static void swiglu_backward_more(struct mt_check *c, const void *p)
+{
+    const struct mt_swiglu_backward_args *args = p;
+    check_swiglu(c, args->limit, args->alpha);
+}
+
 static void random_multiply_more(struct mt_check *c, const void *p)
 {
     const struct mt_random_multiply_args *args = p;
@@ -138,11 +158,11 @@ static const struct mt_check_row rows[] = {
     MT_ROW_BY_HAND(reduce, reduce_more),
     MT_ROW_BY_HAND(dropout_bits, dropout_bits_more),
     MT_ROW_BY_HAND(adamw, adamw_more),
-    MT_ROW(swiglu_forward, y, NULL, {"gate", MT_CHECK_FLOAT, "RW"}, {"up", MT_CHECK_FLOAT, "RW"},
-           {"y", MT_CHECK_FLOAT, "RW"}),
-    MT_ROW(swiglu_backward, y, NULL, {"dy", MT_CHECK_FLOAT, "RW"}, {"gate", MT_CHECK_FLOAT, "RW"},
-           {"up", MT_CHECK_FLOAT, "RW"}, {"dgate", MT_CHECK_FLOAT, "RW"}, {"dup", MT_CHECK_FLOAT, "RW"},
-           {"y", MT_CHECK_FLOAT, "RW?"}),
+    MT_ROW(swiglu_forward, y, swiglu_forward_more, {"gate", MT_CHECK_FLOAT, "RW"},
+           {"up", MT_CHECK_FLOAT, "RW"}, {"y", MT_CHECK_FLOAT, "RW"}),
+    MT_ROW(swiglu_backward, y, swiglu_backward_more, {"dy", MT_CHECK_FLOAT, "RW"},
+           {"gate", MT_CHECK_FLOAT, "RW"}, {"up", MT_CHECK_FLOAT, "RW"}, {"dgate", MT_CHECK_FLOAT, "RW"},
+           {"dup", MT_CHECK_FLOAT, "RW"}, {"y", MT_CHECK_FLOAT, "RW?"}),
     MT_ROW(bias_forward, y, NULL, {"x", MT_CHECK_FLOAT, "RW"}, {"bias", MT_CHECK_FLOAT, "W"},
            {"y", MT_CHECK_FLOAT, "RW"}),
     MT_ROW(bias_backward, dbias, NULL, {"dy", MT_CHECK_FLOAT, "RW"}, {"dbias", MT_CHECK_STAT, "W"}),

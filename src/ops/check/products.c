@@ -113,6 +113,37 @@ static void grouped_gemm_dw_more(struct mt_check *c, const void *p)
     mt_check_value(c, args->alpha != 0.0f, "alpha", (double)args->alpha, "a factor other than 0");
 }
 
+/* A vector of `width` for each expert that has one. */
+static void check_vectors(struct mt_check *c, const char *name, const struct mt_tensor *vector, int experts,
+                          enum mt_check_type type, int64_t width)
+{
+    mt_check_value(c, experts >= 1, "experts", experts, "1 or more");
+    if (c->status == MT_OK && vector == NULL)
+        c->status = mt_fail(c->device->ctx, MT_ERR_USAGE, "%s is missing", name);
+    for (int e = 0; e < experts && c->status == MT_OK; e++) {
+        char which[64];
+        if (!mt_tensor_present(&vector[e])) continue;
+        (void)snprintf(which, sizeof which, "%s[%d]", name, e);
+        mt_check_1d(c, which, &vector[e], type, width);
+    }
+}
+
+static void grouped_bias_forward_more(struct mt_check *c, const void *p)
+{
+    const struct mt_grouped_bias_forward_args *args = p;
+    mt_check_2d(c, "y", &args->y, MT_CHECK_FLOAT, MT_ANY, MT_ANY);
+    check_vectors(c, "bias", args->bias, args->experts, MT_CHECK_FLOAT, args->y.dim[1]);
+    check_some_offsets(c, &args->offsets, args->experts, args->y.dim[0]);
+}
+
+static void grouped_bias_backward_more(struct mt_check *c, const void *p)
+{
+    const struct mt_grouped_bias_backward_args *args = p;
+    mt_check_2d(c, "dy", &args->dy, MT_CHECK_FLOAT, MT_ANY, MT_ANY);
+    check_vectors(c, "dbias", args->dbias, args->experts, MT_CHECK_STAT, args->dy.dim[1]);
+    check_some_offsets(c, &args->offsets, args->experts, args->dy.dim[0]);
+}
+
 static void check_term(struct mt_check *c, const struct mt_product_term *term, int experts, int64_t rows,
                        int64_t columns)
 {
@@ -373,6 +404,8 @@ static const struct mt_check_row rows[] = {
     MT_ROW_BY_HAND(grouped_gemm, grouped_gemm_more),
     MT_ROW_BY_HAND(head_gemm, head_gemm_more),
     MT_ROW_BY_HAND(grouped_gemm_dw, grouped_gemm_dw_more),
+    MT_ROW_BY_HAND(grouped_bias_forward, grouped_bias_forward_more),
+    MT_ROW_BY_HAND(grouped_bias_backward, grouped_bias_backward_more),
     MT_ROW_BY_HAND(grouped_sum, grouped_sum_more),
     MT_ROW_BY_HAND(grouped_swiglu, grouped_swiglu_more),
     MT_ROW_BY_HAND(grouped_swiglu_backward, grouped_swiglu_backward_more),

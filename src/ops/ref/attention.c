@@ -192,6 +192,40 @@ void mt_ref_attention_backward(const struct mt_attention_backward_args *a)
     }
 }
 
+// ------------------------------------------------------------------ attention_sink
+
+/*
+ * attention_sink: out = s out with s = 1/(1 + exp(sink - lse)), lse = log(exp(lse) + exp(sink)); backward
+ * dsink_h -= Σ_t exp(sink_h - lse_th) <dout_th, out_th>, of out and lse as forward left them.
+ */
+
+void mt_ref_attention_sink_forward(const struct mt_attention_sink_forward_args *a)
+{
+    for (int64_t t = 0; t < a->out.dim[0]; t++) {
+        for (int64_t h = 0; h < a->out.dim[1]; h++) {
+            double lse = ref_get2(&a->lse, t, h);
+            double sink = ref_get1(&a->sink, h);
+            double share = 1.0 / (1.0 + exp(sink - lse));
+            double larger = fmax(lse, sink);
+            ref_set2(&a->lse, t, h, larger + log1p(exp(-fabs(lse - sink))));
+            for (int64_t j = 0; j < a->out.dim[2]; j++)
+                ref_set3(&a->out, t, h, j, share * ref_get3(&a->out, t, h, j));
+        }
+    }
+}
+
+void mt_ref_attention_sink_backward(const struct mt_attention_sink_backward_args *a)
+{
+    for (int64_t h = 0; h < a->out.dim[1]; h++) {
+        double sum = ref_get1(&a->dsink, h);
+        for (int64_t t = 0; t < a->out.dim[0]; t++) {
+            double probability = exp(ref_get1(&a->sink, h) - ref_get2(&a->lse, t, h));
+            sum -= probability * dot(&a->dout, t, h, &a->out, t, h);
+        }
+        ref_set1(&a->dsink, h, sum);
+    }
+}
+
 // ------------------------------------------------------------------ rope
 
 /* rope: each pair (a,b) of a head becomes (a·cos - b·sin, a·sin + b·cos) at its token's position. */

@@ -160,14 +160,40 @@ void mt_ref_bias_backward(const struct mt_bias_backward_args *a)
 /*
  * swiglu: y = g s u with s = 1/(1 + exp(-g)).
  * Backward: dg = dy u s (1 + g (1 - s)); du = dy g s.
+ * With a limit: g = min(gate, limit), u = up clamped, y = g s (u + 1) with s = 1/(1 + exp(-alpha g)).
+ * Backward: dg = dy (u + 1) s (1 + alpha g (1 - s)) where gate <= limit; du = dy g s where |up| <= limit.
  */
+
+/* One element: its factors as they are multiplied, and where gradients pass. */
+struct swiglu {
+    double gate, up, sigmoid;
+    double alpha;
+    bool through_gate, through_up;
+};
+
+static struct swiglu swiglu_of(double gate, double up, float limit, float alpha)
+{
+    struct swiglu s = {.gate = gate, .up = up, .alpha = 1.0, .through_gate = true, .through_up = true};
+    if (limit > 0.0f) {
+        double most = (double)limit;
+        s.alpha = (double)alpha;
+        s.through_gate = gate <= most;
+        s.through_up = fabs(up) <= most;
+        if (gate > most) s.gate = most;
+        if (up > most) s.up = most;
+        if (up < -most) s.up = -most;
+        s.up += 1.0;
+    }
+    s.sigmoid = 1.0 / (1.0 + exp(-s.alpha * s.gate));
+    return s;
+}
 
 void mt_ref_swiglu_forward(const struct mt_swiglu_forward_args *a)
 {
     for (int64_t r = 0; r < a->y.dim[0]; r++) {
         for (int64_t j = 0; j < a->y.dim[1]; j++) {
-            double gate = ref_get2(&a->gate, r, j);
-            ref_set2(&a->y, r, j, gate / (1.0 + exp(-gate)) * ref_get2(&a->up, r, j));
+            struct swiglu s = swiglu_of(ref_get2(&a->gate, r, j), ref_get2(&a->up, r, j), a->limit, a->alpha);
+            ref_set2(&a->y, r, j, s.gate / (1.0 + exp(-s.alpha * s.gate)) * s.up);
         }
     }
 }
@@ -177,12 +203,12 @@ void mt_ref_swiglu_backward(const struct mt_swiglu_backward_args *a)
     for (int64_t r = 0; r < a->dy.dim[0]; r++) {
         for (int64_t j = 0; j < a->dy.dim[1]; j++) {
             double dy = ref_get2(&a->dy, r, j);
-            double gate = ref_get2(&a->gate, r, j);
-            double up = ref_get2(&a->up, r, j);
-            double sigmoid = 1.0 / (1.0 + exp(-gate));
-            ref_set2(&a->dgate, r, j, dy * up * sigmoid * (1.0 + gate * (1.0 - sigmoid)));
-            ref_set2(&a->dup, r, j, dy * gate * sigmoid);
-            if (mt_tensor_present(&a->y)) ref_set2(&a->y, r, j, gate / (1.0 + exp(-gate)) * up);
+            struct swiglu s = swiglu_of(ref_get2(&a->gate, r, j), ref_get2(&a->up, r, j), a->limit, a->alpha);
+            double dgate = dy * s.up * s.sigmoid * (1.0 + s.alpha * s.gate * (1.0 - s.sigmoid));
+            ref_set2(&a->dgate, r, j, s.through_gate ? dgate : 0.0);
+            ref_set2(&a->dup, r, j, s.through_up ? dy * s.gate * s.sigmoid : 0.0);
+            if (mt_tensor_present(&a->y))
+                ref_set2(&a->y, r, j, s.gate / (1.0 + exp(-s.alpha * s.gate)) * s.up);
         }
     }
 }

@@ -107,6 +107,36 @@ void mt_ref_grouped_gemm_dw(const struct mt_grouped_gemm_dw_args *g)
     }
 }
 
+/* grouped_bias: y_rj += b_e,j for the rows r of expert e; backward db_e,j += Σ_r dy_rj over these rows. */
+
+void mt_ref_grouped_bias_forward(const struct mt_grouped_bias_forward_args *a)
+{
+    bool sorted = mt_tensor_present(&a->offsets);
+    for (int e = 0; e < a->experts; e++) {
+        if (!mt_tensor_present(&a->bias[e])) continue;
+        int64_t end = sorted ? ref_int1(&a->offsets, e + 1) : a->y.dim[0];
+        for (int64_t r = sorted ? ref_int1(&a->offsets, e) : 0; r < end; r++) {
+            for (int64_t j = 0; j < a->y.dim[1]; j++)
+                ref_set2(&a->y, r, j, ref_get2(&a->y, r, j) + ref_get1(&a->bias[e], j));
+        }
+    }
+}
+
+void mt_ref_grouped_bias_backward(const struct mt_grouped_bias_backward_args *a)
+{
+    bool sorted = mt_tensor_present(&a->offsets);
+    for (int e = 0; e < a->experts; e++) {
+        if (!mt_tensor_present(&a->dbias[e])) continue;
+        int64_t first = sorted ? ref_int1(&a->offsets, e) : 0;
+        int64_t end = sorted ? ref_int1(&a->offsets, e + 1) : a->dy.dim[0];
+        for (int64_t j = 0; j < a->dy.dim[1]; j++) {
+            double sum = ref_get1(&a->dbias[e], j);
+            for (int64_t r = first; r < end; r++) sum += ref_get2(&a->dy, r, j);
+            ref_set1(&a->dbias[e], j, sum);
+        }
+    }
+}
+
 // ------------------------------------------------------------------ grouped_sum
 
 /*

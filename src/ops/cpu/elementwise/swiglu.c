@@ -1,6 +1,6 @@
 /*
- * swiglu on rows of floats. The outputs may be the inputs themselves: element j is read before it is
- * written, and no pointer is `restrict`.
+ * swiglu on rows of floats, without and with a limit. The outputs may be the inputs themselves: element j is
+ * read before it is written, and no pointer is `restrict`.
  */
 #include "ops/cpu/pieces.h"
 #include "ops/cpu/simd.h"
@@ -41,6 +41,50 @@ static void backward_piece_again(const float *dy, const float *gate, const float
     }
 }
 
+// ------------------------------------------------------------------ with a limit
+
+/* g and u + 1 of one element, as they are multiplied. */
+static inline float limited_gate(float gate, float limit)
+{
+    return gate > limit ? limit : gate;
+}
+
+static inline float limited_up(float up, float limit)
+{
+    float clamped = up > limit ? limit : up;
+    return (clamped < -limit ? -limit : clamped) + 1.0f;
+}
+
+static void limited_forward_piece(const float *gate, const float *up, float limit, float alpha, float *y,
+                                  int64_t count)
+{
+#pragma omp simd
+    for (int64_t j = 0; j < count; j++) {
+        float g = limited_gate(gate[j], limit);
+        y[j] = g * simd_sigmoid(alpha * g) * limited_up(up[j], limit);
+    }
+}
+
+/* y: NULL, or where forward's own bits go. */
+static void limited_backward_piece(const float *dy, const float *gate, const float *up, float limit,
+                                   float alpha, float *dgate, float *dup, float *y, int64_t count)
+{
+#pragma omp simd
+    for (int64_t j = 0; j < count; j++) {
+        float d = dy[j];
+        float g = limited_gate(gate[j], limit);
+        float u = limited_up(up[j], limit);
+        float sigmoid = simd_sigmoid(alpha * g);
+        float from_gate = d * u * sigmoid * (1.0f + alpha * g * (1.0f - sigmoid));
+        float from_up = d * g * sigmoid;
+        dgate[j] = gate[j] <= limit ? from_gate : 0.0f;
+        dup[j] = up[j] <= limit && up[j] >= -limit ? from_up : 0.0f;
+        if (y != NULL) y[j] = g * sigmoid * u;
+    }
+}
+
+// ------------------------------------------------------------------ the ops
+
 void MT_CPU(swiglu_forward)(struct mt_device *device, const struct mt_swiglu_forward_args *a)
 {
     bool flat = mt_tensor_is_contiguous(&a->gate) && mt_tensor_is_contiguous(&a->up) &&
@@ -49,8 +93,14 @@ void MT_CPU(swiglu_forward)(struct mt_device *device, const struct mt_swiglu_for
 #pragma omp parallel for num_threads(cpu_threads(device, mt_tensor_count(&a->y))) schedule(static)
     for (int64_t i = 0; i < pieces.count; i++) {
         struct cpu_piece piece = cpu_piece_at(&pieces, i);
-        forward_piece(cpu_piece_f32(&pieces, &a->gate, piece), cpu_piece_f32(&pieces, &a->up, piece),
-                      cpu_piece_f32(&pieces, &a->y, piece), piece.count);
+        const float *gate = cpu_piece_f32(&pieces, &a->gate, piece);
+        const float *up = cpu_piece_f32(&pieces, &a->up, piece);
+        float *y = cpu_piece_f32(&pieces, &a->y, piece);
+        if (a->limit > 0.0f) {
+            limited_forward_piece(gate, up, a->limit, a->alpha, y, piece.count);
+        } else {
+            forward_piece(gate, up, y, piece.count);
+        }
     }
 }
 
@@ -69,8 +119,10 @@ void MT_CPU(swiglu_backward)(struct mt_device *device, const struct mt_swiglu_ba
         const float *up = cpu_piece_f32(&pieces, &a->up, piece);
         float *dgate = cpu_piece_f32(&pieces, &a->dgate, piece);
         float *dup = cpu_piece_f32(&pieces, &a->dup, piece);
-        if (again) {
-            float *y = cpu_piece_f32(&pieces, &a->y, piece);
+        float *y = again ? cpu_piece_f32(&pieces, &a->y, piece) : NULL;
+        if (a->limit > 0.0f) {
+            limited_backward_piece(dy, gate, up, a->limit, a->alpha, dgate, dup, y, piece.count);
+        } else if (again) {
             backward_piece_again(dy, gate, up, dgate, dup, y, piece.count);
         } else {
             backward_piece(dy, gate, up, dgate, dup, piece.count);

@@ -1,8 +1,23 @@
-/* swiglu: y = silu(gate) · up and its backward, eight elements a thread where the operands allow. */
+/* swiglu, with a limit or without, and its backward, eight elements a thread where the operands allow. */
 #include "ops/cuda/common/wide.cuh"
 #include "ops/cuda/elementwise/swiglu.cuh"
 
 // ------------------------------------------------------------------ kernels
+
+__device__ static float one_forward(const struct mt_swiglu_forward_args &a, float gate, float up)
+{
+    return a.limit > 0.0f ? limited_swiglu(gate, up, a.limit, a.alpha) : swiglu(gate, up);
+}
+
+__device__ static void one_backward(const struct mt_swiglu_backward_args &a, float *dy, float *gate,
+                                    float *up)
+{
+    if (a.limit > 0.0f) {
+        limited_swiglu_gradient(dy, gate, up, a.limit, a.alpha);
+    } else {
+        swiglu_gradient(dy, gate, up);
+    }
+}
 
 __global__ static void forward_kernel(struct mt_swiglu_forward_args a)
 {
@@ -12,7 +27,7 @@ __global__ static void forward_kernel(struct mt_swiglu_forward_args a)
     struct cuda_view up = {a.up.data, a.up.dtype, a.up.stride[0]};
     struct cuda_view y = {a.y.data, a.y.dtype, a.y.stride[0]};
     for (int64_t row = blockIdx.y; row < a.y.dim[0]; row += gridDim.y) {
-        cuda_store(y, row, column, swiglu(cuda_load(gate, row, column), cuda_load(up, row, column)));
+        cuda_store(y, row, column, one_forward(a, cuda_load(gate, row, column), cuda_load(up, row, column)));
     }
 }
 
@@ -25,7 +40,7 @@ __global__ static void wide_forward_kernel(struct mt_swiglu_forward_args a, stru
         wide_load2(a.gate, place, g);
         wide_load2(a.up, place, u);
 #pragma unroll
-        for (int j = 0; j < CUDA_WIDE; j++) g[j] = swiglu(g[j], u[j]);
+        for (int j = 0; j < CUDA_WIDE; j++) g[j] = one_forward(a, g[j], u[j]);
         wide_store2(a.y, place, g);
     }
 }
@@ -44,7 +59,7 @@ __global__ static void backward_kernel(struct mt_swiglu_backward_args a)
         float d = cuda_load(dy, row, column);
         float g = cuda_load(gate, row, column);
         float u = cuda_load(up, row, column);
-        swiglu_gradient(&d, &g, &u);
+        one_backward(a, &d, &g, &u);
         cuda_store(dgate, row, column, g);
         cuda_store(dup, row, column, u);
         if (y.data != NULL) cuda_store(y, row, column, d);
@@ -62,7 +77,7 @@ __global__ static void wide_backward_kernel(struct mt_swiglu_backward_args a, st
         wide_load2(a.gate, place, g);
         wide_load2(a.up, place, u);
 #pragma unroll
-        for (int j = 0; j < CUDA_WIDE; j++) swiglu_gradient(&d[j], &g[j], &u[j]);
+        for (int j = 0; j < CUDA_WIDE; j++) one_backward(a, &d[j], &g[j], &u[j]);
         wide_store2(a.dgate, place, g);
         wide_store2(a.dup, place, u);
         if (cuda_present(a.y)) wide_store2(a.y, place, d);

@@ -35,4 +35,36 @@ __device__ __forceinline__ static void swiglu_gradient(float *dy, float *gate, f
     *dy = silu * u;
 }
 
+// ------------------------------------------------------------------ with a limit
+
+/* g and u + 1 of one element, as they are multiplied. */
+__device__ __forceinline__ static float limited_gate(float gate, float limit)
+{
+    return gate > limit ? limit : gate;
+}
+
+__device__ __forceinline__ static float limited_up(float up, float limit)
+{
+    float clamped = up > limit ? limit : up;
+    return (clamped < -limit ? -limit : clamped) + 1.0f;
+}
+
+__device__ __forceinline__ static float limited_swiglu(float gate, float up, float limit, float alpha)
+{
+    float g = limited_gate(gate, limit);
+    return g * swiglu_sigmoid(alpha * g) * limited_up(up, limit);
+}
+
+__device__ __forceinline__ static void limited_swiglu_gradient(float *dy, float *gate, float *up, float limit,
+                                                               float alpha)
+{
+    float d = *dy;
+    float g = limited_gate(*gate, limit);
+    float u = limited_up(*up, limit);
+    float sigmoid = swiglu_sigmoid(alpha * g);
+    *gate = *gate <= limit ? d * u * sigmoid * (1.0f + alpha * g * (1.0f - sigmoid)) : 0.0f;
+    *up = fabsf(*up) <= limit ? d * g * sigmoid : 0.0f;
+    *dy = g * sigmoid * u;
+}
+
 #endif
