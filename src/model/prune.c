@@ -26,7 +26,19 @@ static enum mt_status check_layer(const struct mt_model *model, const bool *flag
     return MT_OK;
 }
 
-/* One layer: its logits' mask, and its bias where it has one. `work` has room for n numbers. */
+/* A router's own bias as f32 on the host; zeros where it has none. `raw` has room for n numbers. */
+static enum mt_status read_bias(struct mt_device *device, const struct mt_tensor *bias, void *raw,
+                                float *values, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++) values[j] = 0.0f;
+    if (!mt_tensor_present(bias)) return MT_OK;
+    enum mt_status status =
+        mt_device_download(device, raw, bias->data, (size_t)n * mt_dtype_bytes(bias->dtype));
+    if (status == MT_OK) mt_convert_to_f32(bias->dtype, raw, n, values);
+    return status;
+}
+
+/* One layer: its logits' mask, and its bias where it has one. `work` has room for 2n numbers. */
 static enum mt_status prune_layer(struct mt_pruning *pruning, int64_t index, const bool *flags, float *work)
 {
     struct mt_layer_params *layer = &mt_model_params(pruning->model)->layer[index];
@@ -41,10 +53,13 @@ static enum mt_status prune_layer(struct mt_pruning *pruning, int64_t index, con
         for (int64_t j = 0; j < n; j++) work[j] = flags[j] ? NEVER : saved[j];
         if (status == MT_OK) status = mt_device_upload(device, layer->correction.data, work, bytes);
     }
-    for (int64_t j = 0; j < n; j++) work[j] = flags[j] ? NEVER : 0.0f;
+    if (status == MT_OK) status = read_bias(device, &layer->router.bias, work + n, work, n);
+    for (int64_t j = 0; j < n; j++) work[j] = flags[j] ? NEVER : work[j];
     if (status == MT_OK) status = mt_device_upload(device, mask, work, bytes);
-    if (status == MT_OK) layer->router.bias = mt_tensor_1d(mask, MT_F32, n);
-    return status;
+    if (status != MT_OK) return status;
+    pruning->own[index] = layer->router.bias;
+    layer->router.bias = mt_tensor_1d(mask, MT_F32, n);
+    return MT_OK;
 }
 
 enum mt_status mt_pruning_begin(struct mt_model *model, const bool *const *experts,
@@ -59,18 +74,19 @@ enum mt_status mt_pruning_begin(struct mt_model *model, const bool *const *exper
     for (int64_t i = 0; i < params->layers && status == MT_OK; i++) {
         if (experts[i] == NULL || !params->layer[i].moe) continue;
         status = check_layer(model, experts[i], i);
-        if (status == MT_OK && mt_tensor_present(&params->layer[i].router.bias))
-            status = mt_fail(ctx, MT_ERR_UNSUPPORTED,
-                             "layer %" PRId64 ": experts of a router with a bias of its own stay", i);
     }
     if (status != MT_OK) return status;
     mt_replay_free(&model->replay); // recorded passes know of no mask
-    // Twice: what selected before, and work for one layer.
-    status = mt_allocate_array(ctx, 2 * numbers, sizeof(float), &memory);
+    pruning->model = model;
+    // Three times: what selected before, and work for one layer.
+    status = mt_allocate_array(ctx, 3 * numbers, sizeof(float), &memory);
+    pruning->biases = memory;
+    memory = NULL;
+    if (status == MT_OK)
+        status = mt_allocate_array(ctx, (size_t)params->layers, sizeof *pruning->own, &memory);
+    pruning->own = memory;
     if (status == MT_OK)
         status = mt_device_buffer_create(mt_model_device(model), numbers * sizeof(float), &pruning->masks);
-    pruning->model = model;
-    pruning->biases = memory;
     for (int64_t i = 0; i < params->layers && status == MT_OK; i++) {
         if (experts[i] != NULL && params->layer[i].moe)
             status = prune_layer(pruning, i, experts[i], pruning->biases + numbers);
@@ -88,13 +104,15 @@ enum mt_status mt_pruning_end(struct mt_pruning *pruning)
     mt_replay_free(&pruning->model->replay); // nor may they use one that is gone
     for (int64_t i = 0; i < params->layers; i++) {
         struct mt_layer_params *layer = &params->layer[i];
-        if (!mt_tensor_present(&layer->router.bias)) continue;
-        layer->router.bias = (struct mt_tensor){0};
+        const float *mask = (const float *)pruning->masks.data + (size_t)i * n;
+        if (pruning->masks.data == NULL || layer->router.bias.data != mask) continue;
+        layer->router.bias = pruning->own[i];
         if (mt_tensor_present(&layer->correction) && status == MT_OK)
             status = mt_device_upload(device, layer->correction.data, pruning->biases + (size_t)i * n,
                                       n * sizeof(float));
     }
-    mt_release(mt_device_context(device), pruning->biases, 2 * numbers_of(pruning->model) * sizeof(float));
+    mt_release(mt_device_context(device), pruning->biases, 3 * numbers_of(pruning->model) * sizeof(float));
+    mt_release(mt_device_context(device), pruning->own, (size_t)params->layers * sizeof *pruning->own);
     mt_buffer_release(&pruning->masks);
     *pruning = (struct mt_pruning){0};
     return status;

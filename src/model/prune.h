@@ -13,8 +13,9 @@
 
 struct mt_pruning {
     struct mt_model *model; // borrowed; NULL: nothing is taken away
-    struct mt_buffer masks; // f32 [layers,n] on the device: 0, or what logits get
+    struct mt_buffer masks; // f32 [layers,n] on the device: the router's bias or 0, or what logits get
     float *biases;          // [layers,n] on the host: what selected before
+    struct mt_tensor *own;  // [layers]: the routers' own biases
 };
 
 /*

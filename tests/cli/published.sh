@@ -99,8 +99,8 @@ sed 's/"bitsandbytes"/"gptq"/' "$place/nf4-codes/config.json" >"$broken/config.j
 expect 2 'quant_method is "gptq"; read are fp8' forward "$broken" --ids 5
 sed 's/"nf4"/"fp4"/' "$place/nf4-codes/config.json" >"$broken/config.json"
 expect 2 'bnb_4bit_quant_type is "fp4"' inspect "$broken"
-sed 's/qwen3_moe/gpt_oss/' "$place/mxfp4-codes/config.json" >"$broken/config.json"
-expect 2 'model_type is "gpt_oss"; known are' inspect "$broken"
+sed 's/qwen3_moe/qwen3_next/' "$place/mxfp4-codes/config.json" >"$broken/config.json"
+expect 2 'model_type is "qwen3_next"; known are' inspect "$broken"
 
 printf '%d passed, %d failed\n' $passed $failed
 [ $failed -eq 0 ]
