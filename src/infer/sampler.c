@@ -67,6 +67,27 @@ int32_t mt_logits_highest(const float *logits, int64_t vocabulary)
     return 0; // none is a number
 }
 
+double mt_logits_log_sum(const float *logits, int64_t vocabulary)
+{
+    int32_t highest = mt_logits_highest(logits, vocabulary);
+    double sum = 1.0; // the highest one's
+    for (int64_t i = 0; i < vocabulary; i++)
+        sum += i == highest ? 0.0 : exp((double)logits[i] - (double)logits[highest]);
+    return (double)logits[highest] + log(sum);
+}
+
+int mt_logits_likeliest(const float *logits, int64_t vocabulary, struct mt_likely *likely, int most)
+{
+    int found = 0;
+    for (int64_t i = 0; i < vocabulary && most > 0; i++) {
+        if (found == most && !(logits[i] > likely[most - 1].log)) continue;
+        int at = found < most ? found++ : most - 1;
+        for (; at > 0 && logits[i] > likely[at - 1].log; at--) likely[at] = likely[at - 1];
+        likely[at] = (struct mt_likely){.id = (int32_t)i, .log = logits[i]};
+    }
+    return found;
+}
+
 static void penalise(struct mt_sampler *sampler, const struct mt_sampling *sampling,
                      const struct mt_sampling_place *place, float *logits)
 {

@@ -53,4 +53,15 @@ bool mt_logits_finite(const float *logits, int64_t vocabulary);
 /* The id of the highest logit. */
 int32_t mt_logits_highest(const float *logits, int64_t vocabulary);
 
+/* log Σ exp(logit): what a logit is more than the log of its token's probability. */
+double mt_logits_log_sum(const float *logits, int64_t vocabulary);
+
+struct mt_likely {
+    int32_t id;
+    float log; // its logit, or log p
+};
+
+/* The `most` highest logits, the highest first; their number. */
+int mt_logits_likeliest(const float *logits, int64_t vocabulary, struct mt_likely *likely, int most);
+
 #endif

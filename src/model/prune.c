@@ -104,8 +104,8 @@ enum mt_status mt_pruning_end(struct mt_pruning *pruning)
     mt_replay_free(&pruning->model->replay); // nor may they use one that is gone
     for (int64_t i = 0; i < params->layers; i++) {
         struct mt_layer_params *layer = &params->layer[i];
-        const float *mask = (const float *)pruning->masks.data + (size_t)i * n;
-        if (pruning->masks.data == NULL || layer->router.bias.data != mask) continue;
+        const float *masks = pruning->masks.data;
+        if (masks == NULL || layer->router.bias.data != masks + (size_t)i * n) continue;
         layer->router.bias = pruning->own[i];
         if (mt_tensor_present(&layer->correction) && status == MT_OK)
             status = mt_device_upload(device, layer->correction.data, pruning->biases + (size_t)i * n,

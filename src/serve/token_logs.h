@@ -2,17 +2,9 @@
 #ifndef MT_SERVE_TOKEN_LOGS_H
 #define MT_SERVE_TOKEN_LOGS_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "metier/context.h"
+#include "infer/sampler.h"
 
 #define MT_TOKEN_LOGS_MOST 20 // likeliest tokens of a place
-
-struct mt_likely {
-    int32_t id;
-    float log; // p
-};
 
 /* Places one after the other, 1 + top entries each: the token itself, then the likeliest, most likely first.
  */

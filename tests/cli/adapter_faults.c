@@ -127,7 +127,8 @@ static void change_values(struct replica *replica, size_t i, bool first)
         if (is_fault(replica, "ranks") && is_stack(name) &&
             column % replica->experts >= (replica->experts + 7) / 8)
             to[x] = 0.0f;
-        if (is_fault(replica, "ranks") && is_expert(name) && atoi(strstr(name, ".experts.") + 9) > 0)
+        if (is_fault(replica, "ranks") && is_expert(name) &&
+            strtol(strstr(name, ".experts.") + 9, NULL, 10) > 0)
             to[x] = 0.0f;
     }
 }
@@ -196,7 +197,7 @@ int main(int argc, char **argv)
     mt_context_init(&ctx, NULL);
     if (argc != 5) return 2;
     replica.fault = argv[1];
-    replica.experts = atoi(argv[4]);
+    replica.experts = (int)strtol(argv[4], NULL, 10);
     enum mt_status status = mt_safetensors_open(&ctx, argv[2], &replica.file);
     if (status == MT_OK) make(&replica);
     size_t first = is_fault(&replica, "half") ? 1 : 0;

@@ -3,27 +3,11 @@
 
 #include <math.h>
 
+#include "infer/sampler.h"
+
 #define OWN   20  // likeliest tokens of a candidate
 #define KNOWN 500 // among which the server's tokens are looked for
 #define NEAR  40  // two tokens that look alike are told apart only if one of them is not among these
-
-struct likely {
-    int32_t id;
-    float logit;
-};
-
-/* The likeliest tokens, most likely first; their number. */
-static int find_likely(const float *logits, int64_t vocabulary, struct likely *likely, int most)
-{
-    int found = 0;
-    for (int64_t i = 0; i < vocabulary; i++) {
-        if (found == most && !(logits[i] > likely[found - 1].logit)) continue;
-        int at = found < most ? found++ : found - 1;
-        for (; at > 0 && logits[i] > likely[at - 1].logit; at--) likely[at] = likely[at - 1];
-        likely[at] = (struct likely){.id = (int32_t)i, .logit = logits[i]};
-    }
-    return found;
-}
 
 static enum mt_status make_room(struct mt_arena *arena, const struct mt_probe_text *texts, size_t count,
                                 size_t each, struct mt_probe_values *values)
@@ -54,8 +38,8 @@ static const float *all_there(float strength[MT_VARIANTS_PARTS])
 
 static enum mt_status visit_own(void *self, size_t text, const float *logits, int64_t vocabulary)
 {
-    struct likely likely[OWN];
-    int found = find_likely(logits, vocabulary, likely, OWN);
+    struct mt_likely likely[OWN];
+    int found = mt_logits_likeliest(logits, vocabulary, likely, OWN);
     for (int i = 0; i < found; i++) add_value(self, text, likely[i].id, 0.0);
     return MT_OK;
 }
@@ -81,7 +65,7 @@ struct naming {
     size_t start[KNOWN + 1];
 };
 
-static enum mt_status decode(struct naming *naming, const struct likely *likely, int count)
+static enum mt_status decode(struct naming *naming, const struct mt_likely *likely, int count)
 {
     const struct mt_variants *variants = naming->variants;
     enum mt_status status = MT_OK;
@@ -119,10 +103,10 @@ static int find_token(const struct naming *naming, int count, struct mt_text wan
 static enum mt_status visit_asked(void *self, size_t text, const float *logits, int64_t vocabulary)
 {
     struct naming *naming = self;
-    struct likely likely[KNOWN];
+    struct mt_likely likely[KNOWN];
     bool taken[KNOWN] = {false};
     const struct mt_asked_place *place = &naming->places[text];
-    int count = find_likely(logits, vocabulary, likely, KNOWN);
+    int count = mt_logits_likeliest(logits, vocabulary, likely, KNOWN);
     enum mt_status status = decode(naming, likely, count);
     for (int i = 0; i < place->count && status == MT_OK; i++) {
         struct mt_text wanted = mt_text_of(place->token[i].text);
@@ -161,20 +145,11 @@ struct reading {
     size_t next; // value
 };
 
-static double log_sum(const float *logits, int64_t vocabulary)
-{
-    float most = logits[0];
-    double sum = 0.0;
-    for (int64_t i = 1; i < vocabulary; i++) most = logits[i] > most ? logits[i] : most;
-    for (int64_t i = 0; i < vocabulary; i++) sum += exp((double)logits[i] - (double)most);
-    return (double)most + log(sum);
-}
-
 static enum mt_status visit_values(void *self, size_t text, const float *logits, int64_t vocabulary)
 {
     struct reading *reading = self;
     const struct mt_probe_values *values = reading->values;
-    double all = log_sum(logits, vocabulary);
+    double all = mt_logits_log_sum(logits, vocabulary);
     for (; reading->next < values->count && values->text[reading->next] == text; reading->next++)
         reading->logs[reading->next] = (double)logits[values->id[reading->next]] - all;
     return MT_OK;
