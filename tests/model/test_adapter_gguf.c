@@ -91,7 +91,7 @@ static void read_file(struct mt_context *ctx, const char *path, struct gguf *fil
     size_t data = (file->at + 31) / 32 * 32;
     for (size_t i = 0; i < file->count; i++) {
         const uint64_t *dim = file->tensor[i].dim;
-        file->tensor[i].values = (const float *)((char *)file->bytes + data + offset[i]);
+        file->tensor[i].values = (const float *)(const void *)((char *)file->bytes + data + offset[i]);
         assert_true(data + offset[i] + dim[0] * dim[1] * dim[2] * dim[3] * sizeof(float) <= file->size);
     }
 }

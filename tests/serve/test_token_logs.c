@@ -37,7 +37,7 @@ static void test_places(void **state)
             int better = 0;
             for (int i = 0; i < VOCABULARY; i++)
                 better +=
-                    logits[i] > logits[found[k].id] || (logits[i] == logits[found[k].id] && i < found[k].id);
+                    logits[i] > logits[found[k].id] || (i < found[k].id && logits[i] == logits[found[k].id]);
             assert_int_equal(better, k - 1);
             assert_true(fabs((double)found[k].log - plain_log(logits, found[k].id)) < 1e-5);
         }
