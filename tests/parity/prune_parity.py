@@ -108,6 +108,8 @@ def selected(tensors, kept, experts):
         elif layer in kept and re.search(r"\.(gate|moe_statics)\.(weight|e_score_correction_bias)$", name):
             assert value.numel() % experts == 0 and experts in value.shape[:2]
             result[name] = value[kept[layer]] if value.shape[0] == experts else value[:, kept[layer]]
+        elif layer in kept and re.search(r"\.(experts\.(gate_up|down)_proj(_bias)?|router\.(weight|bias))$", name):
+            result[name] = value[kept[layer]]  # gpt_oss: all experts of a layer in one tensor
         else:
             result[name] = value
     return result
