@@ -283,7 +283,7 @@ def check_layouts(metier, report, case, folder, adapter, ids, want, base):
         written = metier.rewrite(folder, adapter, layout)
         if not torch.equal(metier.logits(folder, ids, "--adapter", written), want):
             raise RuntimeError(f"{case}: in the layout {layout} it is another adapter")
-        if layout == "vllm":
+        if layout == "vllm" and not case.startswith("gpt_oss "):  # its stacks have names of their own, not looked up
             report(case, "vllm by its rules", difference(vllm_logits(metier, folder, written, ids), want, base))
         back = metier.rewrite(folder, written, "auto")
         for file in os.listdir(adapter):

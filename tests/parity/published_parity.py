@@ -237,6 +237,35 @@ def check_own(table, program, name, nested, seed):
         table.done(case)
 
 
+def check_gpt_oss(table, program, seed):
+    """Random weights that metier writes as gpt-oss is published, and that it requantises with an adapter."""
+    case = f"gpt_oss mxfp4 seed {seed}"
+    settings = transformers.Mxfp4Config(dequantize=True)
+
+    def opened(folder, sequences):
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, quantization_config=settings, dtype=torch.float32,
+                                                                  attn_implementation="eager")
+        with torch.no_grad():
+            return torch.cat([model(torch.tensor([ids])).logits[0] for ids in sequences])
+
+    with tempfile.TemporaryDirectory() as place:
+        rng = numpy.random.default_rng(seed)
+        source, folder, adapter, again = (os.path.join(place, name) for name in ("source", "model", "adapter", "again"))
+        os.mkdir(source)
+        sizes = {"hidden_size": 64, "intermediate_size": 96, "initializer_range": 0.3}
+        model = Model({**configs.draw("gpt_oss", 1, rng), **sizes}, source)
+        sequences = [rng.integers(model.config["vocab_size"], size=length).tolist() for length in (9, 1, 14)]
+        subprocess.run([program.path, "init", "--config", os.path.join(source, "config.json"), "--seed", str(seed), "--dtype", "bf16",
+                        "--quantize", "mxfp4,routed_experts", "--out", folder], check=True, capture_output=True)
+        got = program.forward(folder_of(model, folder), sequences)
+        table.add("opened", case, "logits", parity.relative_to_rms(got["logits"], opened(folder, sequences)))
+        write_adapter(adapter, model, torch.Generator().manual_seed(3))
+        merge(program, folder, adapter, again, "--requantise")
+        got = program.forward(folder_of(model, again), sequences)
+        table.add("again", case, "requantised", parity.relative_to_rms(got["logits"], opened(again, sequences)))
+        table.done(case)
+
+
 class Table(parity.Table):
     KINDS = ("logits", "hidden", "weights", "lora", "merged", "again", "opened")
 
@@ -261,6 +290,8 @@ def main():
             for nested in (False, True) if name in WHOLE_ROWS else ():
                 if arguments.only in f"{name} own nf4{' nested' if nested else ''}":
                     check_own(table, program, name, nested, arguments.seed)
+        if arguments.only in "gpt_oss mxfp4":
+            check_gpt_oss(table, program, arguments.seed)
     table.show()
     return 1 if table.failures or table.cases == 0 else 0
 
