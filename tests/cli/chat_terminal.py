@@ -78,8 +78,10 @@ check("\x1b[30;48;5;" in told, f"experts without colours: {told[-200:]!r}")
 check("half a line" not in plain(between + told), "a line was not thrown away")
 terminal.type("/system caf\u00e9\r")
 terminal.until("begins with that")
+terminal.until("> ")
 terminal.type(f"/save {place}/said.jsonl\r")
 terminal.until("written")
+terminal.until("> ")  # a Ctrl-D before it would be the terminal's own
 with open(f"{place}/said.jsonl", encoding="utf-8") as file:
     check(json.load(file) == {"messages": [{"role": "system", "content": "caf\u00e9"}]}, "a saved conversation")
 terminal.type("\x04")  # Ctrl-D
