@@ -204,7 +204,8 @@ static enum MHD_Result say(struct MHD_Connection *connection, int code, const ch
                  MHD_create_response_from_buffer(strlen(body), body, MHD_RESPMEM_MUST_COPY));
 }
 
-/* Hands the worker's answer to the library. Under the lock. */
+/* Hands the worker's answer to the library. Not under the lock: the library calls read_piece, which takes it,
+ * under a lock of the response's. The worker changes no more of what is read here. */
 static enum MHD_Result send_answer(struct mt_exchange *exchange)
 {
     struct MHD_Response *response =
@@ -300,6 +301,7 @@ static enum MHD_Result handle(void *self, struct MHD_Connection *connection, con
     struct mt_http_server *server = self;
     struct mt_exchange *exchange = *kept;
     enum MHD_Result result = MHD_YES;
+    bool answered = false;
     pthread_mutex_lock(&server->lock);
     if (exchange == NULL) {
         exchange = begin(server, connection, url, method);
@@ -314,11 +316,11 @@ static enum MHD_Result handle(void *self, struct MHD_Connection *connection, con
         *bytes = 0;
     } else if (exchange->state == EXCHANGE_READING) {
         result = submit(exchange);
-    } else if (exchange->code != 0) {
-        result = send_answer(exchange);
+    } else {
+        answered = exchange->code != 0;
     }
     pthread_mutex_unlock(&server->lock);
-    return result;
+    return answered ? send_answer(exchange) : result;
 }
 
 /* The connection is through with the exchange, or broken. */

@@ -78,32 +78,63 @@ static enum mt_status save(struct chat *chat, const char *argument, bool *quit)
     return MT_OK;
 }
 
-/* The other session is opened first: where that fails, the conversation goes on with this one. */
-static enum mt_status set_adapter(struct chat *chat, const char *argument, bool *quit)
+/* What chat_open opens. */
+struct opened {
+    struct mt_session session;
+    struct mt_routing_log *log;
+    struct mt_routing_trace trace;
+    struct mt_answer answer;
+};
+
+static struct opened take_opened(struct chat *chat)
 {
-    (void)quit;
-    struct chat before = *chat;
-    struct mt_byte_list name = {.ctx = chat->ctx};
-    enum mt_status status = mt_byte_list_append(&name, argument, strlen(argument) + 1);
-    if (status != MT_OK) return status;
-    bool none = argument[0] == '\0' || strcmp(argument, "none") == 0;
+    struct opened opened = {
+        .session = chat->session, .log = chat->log, .trace = chat->trace, .answer = chat->answer};
     chat->session = (struct mt_session){0};
     chat->log = NULL;
     chat->trace = (struct mt_routing_trace){0};
     chat->answer = (struct mt_answer){0};
+    return opened;
+}
+
+static void give_opened(struct chat *chat, const struct opened *opened)
+{
+    chat->session = opened->session;
+    chat->log = opened->log;
+    chat->trace = opened->trace;
+    chat->answer = opened->answer;
+}
+
+static void close_opened(struct opened *opened)
+{
+    mt_routing_trace_end(opened->log, &opened->trace);
+    mt_routing_log_destroy(opened->log);
+    mt_answer_free(&opened->answer);
+    mt_session_close(&opened->session);
+}
+
+/* The other session is opened first: where that fails, the conversation goes on with this one. */
+static enum mt_status set_adapter(struct chat *chat, const char *argument, bool *quit)
+{
+    (void)quit;
+    struct mt_byte_list name = {.ctx = chat->ctx};
+    enum mt_status status = mt_byte_list_append(&name, argument, strlen(argument) + 1);
+    if (status != MT_OK) return status;
+    bool none = argument[0] == '\0' || strcmp(argument, "none") == 0;
+    const char *adapter = chat->infer.adapter;
+    struct opened before = take_opened(chat);
     chat->infer.adapter = none ? NULL : (const char *)name.data;
     status = chat_open(chat);
-    struct chat *gone = status == MT_OK ? &before : chat;
-    mt_routing_trace_end(gone->log, &gone->trace);
-    mt_routing_log_destroy(gone->log);
-    mt_answer_free(&gone->answer);
-    mt_session_close(&gone->session);
     if (status != MT_OK) {
         (void)fprintf(stderr, "(%s)\n", chat->ctx->message);
+        struct opened failed = take_opened(chat);
+        close_opened(&failed);
+        give_opened(chat, &before);
+        chat->infer.adapter = adapter;
         mt_byte_list_free(&name);
-        *chat = before;
         return MT_OK;
     }
+    close_opened(&before);
     mt_byte_list_free(&chat->adapter);
     chat->adapter = name;
     (void)fprintf(stderr, "(a new conversation, %s)\n",
