@@ -105,12 +105,13 @@ static void give_opened(struct chat *chat, const struct opened *opened)
     chat->answer = opened->answer;
 }
 
-static void close_opened(struct opened *opened)
+/* In its place: the log knows the session by that. */
+static void close_opened(struct chat *chat)
 {
-    mt_routing_trace_end(opened->log, &opened->trace);
-    mt_routing_log_destroy(opened->log);
-    mt_answer_free(&opened->answer);
-    mt_session_close(&opened->session);
+    mt_routing_trace_end(chat->log, &chat->trace);
+    mt_routing_log_destroy(chat->log);
+    mt_answer_free(&chat->answer);
+    mt_session_close(&chat->session);
 }
 
 /* The other session is opened first: where that fails, the conversation goes on with this one. */
@@ -127,14 +128,16 @@ static enum mt_status set_adapter(struct chat *chat, const char *argument, bool 
     status = chat_open(chat);
     if (status != MT_OK) {
         (void)fprintf(stderr, "(%s)\n", chat->ctx->message);
-        struct opened failed = take_opened(chat);
-        close_opened(&failed);
+        close_opened(chat);
         give_opened(chat, &before);
         chat->infer.adapter = adapter;
         mt_byte_list_free(&name);
         return MT_OK;
     }
-    close_opened(&before);
+    struct opened made = take_opened(chat);
+    give_opened(chat, &before);
+    close_opened(chat);
+    give_opened(chat, &made);
     mt_byte_list_free(&chat->adapter);
     chat->adapter = name;
     (void)fprintf(stderr, "(a new conversation, %s)\n",
