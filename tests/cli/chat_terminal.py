@@ -98,7 +98,7 @@ check(status == 0 and out.startswith("liq\n") and "cut after 3 tokens" in said, 
 check(re.search(r"layer 2.*\nl\t\d+ 0\.\d\d, \d+ 0\.\d\d", out), f"experts through a pipe: {out!r}")
 check("there is no such file" in said and "/nothing is no command" in said and "never" not in out, f"{said!r}")
 if os.path.exists(f"{place}/adapters/math"):
-    status, out, said = piped(["/adapter " + f"{place}/adapters/math", "1 + 1 =", "/experts 1", "/adapter none", "mercury at 20 C:", "/experts 1"])
+    status, out, said = piped(["/adapter " + f"{place}/adapters/math", "Compute (3 + 4) * 2.", "/experts 1", "/adapter none", "mercury at 20 C:", "/experts 1"])
     check(status == 0 and said.count("a new conversation") == 2, f"changing adapters: {said!r}")
     check(out.count("layer 1, experts and weights") == 2, f"experts after another adapter: {out!r}")
 sys.exit(1 if failed else 0)
