@@ -10,7 +10,7 @@ static size_t sums_bytes(const struct mt_device *device, const struct mt_grouped
 
 static enum mt_status run_sums(struct mt_device *device, const struct mt_grouped_swiglu_args *a, void *)
 {
-    struct mt_swiglu_forward_args swiglu = {a->gate.y, a->up.y, a->y};
+    struct mt_swiglu_forward_args swiglu = {a->gate.y, a->up.y, a->y, 0.0f, 0.0f};
     enum mt_status status = mt_cuda_grouped_sum(device, &a->gate);
     if (status == MT_OK) status = mt_cuda_grouped_sum(device, &a->up);
     return status == MT_OK ? mt_cuda_swiglu_forward(device, &swiglu) : status;
@@ -48,7 +48,7 @@ static enum mt_status run_dense(struct mt_device *device, const struct mt_groupe
 {
     struct mt_gemm_args gate = gemm_of(&a->gate);
     struct mt_gemm_args up = gemm_of(&a->up);
-    struct mt_swiglu_forward_args swiglu = {a->gate.y, a->up.y, a->y};
+    struct mt_swiglu_forward_args swiglu = {a->gate.y, a->up.y, a->y, 0.0f, 0.0f};
     enum mt_status status = mt_cuda_gemm(device, &gate);
     if (status == MT_OK) status = mt_cuda_gemm(device, &up);
     return status == MT_OK ? mt_cuda_swiglu_forward(device, &swiglu) : status;
