@@ -83,7 +83,8 @@ static enum mt_status open_model(struct bench *bench, const struct setting *sett
     if (status == MT_OK) status = hollow_model_fill(bench->model);
     if (status != MT_OK) return status;
     struct mt_optimizer_options adamw = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .clip = 1.0};
-    return mt_optimizer_create(mt_model_params(bench->model), &adamw, &bench->optimizer);
+    return mt_optimizer_create(mt_model_params(bench->model), &(struct mt_gradient_groups){0}, &adamw,
+                               &bench->optimizer);
 }
 
 static enum mt_status fill_batch(struct bench *bench, const struct lora_step *step)

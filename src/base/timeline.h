@@ -22,6 +22,7 @@
     X(MT_SPAN_GATHER, "gather")                                                                              \
     X(MT_SPAN_WAIT, "wait for sums")                                                                         \
     X(MT_SPAN_SUM, "sum")                                                                                    \
+    X(MT_SPAN_VALUES, "values")                                                                              \
     X(MT_SPAN_ROWS, "rows")
 
 enum mt_span_kind {

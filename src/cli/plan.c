@@ -187,16 +187,15 @@ static void print_plan(const struct mt_hf_config *config, const struct settings 
            settings->how.on ? settings->quantise : "2 bytes each", settings->experts);
     if (s.unpacked > 0.0)
         printf("    a layer unpacked     %10.3f GB   in bf16, for products\n", s.unpacked / 1e9);
-    printf(
-        "    adapters             %10.3f GB   masters, gradients, moments, sums; routed experts' 1/%" PRId64
-        "\n",
-        s.adapters / 1e9, settings->experts);
+    printf("    adapters             %10.3f GB   masters, gradients, sums, a share of moments; routed "
+           "experts' 1/%" PRId64 "\n",
+           s.adapters / 1e9, settings->experts);
     printf("    activations          %10.3f GB\n", s.activations / 1e9);
     printf("  arithmetic of a step   %10.3f TFLOP   %.1f %% of it by routed experts\n", s.flops / 1e12,
            100.0 * s.routed_flops / s.flops);
     printf("  sent by a rank         %10.3f MB\n",
            (s.gradient_bytes + s.expert_bytes + s.statistics_bytes) / 1e6);
-    printf("    gradients            %10.3f MB\n", s.gradient_bytes / 1e6);
+    printf("    gradients, values    %10.3f MB\n", s.gradient_bytes / 1e6);
     printf("    rows of experts      %10.3f MB\n", s.expert_bytes / 1e6);
     printf("    statistics           %10.3f MB\n", s.statistics_bytes / 1e6);
     printf("  time of a step         %10.3f ms   balanced; efficiency %.1f %%\n", s.balanced * 1e3,
@@ -204,7 +203,8 @@ static void print_plan(const struct mt_hf_config *config, const struct settings 
     printf("    arithmetic           %10.3f ms\n", s.compute * 1e3);
     printf("    rows of experts      %10.3f ms   of which %.3f behind other work\n", s.experts * 1e3,
            s.hidden * 1e3);
-    printf("    gradients            %10.3f ms   what backward does not hide\n", s.gradients * 1e3);
+    printf("    gradients            %10.3f ms   what backward does not hide, and values back\n",
+           s.gradients * 1e3);
     printf("    statistics           %10.3f ms\n", s.statistics * 1e3);
     if (settings->max_violation > 0.0) {
         printf("  with MaxVio %-10g %10.3f ms   one hot expert on the fullest rank\n",
@@ -327,7 +327,7 @@ const struct cli_verb cli_verb_plan = {
     .counts_arguments = true,
     .details =
         "DIR holds a config.json; no weights are needed. Time is arithmetic at the sustained rate, plus\n"
-        "messages of latency + bytes/bandwidth; sums of gradients hide behind the last backward. Where\n"
+        "messages of latency + bytes/bandwidth; gradients hide behind the last backward. Where\n"
         "ranks share the experts, the fullest rank keeps the others waiting: with --max-violation the\n"
         "cost of imbalance is printed. With --nodes ranks of a machine are neighbours, and talk faster.\n"
         "docs/scaling.md has the formulas, and what they are worth.",

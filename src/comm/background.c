@@ -1,15 +1,16 @@
 /*
  * Exchanges and large sums that go on beside other work.
  *
- * A sum takes two exchanges. The numbers are cut into a piece for each
- * rank: first every rank sends the others their pieces and adds up its own, in the order of the ranks and in
- * double; then it sends everybody the sum. Both kinds of message are 1/P of the numbers.
+ * The numbers of a sum are cut into a share for each rank: in the first half every rank sends the others
+ * their shares and adds up its own, in the order of the ranks and in double; in the second it sends everybody
+ * its own. Both kinds of message are 1/P of the numbers.
  */
 #include <string.h>
 
 #include "comm/group.h"
 
 #define BLOCK 512 // numbers added up at a time
+#define GRAIN 16  // numbers: shares begin at multiples, where vectors of all devices are aligned
 
 /* Alone there is nothing to wait for. */
 static bool is_complete(const struct mt_comm *comm, void *request)
@@ -97,10 +98,23 @@ void mt_comm_transfer_wait(struct mt_comm_transfer *transfer)
 
 // ------------------------------------------------------------------ sums
 
+struct mt_comm_share mt_comm_share_of(size_t count, int rank, int ranks)
+{
+    size_t grains = (count + GRAIN - 1) / GRAIN;
+    size_t share = grains / (size_t)ranks;
+    size_t rest = grains % (size_t)ranks; // the first ranks have one more
+    size_t before = (size_t)rank < rest ? (size_t)rank : rest;
+    size_t first = ((size_t)rank * share + before) * GRAIN;
+    size_t end = first + (share + ((size_t)rank < rest ? 1 : 0)) * GRAIN;
+    if (first > count) first = count;
+    if (end > count) end = count; // the last grain may not be full
+    return (struct mt_comm_share){.first = first, .count = end - first};
+}
+
 enum phase {
     PHASE_NONE,
-    PHASE_PIECES, // everybody's version of our piece is on its way
-    PHASE_SUMS,   // the sums of the others' pieces are
+    PHASE_ADD,        // everybody's version of our share is on its way
+    PHASE_HAND_ROUND, // everybody's share is
 };
 
 struct mt_comm_sum {
@@ -108,40 +122,39 @@ struct mt_comm_sum {
     enum phase phase;
     int tag;
     float *values; // borrowed while under way
-    size_t count, most;
-    int number;   // among the sums of all groups, and
-    double began; // when it began: for the timeline
+    int number;    // among the sums of all groups, and
+    double began;  // when it began: for the timeline
     // These follow the struct.
     void *request;
-    size_t *piece_at, *piece_bytes; // [ranks]: of each rank's piece in the numbers
-    size_t *own_at, *own_bytes;     // [ranks]: our piece, as every rank has it in `versions`, or gets it
-    size_t *same_at;                // [ranks]: where our piece lies in the numbers, P times
-    float *versions;                // [ranks, our piece]
+    size_t *share_at, *share_bytes; // [ranks]: of each rank's share in the numbers
+    size_t *own_at, *own_bytes;     // [ranks]: our share, as every rank has it in `versions`, or gets it
+    size_t *same_at;                // [ranks]: where our share lies in the numbers, P times
+    float *versions;                // [ranks, our share]
     size_t bytes;                   // of the block this struct begins
 };
 
 enum mt_status mt_comm_sum_create(struct mt_comm *comm, size_t most, struct mt_comm_sum **sum)
 {
     size_t ranks = (size_t)comm->size;
-    size_t piece = most / ranks + 1;
+    size_t share = mt_comm_share_of(most, 0, comm->size).count; // nobody's is longer
     *sum = NULL;
-    if (piece > MT_TRANSPORT_MOST_BYTES / sizeof(float))
+    if (share > MT_TRANSPORT_MOST_BYTES / sizeof(float))
         return mt_fail(comm->ctx, MT_ERR_USAGE, "a sum of %zu numbers over ranks is too large", most);
     size_t request = mt_comm_request_bytes(comm->transport, comm->size);
     size_t arrays = mt_comm_rounded(5 * ranks * sizeof(size_t));
-    size_t versions = ranks > 1 ? ranks * piece * sizeof(float) : 0;
+    size_t versions = ranks > 1 ? ranks * share * sizeof(float) : 0;
     size_t bytes = mt_comm_rounded(sizeof **sum) + request + arrays + versions;
     void *memory = NULL;
     enum mt_status status = mt_allocate_array(comm->ctx, 1, bytes, &memory);
     if (status != MT_OK) return mt_fail_within(comm->ctx, status, "a sum of %zu numbers over ranks", most);
     struct mt_comm_sum *made = memory;
     unsigned char *next = (unsigned char *)memory + mt_comm_rounded(sizeof *made);
-    *made = (struct mt_comm_sum){.comm = comm, .most = most, .number = comm->job->next_sum++, .bytes = bytes};
+    *made = (struct mt_comm_sum){.comm = comm, .number = comm->job->next_sum++, .bytes = bytes};
     made->tag = mt_comm_take_tag(comm);
     made->request = next;
-    made->piece_at = (size_t *)(void *)(next + request);
-    made->piece_bytes = made->piece_at + ranks;
-    made->own_at = made->piece_bytes + ranks;
+    made->share_at = (size_t *)(void *)(next + request);
+    made->share_bytes = made->share_at + ranks;
+    made->own_at = made->share_bytes + ranks;
     made->own_bytes = made->own_at + ranks;
     made->same_at = made->own_bytes + ranks;
     made->versions = (float *)(void *)(next + request + arrays);
@@ -154,45 +167,62 @@ void mt_comm_sum_free(struct mt_comm_sum *sum)
     if (sum != NULL) mt_release(sum->comm->ctx, sum, sum->bytes);
 }
 
-void mt_comm_sum_start(struct mt_comm_sum *sum, float *values, size_t count)
+/* Whose numbers are where. */
+static void divide(struct mt_comm_sum *sum, float *values, size_t count)
 {
-    struct mt_comm *comm = sum->comm;
+    const struct mt_comm *comm = sum->comm;
     size_t ranks = (size_t)comm->size;
-    if (ranks == 1 || count == 0) return;
-    size_t share = count / ranks;
-    size_t rest = count % ranks; // the first ranks' pieces are one longer
-    size_t at = 0;
     for (size_t r = 0; r < ranks; r++) {
-        sum->piece_at[r] = at * sizeof(float);
-        sum->piece_bytes[r] = (share + (r < rest ? 1 : 0)) * sizeof(float);
-        at += share + (r < rest ? 1 : 0);
+        struct mt_comm_share share = mt_comm_share_of(count, (int)r, comm->size);
+        sum->share_at[r] = share.first * sizeof(float);
+        sum->share_bytes[r] = share.count * sizeof(float);
     }
     for (size_t r = 0; r < ranks; r++) {
-        sum->own_bytes[r] = sum->piece_bytes[comm->rank];
+        sum->own_bytes[r] = sum->share_bytes[comm->rank];
         sum->own_at[r] = r * sum->own_bytes[r];
-        sum->same_at[r] = sum->piece_at[comm->rank];
+        sum->same_at[r] = sum->share_at[comm->rank];
     }
     sum->values = values;
-    sum->count = count;
-    sum->phase = PHASE_PIECES;
     sum->began = mt_timeline_now(comm->job->timeline);
+}
+
+void mt_comm_sum_start(struct mt_comm_sum *sum, float *values, size_t count)
+{
+    if (sum->comm->size == 1) return;
+    divide(sum, values, count);
+    sum->phase = PHASE_ADD;
     const struct mt_exchange exchange = {.send = (const unsigned char *)values,
-                                         .send_at = sum->piece_at,
-                                         .send_bytes = sum->piece_bytes,
+                                         .send_at = sum->share_at,
+                                         .send_bytes = sum->share_bytes,
                                          .receive = (unsigned char *)sum->versions,
                                          .receive_at = sum->own_at,
                                          .receive_bytes = sum->own_bytes,
                                          .tag = sum->tag};
-    mt_comm_start(comm, &exchange, MT_COMM_SUM, sum->request);
+    mt_comm_start(sum->comm, &exchange, MT_COMM_SUM, sum->request);
 }
 
-/* Our piece becomes the sum of all versions of it. */
+void mt_comm_sum_hand_round(struct mt_comm_sum *sum, float *values, size_t count)
+{
+    if (sum->comm->size == 1) return;
+    divide(sum, values, count);
+    sum->phase = PHASE_HAND_ROUND;
+    const struct mt_exchange exchange = {.send = (const unsigned char *)values,
+                                         .send_at = sum->same_at,
+                                         .send_bytes = sum->own_bytes,
+                                         .receive = (unsigned char *)values,
+                                         .receive_at = sum->share_at,
+                                         .receive_bytes = sum->share_bytes,
+                                         .tag = sum->tag};
+    mt_comm_start(sum->comm, &exchange, MT_COMM_SUM, sum->request);
+}
+
+/* Our share becomes the sum of all versions of it. */
 static void add_up(struct mt_comm_sum *sum)
 {
     size_t ranks = (size_t)sum->comm->size;
     size_t rank = (size_t)sum->comm->rank;
-    size_t count = sum->piece_bytes[rank] / sizeof(float);
-    float *own = sum->values + sum->piece_at[rank] / sizeof(float);
+    size_t count = sum->share_bytes[rank] / sizeof(float);
+    float *own = sum->values + sum->share_at[rank] / sizeof(float);
     for (size_t first = 0; first < count; first += BLOCK) {
         double total[BLOCK] = {0};
         size_t block = count - first < BLOCK ? count - first : BLOCK;
@@ -204,45 +234,23 @@ static void add_up(struct mt_comm_sum *sum)
     }
 }
 
-static void send_sums(struct mt_comm_sum *sum)
-{
-    const struct mt_exchange exchange = {.send = (const unsigned char *)sum->values,
-                                         .send_at = sum->same_at,
-                                         .send_bytes = sum->own_bytes,
-                                         .receive = (unsigned char *)sum->values,
-                                         .receive_at = sum->piece_at,
-                                         .receive_bytes = sum->piece_bytes,
-                                         .tag = sum->tag};
-    sum->phase = PHASE_SUMS;
-    mt_comm_start(sum->comm, &exchange, MT_COMM_SUM, sum->request);
-}
-
 static void finish(struct mt_comm_sum *sum)
 {
+    enum mt_span_kind kind = sum->phase == PHASE_ADD ? MT_SPAN_SUM : MT_SPAN_VALUES;
+    if (sum->phase == PHASE_ADD) add_up(sum);
     sum->phase = PHASE_NONE;
-    mt_timeline_add(sum->comm->job->timeline, MT_SPAN_SUM, sum->number, sum->began);
+    mt_timeline_add(sum->comm->job->timeline, kind, sum->number, sum->began);
 }
 
 bool mt_comm_sum_progress(struct mt_comm_sum *sum)
 {
-    const struct mt_transport *transport = sum->comm->transport;
-    if (sum->phase == PHASE_PIECES && transport->test(sum->request)) {
-        add_up(sum);
-        send_sums(sum);
-    }
-    if (sum->phase == PHASE_SUMS && transport->test(sum->request)) finish(sum);
+    if (sum->phase != PHASE_NONE && is_complete(sum->comm, sum->request)) finish(sum);
     return sum->phase == PHASE_NONE;
 }
 
 void mt_comm_sum_wait(struct mt_comm_sum *sum)
 {
-    const struct mt_transport *transport = sum->comm->transport;
-    if (sum->phase == PHASE_PIECES) {
-        transport->wait(sum->request);
-        add_up(sum);
-        send_sums(sum);
-    }
-    if (sum->phase != PHASE_SUMS) return;
-    transport->wait(sum->request);
+    if (sum->phase == PHASE_NONE) return;
+    sum->comm->transport->wait(sum->request);
     finish(sum);
 }

@@ -131,9 +131,17 @@ void mt_comm_transfer_wait(struct mt_comm_transfer *transfer);
 
 // ------------------------------------------------------------------ large sums, beside other work
 
+/* A rank's share of some numbers: as large as the others' but for 16, and at a multiple of 16; it may be
+ * none. */
+struct mt_comm_share {
+    size_t first, count;
+};
+struct mt_comm_share mt_comm_share_of(size_t count, int rank, int ranks);
+
 /*
- * A sum of f32 numbers over all ranks, in place, that goes on while the caller computes: every rank adds up
- * its share of the numbers and hands it round. Sends 2·(P-1)/P of the numbers' bytes.
+ * A sum of f32 numbers over all ranks, in place, that goes on while the caller computes, in two halves: every
+ * rank adds up its share of the numbers; when the caller has made of it what it wants, all hand theirs round.
+ * Each half sends (P-1)/P of the numbers' bytes.
  */
 struct mt_comm_sum; // opaque
 
@@ -142,13 +150,17 @@ struct mt_comm_sum; // opaque
 enum mt_status mt_comm_sum_create(struct mt_comm *comm, size_t most, struct mt_comm_sum **sum);
 void mt_comm_sum_free(struct mt_comm_sum *sum); // NULL is allowed
 
-/* Begins; values are not to be touched until the wait is over. Several sums may be under way. */
+/* Begins the first half; values are not to be touched until the wait is over, when our share is the sum and
+ * the rest is as it was. Several sums may be under way. */
 void mt_comm_sum_start(struct mt_comm_sum *sum, float *values, size_t count);
+
+/* Begins the second: after the wait every share is as its rank has it. */
+void mt_comm_sum_hand_round(struct mt_comm_sum *sum, float *values, size_t count);
 
 /* Does what can be done without waiting: call it now and then between other work. True: none is under way. */
 bool mt_comm_sum_progress(struct mt_comm_sum *sum);
 
-/* Ends it; nothing when none was begun. */
+/* Ends the half that was begun; nothing when none was. */
 void mt_comm_sum_wait(struct mt_comm_sum *sum);
 
 // ------------------------------------------------------------------ failures

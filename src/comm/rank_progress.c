@@ -11,6 +11,8 @@
 
 enum { DONE, WORK, FINISHED, FAILED, STOP, VALUES };
 
+enum stage { IDLE, ADDING, HANDING_ROUND };
+
 struct mt_rank_progress {
     struct mt_context *ctx;  // borrowed
     struct mt_comm *comm;    // borrowed
@@ -18,7 +20,8 @@ struct mt_rank_progress {
     float values[VALUES];    // under way, then the sums
     double all[VALUES];      // as of the last sum
     double begun;            // clock, of the last sum
-    bool under_way, over;
+    enum stage stage;        // of the sum under way
+    bool over;
 };
 
 enum mt_status mt_rank_progress_create(struct mt_comm *comm, struct mt_context *ctx,
@@ -54,7 +57,7 @@ static void begin(struct mt_rank_progress *progress, const struct mt_rank_progre
     progress->values[FAILED] = mine->failed ? 1.0f : 0.0f;
     progress->values[STOP] = mine->stop ? 1.0f : 0.0f;
     progress->begun = mt_clock_seconds();
-    progress->under_way = true;
+    progress->stage = ADDING;
     mt_comm_sum_start(progress->sum, progress->values, VALUES);
 }
 
@@ -62,12 +65,17 @@ bool mt_rank_progress_update(struct mt_rank_progress *progress, const struct mt_
 {
     int ranks = mt_comm_size(progress->comm);
     if (progress->over) return true;
-    if (!progress->under_way) {
+    if (progress->stage == IDLE) {
         if (ranks > 1 && mt_clock_seconds() - progress->begun < EVERY_SECONDS) return false;
         begin(progress, mine);
     }
     if (!mt_comm_sum_progress(progress->sum)) return false;
-    progress->under_way = false;
+    if (progress->stage == ADDING) {
+        progress->stage = HANDING_ROUND;
+        mt_comm_sum_hand_round(progress->sum, progress->values, VALUES);
+        if (!mt_comm_sum_progress(progress->sum)) return false;
+    }
+    progress->stage = IDLE;
     for (int i = 0; i < VALUES; i++) progress->all[i] = (double)progress->values[i];
     progress->over =
         progress->all[FINISHED] >= (double)ranks || progress->all[FAILED] > 0.0 || progress->all[STOP] > 0.0;

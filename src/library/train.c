@@ -37,6 +37,7 @@ enum mt_status mt_adamw_create(struct mt_lm *lm, const struct mt_adamw_options *
                                struct mt_adamw **adamw)
 {
     const struct mt_adamw_options none = {0};
+    const struct mt_gradient_groups alone = {0};
     const struct mt_adamw_options *asked = options != NULL ? options : &none;
     const struct mt_optimizer_options numbers = {.beta1 = given(asked->beta1, 0.9),
                                                  .beta2 = given(asked->beta2, 0.999),
@@ -56,7 +57,7 @@ enum mt_status mt_adamw_create(struct mt_lm *lm, const struct mt_adamw_options *
     if (status != MT_OK) return status;
     struct mt_adamw *made = memory;
     made->lm = lm;
-    status = mt_optimizer_create(mt_model_params(lm->model), &numbers, &made->optimizer);
+    status = mt_optimizer_create(mt_model_params(lm->model), &alone, &numbers, &made->optimizer);
     if (status == MT_OK)
         *adamw = made;
     else

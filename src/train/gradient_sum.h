@@ -1,34 +1,32 @@
 /*
- * The gradients of all ranks, added up while backward is still at work: they are cut into buckets along the
- * layers, and a bucket sets out when the last layer that adds to it is done.
+ * Buckets on their way round the ranks. Gradients are added up while backward is still at work: a bucket sets
+ * out when the last layer that adds to it is done. Once each rank has moved its share of the values, these go
+ * to all.
  */
 #ifndef MT_TRAIN_GRADIENT_SUM_H
 #define MT_TRAIN_GRADIENT_SUM_H
 
-#include "comm/comm.h"
-#include "model/params/params.h"
+#include "train/buckets.h"
 
 struct mt_gradient_sum; // opaque
 
-/* Whose gradients are added up. */
-struct mt_gradient_groups {
-    struct mt_comm *all;    // ranks: of what every rank holds
-    struct mt_comm *copies; // the ranks that hold the same routed experts; NULL: no experts are spread
-};
-
-/* The caller frees; parameters and groups outlive it. With one rank there is nothing to add up. */
-enum mt_status mt_gradient_sum_create(const struct mt_gradient_groups *groups, const struct mt_params *params,
-                                      size_t bucket_bytes, struct mt_gradient_sum **sum);
+/* The caller frees; the buckets outlive it. */
+enum mt_status mt_gradient_sum_create(const struct mt_buckets *buckets, struct mt_gradient_sum **sum);
 void mt_gradient_sum_free(struct mt_gradient_sum *sum); // NULL is allowed
 
 /* No layer at or above this one adds anything any more in this step: buckets set out. */
 enum mt_status mt_gradient_sum_layer_done(struct mt_gradient_sum *sum, int64_t layer);
 
-/* Nothing adds anything any more; on return all gradients are the sums, the same bits on every rank of a
- * group. */
+/* Nothing adds anything any more; on return this rank's share of every bucket is the sum. Of the others' the
+ * gradients stay those of this rank alone. */
 enum mt_status mt_gradient_sum_finish(struct mt_gradient_sum *sum);
 
-/* Seconds spent in mt_gradient_sum_finish so far: what backward did not hide. */
+/* This rank has moved its share of the values; on return all values are the same bits on every rank of a
+ * group. */
+enum mt_status mt_gradient_sum_hand_round(struct mt_gradient_sum *sum);
+
+/* Seconds spent in mt_gradient_sum_finish and mt_gradient_sum_hand_round so far: what backward did not hide.
+ */
 double mt_gradient_sum_waited(const struct mt_gradient_sum *sum);
 
 #endif

@@ -185,14 +185,6 @@ static enum mt_status evaluate(struct mt_trainer *trainer, bool *better)
     return mt_run_log_evaluation(trainer->run_log, &record);
 }
 
-static enum mt_status write_checkpoint(struct mt_trainer *trainer, const void *folder)
-{
-    enum mt_status status = mt_run_folder_make_checkpoints(&trainer->folder);
-    if (status != MT_OK) return status;
-    return mt_state_save(trainer->device, folder, &trainer->numbers, &trainer->tensors,
-                         trainer->settings_text);
-}
-
 void mt_trainer_checkpoint_text(const struct mt_trainer *trainer, char text[MT_CHECKPOINT_TEXT_BYTES])
 {
     (void)snprintf(text, MT_CHECKPOINT_TEXT_BYTES, "%s/step-%08" PRIu64, trainer->folder.checkpoints,
@@ -206,13 +198,15 @@ static enum mt_status save(struct mt_trainer *trainer)
     enum mt_status status = mt_trainer_check_values(trainer);
     if (status == MT_OK) status = mt_run_folder_check(&trainer->folder);
     if (status == MT_OK) status = mt_run_log_sync(trainer->run_log, &numbers->metrics_bytes);
+    if (status == MT_OK && mt_trainer_writes(trainer))
+        status = mt_run_folder_make_checkpoints(&trainer->folder);
     status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status != MT_OK) return status;
+    double began = mt_timeline_now(trainer->timeline);
     numbers->seconds = mt_clock_seconds() - trainer->started;
-    status = mt_trainer_write(trainer, write_checkpoint, folder);
-    // What one rank has written is the checkpoint of all.
-    status = mt_comm_agree(trainer->comm, trainer->ctx, status);
+    status = mt_state_save(trainer->device, folder, numbers, &trainer->tensors, trainer->settings_text);
     if (status != MT_OK) return status;
+    mt_timeline_add(trainer->timeline, MT_SPAN_SAVE, -1, began);
     trainer->saved_step = numbers->step;
     if (!mt_trainer_writes(trainer)) return MT_OK;
     status = mt_state_prune(trainer->ctx, folder, trainer->settings->checkpoint_keep, numbers->best_step);

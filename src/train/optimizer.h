@@ -1,14 +1,14 @@
 /*
- * AdamW over everything trainable, as one call: masters, gradients and both moments lie flat, in the same
- * order. Clipping by the norm of all gradients together is part of the step, as PyTorch's clip_grad_norm_:
- * gradients are multiplied with limit / (norm + 1e-6) when that is below 1.
+ * AdamW over everything trainable: masters, gradients and both moments lie flat, in the same order. Clipping
+ * by the norm of all gradients together is part of the step, as PyTorch's clip_grad_norm_: gradients are
+ * multiplied with limit / (norm + 1e-6) when that is below 1.
  *
- * Where ranks share the routed experts, each moves what it holds; the norm is that of all gradients.
+ * Many ranks divide the work: each moves its share of every bucket and has the moments of that alone.
  */
 #ifndef MT_TRAIN_OPTIMIZER_H
 #define MT_TRAIN_OPTIMIZER_H
 
-#include "model/params/params.h"
+#include "train/buckets.h"
 
 struct mt_optimizer_options {
     double beta1, beta2, epsilon;
@@ -19,31 +19,34 @@ struct mt_optimizer_options {
 struct mt_optimizer {
     struct mt_params *params; // borrowed
     struct mt_optimizer_options options;
+    struct mt_buckets buckets;
     struct mt_buffer memory;        // both moments and the number below
-    struct mt_tensor first, second; // f32, flat, as long as params->masters
+    struct mt_tensor first, second; // f32, flat, as long as buckets.own: a share after the other
     struct mt_tensor number;        // f64 [1]: where reductions end
 };
 
-/* Allocates the moments, zero, and sizes the device's scratch. The caller frees. */
-enum mt_status mt_optimizer_create(struct mt_params *params, const struct mt_optimizer_options *options,
+/* Cuts what is trained into shares, allocates the moments of this rank's, zero, and sizes the device's
+ * scratch. Groups outlive it. The caller frees. */
+enum mt_status mt_optimizer_create(struct mt_params *params, const struct mt_gradient_groups *groups,
+                                   const struct mt_optimizer_options *options,
                                    struct mt_optimizer *optimizer);
 void mt_optimizer_free(struct mt_optimizer *optimizer); // a zeroed struct is allowed
 
-/* Bytes of the moments for so many bytes of masters. */
-size_t mt_optimizer_bytes(size_t masters);
+/* Bytes of this rank's moments. */
+size_t mt_optimizer_bytes(const struct mt_optimizer *optimizer);
 
-/* The norm of all gradients, the same on every rank; not finite when one of them is not. Collective among the
- * ranks that share the experts. */
+/* The norm of all gradients, the same on every rank; not finite when one of them is not. Shares have their
+ * sums. Collective. */
 enum mt_status mt_optimizer_norm(struct mt_optimizer *optimizer, double *norm);
 
-/* Moves the masters by the gradients, whose norm is given. `step` counts from 1. */
+/* Moves this rank's share of the masters by the gradients, whose norm is given. `step` counts from 1. */
 enum mt_status mt_optimizer_step(struct mt_optimizer *optimizer, uint64_t step, double learning_rate,
                                  double norm, bool *clipped);
 
 /* Finds a number that is not finite among values and moments here; *bad is NULL when all are. */
 enum mt_status mt_optimizer_check(struct mt_optimizer *optimizer, const struct mt_param **bad);
 
-/* The first parameter here whose gradient is not finite; NULL: none. */
+/* The first parameter whose gradient is not finite, of what this rank moves of it; NULL: none. */
 enum mt_status mt_optimizer_find_bad_gradient(struct mt_optimizer *optimizer, const struct mt_param **bad);
 
 #endif

@@ -3,17 +3,18 @@
 
 #include <math.h>
 
-#define FROZEN_OPERATIONS  4.0  // per weight and token: forward 2, backward through it 2
-#define TRAINED_OPERATIONS 6.0  // per weight and token: forward 2, backward 2, its own gradient 2
-#define ATTENTION_PASSES   3.0  // forward, and twice as much backward
-#define ADAPTER_BYTES      16.0 // master, gradient, two moments
-#define ROUNDED_BYTES      2.0  // of the master, where activations have 16 bits
-#define SUM_BYTES          4.0  // the other ranks' versions of a rank's piece
-#define TRANSFERS_THERE    3.0  // of a row: to its expert, its gradient, the row again
-#define TRANSFERS_BACK     2.0  // what the expert made of it, and the gradient of the row
+#define FROZEN_OPERATIONS  4.0 // per weight and token: forward 2, backward through it 2
+#define TRAINED_OPERATIONS 6.0 // per weight and token: forward 2, backward 2, its own gradient 2
+#define ATTENTION_PASSES   3.0 // forward, and twice as much backward
+#define ADAPTER_BYTES      8.0 // master, gradient
+#define MOMENT_BYTES       8.0 // two, of the numbers a rank moves
+#define ROUNDED_BYTES      2.0 // of the master, where activations have 16 bits
+#define SUM_BYTES          4.0 // the other ranks' versions of a rank's piece
+#define TRANSFERS_THERE    3.0 // of a row: to its expert, its gradient, the row again
+#define TRANSFERS_BACK     2.0 // what the expert made of it, and the gradient of the row
 #define TRANSFERS          (TRANSFERS_THERE + TRANSFERS_BACK)
 #define STATISTICS_NUMBERS 8.0 // per expert and MoE layer: loads, L_aux (3), L_v (3), and a few single ones
-#define HIDDEN             0.5 // of the arithmetic: the last backward, behind which sums of gradients hide
+#define HIDDEN             0.5 // of the arithmetic: the last backward, behind which gradients hide
 
 /* What a layout's rows are. */
 struct rows {
@@ -39,7 +40,8 @@ static void find_memory(const struct mt_hf_config *config, const struct mt_layou
     scaling->weights = (double)layout->weight_bytes * stored.numbers + stored.codes;
     scaling->unpacked = stored.unpacked;
     double each = layout->row_bytes == 2 ? ADAPTER_BYTES + ROUNDED_BYTES : ADAPTER_BYTES;
-    scaling->adapters = (common + own) * each + summed * SUM_BYTES;
+    double moved = common / (double)layout->ranks + own / copies;
+    scaling->adapters = (common + own) * each + moved * MOMENT_BYTES + summed * SUM_BYTES;
     scaling->activations = (double)mt_model_activation_bytes(config, layout->tokens, layout->row_bytes);
     if (layout->expert_ranks > 1) {
         // Gate and up of every row that may come, kept by each layer; three tensors of rows on their way.
@@ -145,8 +147,9 @@ void mt_scaling_predict(const struct mt_hf_config *config, const struct mt_clust
     // Everybody's numbers go to everybody along a tree.
     double rounds = others > 0.0 ? log2(others + 1.0) / others : 0.0;
     scaling->statistics = message_time(cluster, rounds, others, scaling->statistics_bytes);
-    double sums = message_time(cluster, 2.0, others, scaling->gradient_bytes);
-    scaling->gradients = fmax(0.0, sums - HIDDEN * scaling->compute);
+    // Gradients to the ranks that move them, then values to all.
+    double half = message_time(cluster, 1.0, others, scaling->gradient_bytes / 2.0);
+    scaling->gradients = half + fmax(0.0, half - HIDDEN * scaling->compute);
 
     double rest = scaling->gradients + scaling->statistics;
     double spread = routed_time + scaling->experts; // what waits for the fullest rank

@@ -37,22 +37,22 @@ struct mt_layout {
 
 struct mt_scaling {
     // bytes of one rank
-    double weights;     // frozen: everything but routed experts, and its share of these; as stored
-    double unpacked;    // copies of quantised ones, of one layer at a time
-    double adapters;    // masters (and roundings), gradients, two moments, what sums of gradients need
+    double weights;  // frozen: everything but routed experts, and its share of these; as stored
+    double unpacked; // copies of quantised ones, of one layer at a time
+    double adapters; // masters (and roundings), gradients, moments of its share, what sums of gradients need
     double activations; // with room for every row of all ranks that share the experts
     double memory;
     // of one rank in one step
     double flops;
     double routed_flops;   // of these by routed experts
-    double gradient_bytes; // sent
+    double gradient_bytes; // sent: gradients, and as many of values
     double expert_bytes; // sent, balanced: the mean of ranks whose tokens choose alike, whatever they choose
     double hot_expert_bytes; // sent by the fullest rank, as hot_expert
     double hot_rank_bytes;   // sent by the fullest rank, as hot_rank
     double statistics_bytes; // sent
     // seconds of a step
     double compute;    // balanced
-    double gradients;  // sums of gradients that backward does not hide
+    double gradients;  // values, and what backward does not hide of gradients
     double experts;    // rows there and back, balanced
     double hidden;     // of these behind other work
     double statistics; // of the objective

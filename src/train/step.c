@@ -126,7 +126,7 @@ static enum mt_status train_round(struct mt_trainer *trainer, const struct mt_st
     if (status != MT_OK) return status;
     mt_trainer_share_state(trainer, &round);
     if (!mt_trainer_takes_part(trainer, &round)) return MT_OK;
-    trainer->sends = round.last && trainer->gradient_sum != NULL;
+    trainer->sends = round.last;
     trainer->backward_began = mt_timeline_now(trainer->timeline);
     status = mt_model_backward(trainer->model);
     trainer->sends = false;
@@ -143,12 +143,9 @@ static enum mt_status train_round(struct mt_trainer *trainer, const struct mt_st
 /* What all ranks have found out in a step comes together. */
 static enum mt_status join_step(struct mt_trainer *trainer)
 {
-    enum mt_status status = MT_OK;
     double began = mt_timeline_now(trainer->timeline);
-    if (trainer->gradient_sum != NULL) {
-        status = mt_gradient_sum_finish(trainer->gradient_sum);
-        mt_timeline_add(trainer->timeline, MT_SPAN_WAIT, -1, began);
-    }
+    enum mt_status status = mt_gradient_sum_finish(trainer->gradient_sum);
+    mt_timeline_add(trainer->timeline, MT_SPAN_WAIT, -1, began);
     if (status == MT_OK) status = mt_trainer_share_watch(trainer);
     return mt_trainer_fail_alone(trainer, status);
 }
@@ -190,6 +187,8 @@ static enum mt_status optimize(struct mt_trainer *trainer)
     if (!isfinite(record->gradient_norm)) return mt_trainer_fail_gradient(trainer, record->gradient_norm);
     status = mt_optimizer_step(&trainer->optimizer, record->step, record->learning_rate,
                                record->gradient_norm, &record->clipped);
+    if (status == MT_OK) status = mt_gradient_sum_hand_round(trainer->gradient_sum);
+    status = mt_trainer_fail_alone(trainer, status);
     return status == MT_OK ? move_biases(trainer) : status;
 }
 

@@ -358,7 +358,8 @@ static enum mt_status open_optimizer(struct mt_trainer *trainer)
                                                  .weight_decay = settings->weight_decay,
                                                  .clip = settings->clip};
     struct mt_params *params = mt_model_params(trainer->model);
-    enum mt_status status = mt_optimizer_create(params, &options, &trainer->optimizer);
+    const struct mt_gradient_groups groups = mt_trainer_groups(trainer);
+    enum mt_status status = mt_optimizer_create(params, &groups, &options, &trainer->optimizer);
     if (status != MT_OK) return status;
     trainer->schedule =
         mt_schedule_make(settings->schedule, trainer->length.steps, settings->warmup, settings->final_rate);
@@ -369,6 +370,8 @@ static enum mt_status open_optimizer(struct mt_trainer *trainer)
     trainer->tensors = (struct mt_run_tensors){.params = params,
                                                .first = trainer->optimizer.first,
                                                .second = trainer->optimizer.second,
+                                               .buckets = &trainer->optimizer.buckets,
+                                               .comm = trainer->comm,
                                                .objective = mt_model_objective(trainer->model)};
     trainer->tensors.running = mt_watch_running(trainer->watch, &trainer->tensors.running_count);
     return MT_OK;
@@ -563,7 +566,7 @@ void mt_trainer_outline(const struct mt_trainer *trainer, struct mt_run_outline 
                                        .held_out = trainer->corpus.held_out_size,
                                        .corpus = &trainer->corpus,
                                        .model = mt_model_bytes(trainer->model),
-                                       .moments = mt_optimizer_bytes(params->masters.bytes),
+                                       .moments = mt_optimizer_bytes(&trainer->optimizer),
                                        .paths = trainer->paths,
                                        .moe_layers = trainer->moe_layers,
                                        .steps_done = trainer->numbers.step,

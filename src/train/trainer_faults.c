@@ -95,16 +95,17 @@ enum mt_status mt_trainer_fail_gradient(struct mt_trainer *trainer, double norm)
     const struct mt_param *param = NULL;
     char name[NAME_BYTES];
     mt_context_forbid_allocation(trainer->ctx, NULL);
+    const struct mt_params *params = trainer->tensors.params;
     enum mt_status status = mt_optimizer_find_bad_gradient(&trainer->optimizer, &param);
-    // Whoever holds the parameter names it; every rank is here, because the norm is everybody's.
-    int64_t found = status == MT_OK && param != NULL ? 1 : 0;
-    int64_t somewhere = found;
-    mt_comm_max_i64(trainer->comm, &somewhere, 1);
-    if (status == MT_OK && found == 1) {
+    // Each rank looks at its share, and names the first of all; every rank is here: the norm is everybody's.
+    int64_t place = param != NULL ? param - params->trained : (int64_t)params->trained_count;
+    int64_t first = -place;
+    mt_comm_max_i64(trainer->comm, &first, 1);
+    if (status == MT_OK && -first < (int64_t)params->trained_count) {
         status = mt_fail(trainer->ctx, MT_ERR_NUMERIC, "step %" PRIu64 ": the gradient of %s is not finite",
-                         trainer->record.step, name_of(param, name));
+                         trainer->record.step, name_of(&params->trained[-first], name));
     }
-    if (status == MT_OK && somewhere == 0) {
+    if (status == MT_OK) {
         status = mt_fail(trainer->ctx, MT_ERR_NUMERIC, "step %" PRIu64 ": the norm of the gradients is %g",
                          trainer->record.step, norm);
     }

@@ -61,7 +61,7 @@ struct mt_trainer {
     int threads;                          // of the device; 0: as many as the machine has
     bool automatic_device;                // nobody named one
     struct mt_rank_loss *losses;          // [ranks], in the arena: of a round
-    struct mt_gradient_sum *gradient_sum; // NULL: alone
+    struct mt_gradient_sum *gradient_sum; // of nothing where nobody else has any
     struct mt_timeline *timeline;         // owned; NULL: nobody asked for one
     double backward_began;                // of the layer at hand, for the timeline
     uint64_t sent_before[MT_COMM_KINDS];  // bytes this rank had sent when the run was opened
@@ -158,6 +158,9 @@ struct mt_round {
 
 /* The group of ranks, the threads of each, the memory rounds need. */
 enum mt_status mt_trainer_open_ranks(struct mt_trainer *trainer);
+
+/* Who adds up what. */
+struct mt_gradient_groups mt_trainer_groups(const struct mt_trainer *trainer);
 
 /* What needs the model and the optimizer to be open: sums of gradients, statistics of all ranks. */
 enum mt_status mt_trainer_join_ranks(struct mt_trainer *trainer);

@@ -16,12 +16,11 @@
 // ------------------------------------------------------------------ counting
 
 /* What else this process holds where it computes on the host, and will while it trains. */
-static size_t host_bytes(const struct mt_trainer *trainer, struct mt_model *model)
+static size_t host_bytes(const struct mt_trainer *trainer, struct mt_model *model,
+                         const struct mt_buckets *buckets)
 {
-    struct mt_model_bytes bytes = mt_model_bytes(model);
-    bool alone = mt_comm_size(trainer->comm) == 1;
     // Weights as they lie in the file, lists, and where ranks add gradients up, the others'.
-    return bytes.mapped + trainer->ctx->live_bytes + (alone ? 0 : bytes.gradients) + SLACK;
+    return mt_model_bytes(model).mapped + trainer->ctx->live_bytes + buckets->summed * sizeof(float) + SLACK;
 }
 
 /* Opens all that holds memory, on a dry device. */
@@ -33,16 +32,18 @@ static enum mt_status count_on(struct mt_trainer *trainer, struct mt_device *dry
     struct mt_optimizer optimizer = {0};
     struct mt_watch *watch = NULL;
     const struct mt_train_settings *settings = trainer->settings;
+    const struct mt_gradient_groups groups = mt_trainer_groups(trainer);
     enum mt_status status = mt_trainer_model_options(trainer, sizes, &options);
     if (status == MT_OK) status = mt_model_open(dry, settings->model, &options, &model);
     if (status == MT_OK)
-        status = mt_optimizer_create(mt_model_params(model), &(struct mt_optimizer_options){0}, &optimizer);
+        status = mt_optimizer_create(mt_model_params(model), &groups, &(struct mt_optimizer_options){0},
+                                     &optimizer);
     if (status == MT_OK)
         status = mt_watch_create_for_model(dry, model, sizes->tokens,
                                            (int)mt_batches_sources(trainer->corpus.training),
                                            options.objective, &watch);
     if (status == MT_OK) *bytes = mt_device_dry_bytes(dry);
-    if (status == MT_OK && mt_device_on_host(dry)) *bytes += host_bytes(trainer, model);
+    if (status == MT_OK && mt_device_on_host(dry)) *bytes += host_bytes(trainer, model, &optimizer.buckets);
     if (status == MT_OK) trainer->memory.mapped = mt_model_bytes(model).mapped;
     mt_watch_destroy(watch);
     mt_optimizer_free(&optimizer);

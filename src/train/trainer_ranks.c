@@ -8,10 +8,7 @@
 #include "base/files/file.h"
 #include "model/params/shards.h"
 
-#define LARGE_BUCKET ((size_t)8 << 20)
-#define SMALL_BUCKET ((size_t)256 << 10)
-#define BUCKETS      8      // at least, where gradients are few: the first can travel early
-#define MOST_SPANS   131072 // of a timeline, on each rank: 3 MB
+#define MOST_SPANS 131072 // of a timeline, on each rank: 3 MB
 
 /* Neighbours share the experts: ranks 0 … E-1, E … 2E-1, and so on. */
 static enum mt_status split_experts(struct mt_trainer *trainer, enum mt_status status)
@@ -52,6 +49,11 @@ enum mt_status mt_trainer_open_ranks(struct mt_trainer *trainer)
     return MT_OK;
 }
 
+struct mt_gradient_groups mt_trainer_groups(const struct mt_trainer *trainer)
+{
+    return (struct mt_gradient_groups){.all = trainer->comm, .copies = trainer->copies_comm};
+}
+
 static bool is_alone(const struct mt_trainer *trainer)
 {
     return mt_comm_size(trainer->comm) == 1;
@@ -88,13 +90,6 @@ static enum mt_status open_timeline(struct mt_trainer *trainer)
     return mt_file_write_all(trainer->ctx, path, nothing_yet, sizeof nothing_yet - 1);
 }
 
-static size_t bucket_bytes(const struct mt_params *params)
-{
-    size_t share = params->gradients.bytes / BUCKETS;
-    if (share > LARGE_BUCKET) return LARGE_BUCKET;
-    return share < SMALL_BUCKET ? SMALL_BUCKET : share;
-}
-
 void mt_trainer_begin_timeline(struct mt_trainer *trainer)
 {
     if (trainer->timeline == NULL) return;
@@ -118,11 +113,8 @@ enum mt_status mt_trainer_join_ranks(struct mt_trainer *trainer)
     if (status != MT_OK) return status;
     mt_model_set_layer_hook(trainer->model,
                             &(struct mt_layer_hook){.layer_done = layer_done, .self = trainer});
-    if (is_alone(trainer)) return MT_OK;
-    const struct mt_gradient_groups groups = {.all = trainer->comm, .copies = trainer->copies_comm};
-    const struct mt_params *params = trainer->tensors.params;
-    status = mt_gradient_sum_create(&groups, params, bucket_bytes(params), &trainer->gradient_sum);
-    if (status != MT_OK) return status;
+    status = mt_gradient_sum_create(&trainer->optimizer.buckets, &trainer->gradient_sum);
+    if (status != MT_OK || is_alone(trainer)) return status;
     // A term of all ranks' tokens does not depend on which rank has which.
     if (trainer->settings->statistics == MT_STATISTICS_GLOBAL)
         mt_batches_share(trainer->corpus.training, (size_t)mt_comm_size(trainer->comm));
@@ -175,14 +167,14 @@ enum mt_status mt_trainer_tell_ranks(struct mt_trainer *trainer)
     uint64_t rest = sent[MT_COMM_BROADCAST] + sent[MT_COMM_HAND_OVER]; // saving, more than anything
     int64_t steps = (int64_t)(sent[MT_COMM_SUM] + sent[MT_COMM_EXCHANGE] + sent[MT_COMM_GATHER]);
     mt_comm_sum_i64(trainer->comm, &steps, 1);
-    (void)snprintf(text, sizeof text,
-                   "%d ranks, experts over %" PRId64
-                   "; rank 0 holds %zu bytes of what is trainable, sent sums of "
-                   "%" PRIu64 " bytes, exchanges of %" PRIu64 ", gatherings of %" PRIu64
-                   " (of all ranks %" PRId64 ") and %" PRIu64 " besides, and waited %.3f s for gradients",
-                   mt_comm_size(trainer->comm), trainer->settings->expert_ranks,
-                   trainer->tensors.params->masters.bytes, sent[MT_COMM_SUM], sent[MT_COMM_EXCHANGE],
-                   sent[MT_COMM_GATHER], steps, rest, mt_gradient_sum_waited(trainer->gradient_sum));
+    (void)snprintf(
+        text, sizeof text,
+        "%d ranks, experts over %" PRId64 "; rank 0 holds %zu bytes of what is trainable, sent sums of "
+        "%" PRIu64 " bytes, exchanges of %" PRIu64 ", gatherings of %" PRIu64 " (of all ranks %" PRId64
+        ") and %" PRIu64 " besides, and waited %.3f s for gradients and values",
+        mt_comm_size(trainer->comm), trainer->settings->expert_ranks, trainer->tensors.params->masters.bytes,
+        sent[MT_COMM_SUM], sent[MT_COMM_EXCHANGE], sent[MT_COMM_GATHER], steps, rest,
+        mt_gradient_sum_waited(trainer->gradient_sum));
     return mt_run_log_event(trainer->run_log, trainer->numbers.step, "ranks", text);
 }
 
@@ -204,8 +196,7 @@ static enum mt_status write_or_serve(struct mt_trainer *trainer, mt_trainer_writ
     bool asked =
         trainer->expert_comm != NULL && mt_comm_rank(trainer->comm) == mt_comm_rank(trainer->expert_comm);
     if (!asked) return MT_OK;
-    return mt_trainer_fail_alone(trainer,
-                                 mt_shards_serve(tensors->params, &tensors->first, &tensors->second));
+    return mt_trainer_fail_alone(trainer, mt_shards_serve(tensors->params));
 }
 
 enum mt_status mt_trainer_write(struct mt_trainer *trainer, mt_trainer_writer *writer, const void *self)

@@ -59,7 +59,8 @@ else
         --model "$place/model" --context 250 --slots 4000 --out "$place/e" --quiet
 fi
 
-# A disk that is full when the first rank saves: what was saved before is whole, and the run ends as if nothing was.
+# A disk that is full when the first rank saves, or another its part: what was saved before is whole, and the run ends as
+# if nothing was.
 ranks 3 "$metier" train "$config" out="$place/calm" steps=9 checkpoint.every=3 --quiet >"$place/text" 2>&1
 result $? "an undisturbed run: $(head -n 3 "$place/text")"
 saved() { ls "$place/full/checkpoints" 2>/dev/null | grep -qx "step-[0-9]*"; }
@@ -75,10 +76,14 @@ until [ -d "$place/full" ] && [ ! -e "$place/full/adapter" ]; do # it may be ove
     wait $job
 done
 step=$(ls "$place/full/checkpoints" | grep -v tmp | tail -n 1)
-ends 0 '^metier train: rank 0: .*File too large' 'trap "" XFSZ; ulimit -f 40; exec "$0" "$@"' train "$config" out="$place/full" \
-    steps=60 checkpoint.every=20 --quiet
-[ "$(ls "$place/full/checkpoints" | grep -v tmp | tail -n 1)" = "$step" ]
-result $? "the last checkpoint is not $step: $(ls "$place/full/checkpoints")"
+for rank in 0 2; do
+    name=state-$rank.safetensors
+    [ $rank -ne 0 ] || name=state.safetensors
+    ends $rank "^metier train: step [0-9]* is not saved: rank $rank: .*$name: .*File too large" \
+        'trap "" XFSZ; ulimit -f 40; exec "$0" "$@"' train "$config" out="$place/full" steps=60 checkpoint.every=20 --quiet
+    [ "$(ls "$place/full/checkpoints" | tail -n 1)" = "$step" ]
+    result $? "the last checkpoint is not $step: $(ls "$place/full/checkpoints")"
+done
 ranks 2 "$metier" train "$config" out="$place/full" steps=60 checkpoint.every=20 --quiet >"$place/text" 2>&1
 result $? "going on after a full disk: $(head -n 3 "$place/text")"
 [ -s "$place/full/$weights" ]

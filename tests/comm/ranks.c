@@ -58,11 +58,27 @@ static void small_sums(struct mt_comm *comm)
     expect(right, comm, "a small sum or maximum is wrong");
 }
 
-/* Three at once, of uneven lengths: exact, and the same bits on every rank. */
+/* The shares of so many numbers follow each other, all of them, at multiples of 16. */
+static bool shares_are_right(size_t count, int ranks)
+{
+    size_t next = 0;
+    bool right = true;
+    for (int r = 0; r < ranks; r++) {
+        struct mt_comm_share share = mt_comm_share_of(count, r, ranks);
+        right = right && share.first == next && (share.count == 0 || share.first % 16 == 0);
+        right = right && share.count <= (count / (size_t)ranks / 16 + 2) * 16;
+        next += share.count;
+    }
+    return right && next == count;
+}
+
+/* Three at once, of uneven lengths, one of them shorter than the shares: each rank's share is exact and
+ * nothing else is touched; handed round, it is the same bits on every rank. */
 static void large_sums(struct mt_context *ctx, struct mt_comm *comm)
 {
     static const size_t counts[] = {NUMBERS, 3, 70000};
     static float values[3][NUMBERS];
+    static double expected[3][NUMBERS];
     struct mt_comm_sum *sums[3] = {0};
     int ranks = mt_comm_size(comm);
     uint64_t before = mt_comm_sent_bytes(comm);
@@ -76,15 +92,22 @@ static void large_sums(struct mt_context *ctx, struct mt_comm *comm)
     bool right = true;
     uint64_t sent = 0;
     for (int k = 0; k < 3; k++) {
+        struct mt_comm_share own = mt_comm_share_of(counts[k], mt_comm_rank(comm), ranks);
+        right = right && shares_are_right(counts[k], ranks);
         for (size_t i = 0; i < counts[k]; i++) {
-            double sum = 0.0;
-            for (int r = 0; r < ranks; r++) sum += (double)number_of(r, i + (size_t)k);
-            right = right && values[k][i] == (float)sum;
+            expected[k][i] = 0.0;
+            for (int r = 0; r < ranks; r++) expected[k][i] += (double)number_of(r, i + (size_t)k);
+            bool mine = i - own.first < own.count;
+            float wanted = mine ? (float)expected[k][i] : number_of(mt_comm_rank(comm), i + (size_t)k);
+            right = right && values[k][i] == wanted;
         }
-        // To every other rank its piece, and to every other rank the sum of ours.
-        size_t own = counts[k] / (size_t)ranks;
-        if ((size_t)mt_comm_rank(comm) < counts[k] % (size_t)ranks) own++;
-        sent += sizeof(float) * (counts[k] - own + own * (size_t)(ranks - 1));
+        // To every other rank its share, and to every other rank ours.
+        sent += sizeof(float) * (counts[k] - own.count + own.count * (size_t)(ranks - 1));
+        mt_comm_sum_hand_round(sums[k], values[k], counts[k]);
+    }
+    for (int k = 0; k < 3; k++) {
+        mt_comm_sum_wait(sums[k]);
+        for (size_t i = 0; i < counts[k]; i++) right = right && values[k][i] == (float)expected[k][i];
         mt_comm_sum_free(sums[k]);
     }
     expect(right, comm, "a large sum is wrong");

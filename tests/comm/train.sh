@@ -12,7 +12,7 @@ export METIER_GOLDEN=$here/formats/golden METIER_TEMPLATES=$here/../share/templa
 place=$(mktemp -d) || exit 1
 trap 'rm -rf "$place"' EXIT
 
-for mode in "2 same 1" "4 same 2" "4 resume" "4 shards" "4 memory"; do
+for mode in "2 same 1" "4 same 2" "3 resume" "4 resume" "4 shards" "4 memory"; do
     mkdir "$place/runs"
     # shellcheck disable=SC2086
     set -- $mode
@@ -70,6 +70,31 @@ result $? "the same ranks gave other bytes"
 [ "$(grep -c '"kind":"step"' "$place/whole/metrics.jsonl")" -eq 7 ]
 result $? "more than one rank wrote the log"
 
+# Each rank has written its part of the checkpoints. Where one is missing, of another step, cut off or more than the
+# manifest says, it is named, and the run goes on from the checkpoint before, with another number of ranks.
+expect 0 "" 3 train "$config" out="$place/parts" steps=9 checkpoint.every=3 checkpoint.keep=3 --quiet
+newest=$place/parts/checkpoints/step-00000009
+[ "$(ls "$newest" | tr '\n' ' ')" = "manifest.json state-1.safetensors state-2.safetensors state.safetensors " ]
+result $? "three ranks wrote $(ls "$newest")"
+# spoiled TEXT COMMAND...: what is said of a copy of that run after the command.
+spoiled() {
+    local text=$1
+    shift
+    rm -rf "$place/spoiled"
+    cp -r "$place/parts" "$place/spoiled"
+    rm -rf "$place/spoiled/adapter"
+    (cd "$place/spoiled/checkpoints/step-00000009" && "$@")
+    ranks 2 "$metier" train "$config" out="$place/spoiled" steps=9 checkpoint.every=3 --quiet >"$place/text" 2>&1 &&
+        grep -qF -- "the checkpoint of step 9 cannot be used" "$place/text" && grep -qF -- "$text" "$place/text" &&
+        [ -s "$place/spoiled/$weights" ]
+    result $? "$*: $(head -n 3 "$place/text")"
+}
+spoiled "step-00000009/state-1.safetensors: cannot open: No such file" rm state-1.safetensors
+spoiled "step-00000009/state-2.safetensors: is damaged" cp ../step-00000006/state-2.safetensors .
+spoiled "step-00000009/state-2.safetensors: has " cp state-1.safetensors state-2.safetensors
+spoiled "step-00000009/state.safetensors: has 0 bytes" truncate -s 0 state.safetensors
+spoiled "step-00000009/manifest.json: is damaged" sed -i '/state-1/d' manifest.json
+
 # The routers' own choices, given in a file: every rank finds its sequences, spread experts get their rows.
 "$metier" train "$config" --record-choices "$place/choices" --quiet >/dev/null
 for sharing in 1 3; do
@@ -106,8 +131,9 @@ for layout in "model 1 f32" "model 2 bf16" "shared 4 f32"; do
     # shellcheck disable=SC2086
     ranks 4 "$fenced" train "$config" out="$place/fenced$sharing" $words device=fenced --quiet >"$place/text" 2>&1 &&
         cmp -s "$place/host$sharing/$weights" "$place/fenced$sharing/$weights" &&
-        cmp -s "$place/host$sharing/checkpoints/step-00000006/state.safetensors" \
-            "$place/fenced$sharing/checkpoints/step-00000006/state.safetensors"
+        diff -rq -x manifest.json "$place/host$sharing/checkpoints/step-00000006" \
+            "$place/fenced$sharing/checkpoints/step-00000006" &&
+        [ -f "$place/fenced$sharing/checkpoints/step-00000006/state-3.safetensors" ]
     result $? "a device with memory of its own, $name, experts over $sharing: $(head -n 3 "$place/text")"
 done
 ranks 2 "$fenced" train "$config" out="$place/direct" parallel.experts=2 parallel.transfer=direct device=fenced --quiet \
@@ -126,11 +152,12 @@ spans = json.load(open(sys.argv[1]))
 for rank in range(4):
     own = [span for span in spans if span["pid"] == rank]
     kinds = {span["cat"] for span in own if "cat" in span}
-    wanted = {"data", "forward", "backward", "optimizer", "exchange", "gather", "save", "wait for sums", "sum", "rows"}
+    wanted = {"data", "forward", "backward", "optimizer", "exchange", "gather", "save", "wait for sums", "sum", "values",
+              "rows"}
     assert kinds == wanted, kinds
     begins = [span for span in own if span["ph"] == "b"]
     ends = [span for span in own if span["ph"] == "e"]
-    assert len(begins) == len(ends) >= 8, (len(begins), len(ends))  # two groups, four steps
+    assert len(begins) == len(ends) >= 16, (len(begins), len(ends))  # two groups, four steps, there and back
     assert len([span for span in own if span["name"] == "backward 0"]) >= 4
     assert all(span.get("dur", 0) >= 0 for span in own)
 END

@@ -5,7 +5,7 @@
 # to the verb, which has to go on and end as if nothing had been. Seeds are counted from 1: each crash can be made again.
 # Usage: lost_writes.sh METIER RECORDER REPLAY WRITERS [CRASHES [RESUMES [PART...]]]
 #   CRASHES: looked at, of each part (100); RESUMES: gone on from, of each part (2)
-#   PART: writers, lora, full, eval, folders, compare (all)
+#   PART: writers, lora, full, ranks, eval, folders, compare (all)
 set -u
 metier=$1
 recorder=$2
@@ -14,7 +14,7 @@ writers=$4
 crashes=${5:-100}
 resumes=${6:-2}
 shift $(($# < 6 ? $# : 6))
-parts=${*:-writers lora full eval folders compare}
+parts=${*:-writers lora full ranks eval folders compare}
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/support/expect.sh"
 place=$(cd "$place" && pwd -P)
@@ -165,6 +165,26 @@ try_full() {
     finished full "$place/disk"
     look_at_runs full one
     goes_on full full same_full
+}
+
+# Two ranks, each of which writes its part of a checkpoint.
+ranks() {
+    # shellcheck disable=SC2086
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 \
+        mpirun --oversubscribe --bind-to none -n 2 "$metier" train "$place/run.yaml" "out=$1/one" steps=8 $settings
+}
+
+same_ranks() { same_folders "$1/one" "$2/one" adapter adapter-best; }
+
+try_ranks() {
+    if ! command -v mpirun >/dev/null || [ ! -e "$(dirname "$metier")/../lib/metier/metier_mpi.so" ]; then
+        echo "ranks    skipped: built without MPI"
+        return
+    fi
+    begin
+    finished ranks "$place/disk"
+    look_at_runs ranks one
+    goes_on ranks ranks same_ranks
 }
 
 # ---------------------------------------------------------------- eval

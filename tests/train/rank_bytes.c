@@ -1,7 +1,8 @@
 /*
  * What ranks send in a step is what docs/scaling.md says, to the byte: small models are trained on all ranks
- * of mpirun, each kind of message is counted, and the formulas are evaluated from the run's own log. Usage:
- * mpirun -n P rank_bytes FOLDER, with 2 or 4 ranks.
+ * of mpirun, each kind of message is counted, and the formulas are evaluated from the run's own log. What
+ * they hold of what is trained is what metier plan says. Usage: mpirun -n P rank_bytes FOLDER, with 2 or 4
+ * ranks.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #define AGREEMENTS  3  // of a step
 #define TERM_VALUES 5  // of a term in a layer, where a step is logged
 #define WATCHED     6  // numbers of an expert, likewise
+#define LORA_RANK   16 // without gaps between tensors
 
 struct bench {
     struct mt_comm *comm;
@@ -158,41 +160,58 @@ static void evaluate(const struct shape *shape, const char *recompute, int64_t r
     int64_t rows = journeys(recompute) * rows_sent * shape->width * (int64_t)sizeof(float);
     int64_t watched =
         shape->layers * (WATCHED * shape->experts + shape->slots + 5 + MT_TERM_COUNT * TERM_VALUES) + 2;
-    int64_t gathered =
-        rounds * (8 * statistics(shape) + LOSS_BYTES) + 4 * AGREEMENTS + 8 + 8 * watched; // of one for one
+    int64_t gathered = rounds * (8 * statistics(shape) + LOSS_BYTES) + 4 * AGREEMENTS + 8 + 8 +
+                       8 * watched; // of one for one
     expected[MT_COMM_SUM] = 2 * others * shape->common + 2 * (copies - 1) * shape->own / copies;
     expected[MT_COMM_EXCHANGE] = counts + rows;
     expected[MT_COMM_GATHER] = shape->ranks * others * gathered;
-    if (shape->sharing > 1) expected[MT_COMM_GATHER] += shape->ranks * (shape->sharing - 1) * 8; // the norm
     expected[MT_COMM_BROADCAST] = 0;
     expected[MT_COMM_HAND_OVER] = 0;
 }
 
-/* What metier plan says about rows, of all ranks. */
-static int64_t planned(struct bench *bench, const struct shape *shape, int64_t tokens)
+/* What metier plan says. */
+static struct mt_scaling planned(struct bench *bench, const struct shape *shape, int64_t tokens)
 {
     struct mt_context ctx;
     struct mt_hf_config config;
-    struct mt_scaling scaling;
+    struct mt_scaling scaling = {0};
     char path[256];
     mt_context_init(&ctx, NULL);
     if (mt_hf_config_read(&ctx, workplace_path(&bench->place, "config.json", path, sizeof path), NULL, 0,
                           &config) != MT_OK) {
         complain(bench, "plan", ctx.message);
-        return -1;
+        return scaling;
     }
     const struct mt_cluster cluster = {.flops = 1e12, .wire = {.bandwidth = 1e9, .latency = 1e-6}};
-    // As many tokens on one rank as all have: what it sends is what all send.
     const struct mt_layout layout = {.ranks = shape->ranks,
                                      .expert_ranks = shape->sharing,
                                      .tokens = tokens,
                                      .length = 24,
-                                     .lora_rank = 2,
+                                     .lora_rank = LORA_RANK,
                                      .weight_bytes = 4,
                                      .row_bytes = 4};
     mt_scaling_predict(&config, &cluster, &layout, &scaling);
     mt_hf_config_free(&config);
-    return (int64_t)(scaling.expert_bytes + 0.5);
+    return scaling;
+}
+
+/* Bytes of what is trained, of its gradients and moments, and of the others' gradients: the mean of all
+ * ranks, which need not own equally many experts. */
+static void judge_memory(struct bench *bench, const struct layout *layout, const struct shape *shape,
+                         struct mt_trainer *trainer)
+{
+    struct mt_run_outline outline;
+    char text[160];
+    mt_trainer_outline(trainer, &outline);
+    int64_t common = (int64_t)outline.params->common_bytes;
+    int64_t own = (int64_t)outline.params->masters.bytes - common;
+    int64_t held = 2 * (common + own) + (int64_t)outline.moments;
+    held += common + (shape->ranks > shape->sharing ? own : 0); // others' gradients
+    mt_comm_sum_i64(bench->comm, &held, 1);
+    double mean = (double)held / (double)shape->ranks;
+    double plan = planned(bench, shape, 1).adapters;
+    (void)snprintf(text, sizeof text, "%.0f bytes are held, %.0f were planned", mean, plan);
+    if (!(mean > 0.999 * plan && mean < 1.001 * plan)) complain(bench, layout->name, text);
 }
 
 // ------------------------------------------------------------------ runs
@@ -218,7 +237,9 @@ static void judge(struct bench *bench, const struct layout *layout, const struct
                            kinds[kind], sent[kind], expected[kind]);
             if (sent[kind] != expected[kind]) complain(bench, layout->name, text);
         }
-        int64_t even = planned(bench, shape, logged[step].tokens);
+        // As many tokens on one rank as all have: what it sends is what all send.
+        struct mt_scaling plan = planned(bench, shape, logged[step].tokens);
+        int64_t even = (int64_t)(plan.expert_bytes + 0.5);
         int64_t travelled = 5 * rows * shape->width * (int64_t)sizeof(float);
         if (layout->balanced && even != travelled)
             complain(bench, layout->name, "rows are not what is planned");
@@ -238,8 +259,8 @@ static void train(struct bench *bench, const struct layout *layout)
     int ranks = mt_comm_size(bench->comm);
     (void)snprintf(words, sizeof words,
                    "steps=%d method=metier batch.examples=%d batch.tokens=24 log.every=1 checkpoint.every=0 "
-                   "parallel.experts=%d recompute=%s",
-                   STEPS, 4 * ranks, layout->sharing, layout->recompute);
+                   "parallel.experts=%d recompute=%s lora.rank=%d",
+                   STEPS, 4 * ranks, layout->sharing, layout->recompute, LORA_RANK);
     bench->forwards_so_far = 0;
     enum mt_status status = training_run_open(&run, &bench->place, "bytes", words);
     if (status == MT_OK) {
@@ -247,6 +268,7 @@ static void train(struct bench *bench, const struct layout *layout)
         mt_model_observe(mt_trainer_model(run.trainer),
                          &(struct mt_layer_observer){.self = bench, .look = note_forward});
         status = mt_trainer_run(run.trainer, &run.outcome);
+        judge_memory(bench, layout, &shape, run.trainer);
         mt_comm_barrier(bench->comm);
         if (status == MT_OK) {
             read_log(bench, "bytes", logged);

@@ -26,7 +26,8 @@ struct bench {
     struct mt_comm *comm;
     struct workplace place;
     int faults;
-    double worst; // relative difference seen
+    double worst;      // relative difference of trained numbers seen
+    double worst_loss; // of losses
 };
 
 static bool first(const struct bench *bench)
@@ -100,6 +101,45 @@ static void judge(struct bench *bench, const char *what, const char *one, const 
     bench->worst = fmax(bench->worst, found);
 }
 
+#define LINE_BYTES  65536
+#define LOSS_LIMIT  1e-6
+#define MOST_LOSSES 64
+
+/* The losses of a run's steps; how many there are. */
+static int read_losses(const struct bench *bench, const char *out, double losses[MOST_LOSSES])
+{
+    static char line[LINE_BYTES];
+    static const char key[] = "\"loss\":";
+    char name[128];
+    char path[256];
+    int count = 0;
+    (void)snprintf(name, sizeof name, "%s/metrics.jsonl", out);
+    FILE *file = fopen(workplace_path(&bench->place, name, path, sizeof path), "rb");
+    while (file != NULL && count < MOST_LOSSES && fgets(line, sizeof line, file) != NULL) {
+        const char *loss = strstr(line, key);
+        if (strstr(line, "\"kind\":\"step\"") != NULL && loss != NULL)
+            losses[count++] = strtod(loss + sizeof key - 1, NULL);
+    }
+    if (file != NULL) (void)fclose(file);
+    return count;
+}
+
+/* The losses of two runs, step by step. */
+static void judge_losses(struct bench *bench, const char *what, const char *one, const char *other)
+{
+    double a[MOST_LOSSES];
+    double b[MOST_LOSSES];
+    char text[160];
+    int count = read_losses(bench, one, a);
+    if (count < 2 || count != read_losses(bench, other, b)) complain(bench, what, "steps are not in the log");
+    for (int i = 0; i < count; i++) {
+        double found = fabs(a[i] - b[i]) / fmax(1.0, fabs(a[i]));
+        (void)snprintf(text, sizeof text, "the loss of step %d is %.9g, not %.9g", i + 1, b[i], a[i]);
+        if (!(found <= LOSS_LIMIT)) complain(bench, what, text);
+        bench->worst_loss = fmax(bench->worst_loss, found);
+    }
+}
+
 /* One rank with the first settings, all ranks with the second: the same numbers, within a limit. */
 static void compare_file(struct bench *bench, const char *what, const char *alone, const char *together,
                          const char *which, double limit)
@@ -109,6 +149,7 @@ static void compare_file(struct bench *bench, const char *what, const char *alon
     run_on(bench, bench->comm, "all", together, 0);
     if (first(bench)) {
         judge(bench, what, "one", "all", which, limit);
+        judge_losses(bench, what, "one", "all");
         training_bench_remove(&bench->place, "one");
         training_bench_remove(&bench->place, "all");
     }
@@ -248,6 +289,7 @@ static void resume(struct bench *bench)
         run_on(bench, NULL, "parts", words, 0);
         run_on(bench, NULL, "whole", words, 0);
         judge(bench, "resumed on fewer ranks", "whole", "parts", ADAPTER, 1e-5);
+        judge_losses(bench, "resumed on fewer ranks", "whole", "parts");
     }
     mt_comm_barrier(bench->comm);
     mt_comm_close(half);
@@ -271,6 +313,23 @@ static size_t bytes_of_share(const struct mt_params *params, int64_t first_exper
         if (mine) sum += (own + 63) / 64 * 64;
     }
     return sum;
+}
+
+/* All ranks together have the moments of every number once, each as many as the others, but for 16 of each of
+ * two groups. */
+static void share_moments(struct bench *bench, const char *words, const struct mt_run_outline *own,
+                          size_t masters, int sharing)
+{
+    char text[128];
+    int64_t moments = (int64_t)own->moments;
+    int64_t copies = mt_comm_size(bench->comm) / sharing;
+    int64_t common = (int64_t)own->params->common_bytes / mt_comm_size(bench->comm);
+    int64_t experts = (int64_t)(own->params->masters.bytes - own->params->common_bytes) / copies;
+    int64_t off = llabs(moments - 2 * (common + experts));
+    mt_comm_sum_i64(bench->comm, &moments, 1);
+    (void)snprintf(text, sizeof text, "moments of %zu bytes, %lld of all ranks, of %zu bytes of values",
+                   own->moments, (long long)moments, masters);
+    if (moments != 2 * (int64_t)masters || off > 2 * 2 * 64) complain(bench, words, text);
 }
 
 /* What a rank holds is its share of what learns: values, gradients and moments. */
@@ -299,9 +358,11 @@ static void shares(struct bench *bench, int sharing, const char *words)
         char text[128];
         (void)snprintf(text, sizeof text, "%zu bytes of %zu, expected %zu", outline.params->masters.bytes,
                        all.params->masters.bytes, expected);
+        bool less = expected < all.params->masters.bytes;
         if (outline.params->masters.bytes != expected || outline.params->gradients.bytes != expected ||
-            outline.moments != 2 * expected || expected >= all.params->masters.bytes)
+            less != (sharing > 1))
             complain(bench, with, text);
+        share_moments(bench, with, &outline, all.params->masters.bytes, sharing);
         if (outline.params->trained_elements != all.params->trained_elements)
             complain(bench, with, "some of what learns is nobody's");
     }
@@ -337,6 +398,8 @@ static void change_layouts(struct bench *bench)
         run_on(bench, NULL, "whole", words, 0);
         judge(bench, "gone on in smaller layouts", "whole", "down", ADAPTER, 1e-5);
         judge(bench, "gone on in larger layouts", "whole", "up", ADAPTER, 1e-5);
+        judge_losses(bench, "gone on in smaller layouts", "whole", "down");
+        judge_losses(bench, "gone on in larger layouts", "whole", "up");
         judge(bench, "the best of larger layouts", "whole", "up", BEST, 1e-5);
     }
     mt_comm_barrier(bench->comm);
@@ -392,6 +455,7 @@ static void chosen_experts(struct bench *bench)
 static void shards(struct bench *bench)
 {
     make(bench, &mt_arch_deepseek_v3);
+    shares(bench, 1, COMMON " method=metier");
     shares(bench, 2, COMMON " method=metier");
     shares(bench, 4, COMMON " method=metier train=full");
     change_layouts(bench);
@@ -399,6 +463,10 @@ static void shards(struct bench *bench)
     chosen_experts(bench);
     compare_file(bench, "full training", SHARDED " steps=3 train=full",
                  SHARDED " steps=3 train=full parallel.experts=2", "model/model.safetensors", 1e-5);
+    // 32 numbers: of four ranks two move nothing.
+    static const char norm[] = COMMON " method=none noise=false batch.tokens=24 train=full "
+                                      "targets=[model.norm.weight]";
+    compare_file(bench, "one norm learns", norm, norm, "model/model.safetensors", 1e-5);
     make(bench, &mt_arch_qwen3_moe);
     compare(bench, "stacked experts", SHARDED " steps=3 lora.layout=fused",
             SHARDED " steps=3 lora.layout=fused parallel.experts=4", 1e-5);
@@ -477,8 +545,8 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[2], "room") == 0) room(&bench);
     if (first(&bench))
-        printf("%d ranks, %s, experts over %d: worst %g\n", mt_comm_size(bench.comm), argv[2], sharing,
-               bench.worst);
+        printf("%d ranks, %s, experts over %d: worst %g, of losses %g\n", mt_comm_size(bench.comm), argv[2],
+               sharing, bench.worst, bench.worst_loss);
     mt_comm_close(bench.comm);
     return bench.faults == 0 ? 0 : 1;
 }

@@ -18,6 +18,8 @@ struct bench {
     struct mt_optimizer optimizer;
 };
 
+static const struct mt_gradient_groups alone = {0};
+
 static const struct mt_optimizer_options usual = {
     .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 0.1, .clip = 1.0};
 
@@ -43,7 +45,7 @@ static enum mt_status set_up(struct bench *b, const struct mt_optimizer_options 
             .layer = i,
         };
     }
-    return mt_optimizer_create(params, options, &b->optimizer);
+    return mt_optimizer_create(params, &alone, options, &b->optimizer);
 }
 
 static void open_bench(struct bench *b, const struct mt_optimizer_options *options)
@@ -178,7 +180,7 @@ static void nothing_to_learn_is_refused(void **state)
     struct mt_optimizer optimizer;
     mt_context_init(&ctx, NULL);
     assert_int_equal(mt_device_create(&ctx, "cpu", 1, &params.device), MT_OK);
-    assert_int_equal(mt_optimizer_create(&params, &usual, &optimizer), MT_ERR_USAGE);
+    assert_int_equal(mt_optimizer_create(&params, &alone, &usual, &optimizer), MT_ERR_USAGE);
     assert_non_null(strstr(ctx.message, "nothing is trainable"));
     mt_device_destroy(params.device);
 }

@@ -66,11 +66,12 @@ static void many_ranks_share(void **state)
     double common = (double)memory.all_adapters - experts;
     assert_true(ep.gradient_bytes == 4.0 * (1.5 * common + 1.0 * experts / 2.0) && dp.expert_bytes == 0.0);
     assert_true(one.adapters == 16.0 * (double)memory.all_adapters);
-    assert_true(dp.adapters == 20.0 * (double)memory.all_adapters);
-    assert_true(ep.adapters == 20.0 * (common + experts / 2.0));
+    // Moments, 8 bytes, are shared by all who hold the number.
+    assert_true(dp.adapters == (12.0 + 8.0 / 4.0) * (double)memory.all_adapters);
+    assert_true(ep.adapters == (12.0 + 8.0 / 4.0) * common + (12.0 + 8.0 / 2.0) * experts / 2.0);
     // Nobody else holds a quarter of them: it is never added up.
     struct mt_scaling whole = predict(&config, 4, 4, 0.0);
-    assert_true(whole.adapters == 20.0 * common + 16.0 * experts / 4.0);
+    assert_true(whole.adapters == (12.0 + 8.0 / 4.0) * common + 16.0 * experts / 4.0);
     assert_true(whole.gradient_bytes == 4.0 * 1.5 * common);
     double rows = 64.0 * (double)config.experts_per_token;
     assert_true(ep.expert_bytes ==

@@ -23,6 +23,7 @@
 
 #define RUNNING 5
 
+static const struct mt_gradient_groups alone = {0};
 static const char *const everything[] = {"*", NULL};
 static const char settings[] = "model: a \"small\" one\nseed: 7\n# \xc3\xa4\xe2\x82\xac\n";
 
@@ -31,6 +32,8 @@ struct bench {
     struct workplace *place;
     struct model_run run;
     struct mt_objective_config method;
+    struct mt_comm *comm;
+    struct mt_buckets buckets;
     float *first, *second;
     double running[RUNNING];
     struct mt_run_tensors tensors;
@@ -62,11 +65,15 @@ static void open_bench(struct bench *b, void **state, const struct mt_arch *mode
     }
     assert_int_equal(model_run_open(&b->run, b->place, "cpu", 1, &options), 0);
     size_t bytes = params_of(b)->masters.bytes;
+    assert_int_equal(mt_comm_open_alone(&b->run.ctx, &b->comm), MT_OK);
+    assert_int_equal(mt_buckets_create(&alone, params_of(b), &b->buckets), MT_OK);
     b->first = calloc(1, bytes);
     b->second = calloc(1, bytes);
     assert_true(b->first != NULL && b->second != NULL);
     b->tensors = (struct mt_run_tensors){
         .params = params_of(b),
+        .buckets = &b->buckets,
+        .comm = b->comm,
         .first = mt_tensor_1d(b->first, MT_F32, (int64_t)(bytes / sizeof(float))),
         .second = mt_tensor_1d(b->second, MT_F32, (int64_t)(bytes / sizeof(float))),
         .objective = mt_model_objective(b->run.model),
@@ -89,6 +96,8 @@ static void close_bench(struct bench *b)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) remove_checkpoint(b, names[i]);
     workplace_remove_folder(b->place, "checkpoints");
     workplace_clear(b->place);
+    mt_buckets_free(&b->buckets);
+    mt_comm_close(b->comm);
     model_run_close(&b->run);
     assert_int_equal(b->run.ctx.live_bytes, 0);
     free(b->first);
@@ -353,7 +362,11 @@ static void other_devices(void **state)
                                .masters = mt_buffer_borrow(values, COUNT * sizeof(float), MT_MEMORY_HOST),
                                .trained = &param,
                                .trained_count = 1};
+    struct mt_buckets buckets;
+    assert_int_equal(mt_buckets_create(&alone, &params, &buckets), MT_OK);
     struct mt_run_tensors tensors = {.params = &params,
+                                     .buckets = &buckets,
+                                     .comm = b.comm,
                                      .first = mt_tensor_1d(first, MT_F32, COUNT),
                                      .second = mt_tensor_1d(second, MT_F32, COUNT)};
     for (int i = 0; i < COUNT; i++) {
@@ -379,6 +392,7 @@ static void other_devices(void **state)
         }
     }
     mt_state_close(reader);
+    mt_buckets_free(&buckets);
     free(values);
     free(first);
     free(second);
@@ -547,9 +561,9 @@ static void damage(void **state)
     }
     // Another version, and a whole checkpoint under the name of another step.
     unsigned char *manifest = read_file(&b, files[0], &bytes);
-    char *version = strstr((char *)manifest, "\"version\": 1");
+    char *version = strstr((char *)manifest, "\"version\": 2");
     assert_non_null(version);
-    version[11] = '2';
+    version[11] = '3';
     write_file(&b, files[0], manifest, bytes);
     expect_fallback(&b, "newer metier");
     free(manifest);

@@ -6,17 +6,15 @@
 
 /* What the first rank wants, told to all. */
 struct request {
-    int64_t array; // RELEASED: nothing any more
-    int64_t param; // its place in the list of trained ones
+    int64_t param; // its place in the list of trained ones; RELEASED: nothing any more
     int64_t first, count;
 };
 
-void mt_shards_ask(const struct mt_params *params, const struct mt_param *param, enum mt_shard_array array,
-                   int64_t first, int64_t count, float *values)
+static void ask(const struct mt_params *params, const struct mt_param *param, int64_t first, int64_t count,
+                float *values)
 {
     for (int64_t done = 0; done < count; done += PIECE) {
-        struct request request = {.array = (int64_t)array,
-                                  .param = param - params->trained,
+        struct request request = {.param = param - params->trained,
                                   .first = first + done,
                                   .count = count - done < PIECE ? count - done : PIECE};
         mt_comm_broadcast(params->expert_ranks, &request, sizeof request, 0);
@@ -32,17 +30,15 @@ enum mt_status mt_shards_read_value(const struct mt_params *params, const struct
         return mt_device_download(params->device, values, (const float *)param->value.data + first,
                                   (size_t)count * sizeof *values);
     }
-    mt_shards_ask(params, param, MT_SHARD_VALUES, first, count, values);
+    ask(params, param, first, count, values);
     return MT_OK;
 }
 
 /* One answer, by way of `room` where the host cannot read the device's memory. */
-static enum mt_status answer(const struct mt_params *params, const void *const arrays[MT_SHARD_ARRAYS],
-                             const struct request *request, float *room)
+static enum mt_status answer(const struct mt_params *params, const struct request *request, float *room)
 {
     const struct mt_param *param = &params->trained[request->param];
-    ptrdiff_t offset = (float *)param->value.data - (float *)params->masters.data;
-    const float *source = (const float *)arrays[request->array] + offset + request->first;
+    const float *source = (const float *)param->value.data + request->first;
     if (room != NULL) {
         enum mt_status status =
             mt_device_download(params->device, room, source, (size_t)request->count * sizeof *room);
@@ -54,11 +50,9 @@ static enum mt_status answer(const struct mt_params *params, const void *const a
     return MT_OK;
 }
 
-enum mt_status mt_shards_serve(const struct mt_params *params, const struct mt_tensor *first,
-                               const struct mt_tensor *second)
+enum mt_status mt_shards_serve(const struct mt_params *params)
 {
     struct mt_context *ctx = mt_device_context(params->device);
-    const void *const arrays[MT_SHARD_ARRAYS] = {params->masters.data, first->data, second->data};
     const size_t room_bytes = PIECE * sizeof(float);
     void *room = NULL;
     enum mt_status status = MT_OK;
@@ -68,9 +62,9 @@ enum mt_status mt_shards_serve(const struct mt_params *params, const struct mt_t
     while (status == MT_OK) {
         struct request request;
         mt_comm_broadcast(params->expert_ranks, &request, sizeof request, 0);
-        if (request.array == RELEASED) break;
+        if (request.param == RELEASED) break;
         if (params->trained[request.param].owner != mt_comm_rank(params->expert_ranks)) continue;
-        status = answer(params, arrays, &request, room);
+        status = answer(params, &request, room);
     }
     mt_release(ctx, room, room_bytes);
     return status;
@@ -78,7 +72,7 @@ enum mt_status mt_shards_serve(const struct mt_params *params, const struct mt_t
 
 void mt_shards_release(const struct mt_params *params)
 {
-    struct request request = {.array = RELEASED};
+    struct request request = {.param = RELEASED};
     if (params->expert_ranks == NULL) return;
     mt_comm_broadcast(params->expert_ranks, &request, sizeof request, 0);
 }

@@ -1,10 +1,10 @@
 /*
- * What is trained, brought together for writing. Where ranks share the routed experts each holds its own
- * experts' part of the values and moments; the first of these ranks writes for all of them. It runs the
- * ordinary writers, which ask for numbers wherever they are, piece by piece; meanwhile the others serve:
+ * Values brought together for writing. Where ranks share the routed experts each holds its own experts' part;
+ * the first of these ranks writes for all of them. It runs the ordinary writers, which ask for numbers
+ * wherever they are, piece by piece; meanwhile the others serve:
  *
  *     first rank                                the others
- *     mt_state_save(...) or the like            mt_shards_serve(params, first, second)
+ *     mt_model_export(...) or the like          mt_shards_serve(params)
  *       mt_shards_read_value(...), as often as needed
  *     mt_shards_release(params)                 returns
  *
@@ -15,23 +15,13 @@
 
 #include "model/params/params.h"
 
-/* Flat memory that is laid out like the masters. */
-enum mt_shard_array { MT_SHARD_VALUES, MT_SHARD_FIRST_MOMENTS, MT_SHARD_SECOND_MOMENTS, MT_SHARD_ARRAYS };
-
 /* Numbers first … first+count-1 of a parameter's values, to the host. */
 enum mt_status mt_shards_read_value(const struct mt_params *params, const struct mt_param *param,
                                     int64_t first, int64_t count, float *values);
 
-/* The same of any array, of a parameter that another rank holds. */
-void mt_shards_ask(const struct mt_params *params, const struct mt_param *param, enum mt_shard_array array,
-                   int64_t first, int64_t count, float *values);
-
-/*
- * Answers until released. Moments may be absent where nobody asks for them. After a failure the first rank
- * waits for an answer that does not come: the job has to be ended.
- */
-enum mt_status mt_shards_serve(const struct mt_params *params, const struct mt_tensor *first,
-                               const struct mt_tensor *second);
+/* Answers until released. After a failure the first rank waits for an answer that does not come: the job has
+ * to be ended. */
+enum mt_status mt_shards_serve(const struct mt_params *params);
 
 /* On the first rank: lets the others go. Nothing where no experts are shared. */
 void mt_shards_release(const struct mt_params *params);

@@ -27,8 +27,8 @@ static enum mt_status put_line(struct collector *collector, const char *line)
     return mt_file_writer_write(&collector->file, whole, (size_t)length);
 }
 
-/* Sums and rows have two ends that may lie anywhere among the other spans; what is done in order, one line.
- */
+/* Sums, values and rows have two ends that may lie anywhere among the other spans; what is done in order, one
+ * line. */
 static enum mt_status put_span(struct collector *collector, int rank, const struct mt_span *span)
 {
     char line[LINE_BYTES];
@@ -37,7 +37,7 @@ static enum mt_status put_span(struct collector *collector, int rank, const stru
     (void)snprintf(name, sizeof name, span->number >= 0 ? "%s %" PRId32 : "%s", text, span->number);
     double begin = span->begin * MICROSECONDS;
     double end = span->end * MICROSECONDS;
-    if (span->kind != MT_SPAN_SUM && span->kind != MT_SPAN_ROWS) {
+    if (span->kind != MT_SPAN_SUM && span->kind != MT_SPAN_VALUES && span->kind != MT_SPAN_ROWS) {
         (void)snprintf(line, sizeof line,
                        "{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":0,\"ts\":%.3f,"
                        "\"dur\":%.3f}",

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,9 +26,11 @@
 
 struct mt_state_reader {
     struct mt_context *ctx; // borrowed
-    struct mt_arena arena;  // the settings
+    char *directory;        // owned
+    struct mt_arena arena;  // settings, lists
     struct mt_state_manifest manifest;
-    struct mt_safetensors file;
+    struct mt_safetensors *files; // [manifest.file_count], the arena's; those not open are zeroed
+    struct mt_state_pieces pieces;
 };
 
 // ------------------------------------------------------------------ folders
@@ -159,33 +162,57 @@ static enum mt_status write_manifest(struct mt_context *ctx, const char *directo
     return status;
 }
 
-static enum mt_status write_files(struct mt_device *device, const char *directory,
-                                  const struct mt_state_tensors *list, struct mt_state_manifest *manifest)
+/* This rank's file. */
+static enum mt_status write_file(struct mt_device *device, const char *directory,
+                                 const struct mt_run_tensors *tensors, struct mt_state_file *file)
 {
     struct mt_context *ctx = mt_device_context(device);
+    struct mt_state_tensors list;
     struct mt_digest *digest = NULL;
     char *path = NULL;
-    enum mt_status status = mt_path_join(ctx, directory, MT_STATE_TENSORS, &path);
+    const struct mt_state_name name = mt_state_file_name((size_t)mt_comm_rank(tensors->comm));
+    enum mt_status status = mt_state_tensors_list(ctx, tensors, false, &list);
+    if (status != MT_OK) return status;
+    status = mt_path_join(ctx, directory, name.text, &path);
     if (status == MT_OK) status = mt_digest_create(ctx, &digest);
-    if (status == MT_OK) status = mt_state_tensors_write(device, list, path, digest);
-    if (status == MT_OK) {
-        manifest->tensors_bytes = mt_digest_bytes(digest);
-        manifest->tensors_sum = mt_digest_finish(digest);
-        status = write_manifest(ctx, directory, manifest);
-    }
+    if (status == MT_OK) status = mt_state_tensors_write(device, &list, path, digest);
+    if (status == MT_OK)
+        *file = (struct mt_state_file){.bytes = mt_digest_bytes(digest), .sum = mt_digest_finish(digest)};
     mt_digest_free(digest);
     mt_path_release(ctx, path);
+    mt_state_tensors_free(&list);
     return status;
 }
 
-static enum mt_status write_folder(struct mt_device *device, const char *target,
-                                   const struct mt_state_tensors *list, struct mt_state_manifest *manifest)
+/* All ranks' files; `files` has what became of them, [ranks]. */
+static enum mt_status write_files(struct mt_device *device, const struct mt_folder *folder,
+                                  const struct mt_run_tensors *tensors, struct mt_state_file *files)
 {
-    struct mt_folder folder;
-    enum mt_status status = mt_folder_open_replacing(mt_device_context(device), target, &folder);
-    if (status != MT_OK) return status;
-    status = write_files(device, folder.path, list, manifest);
-    if (status == MT_OK) status = mt_folder_commit(&folder);
+    struct mt_context *ctx = mt_device_context(device);
+    struct mt_comm *comm = tensors->comm;
+    struct mt_state_file own = {0};
+    char directory[PATH_MAX] = "";
+    if (mt_comm_rank(comm) == 0) (void)snprintf(directory, sizeof directory, "%s", folder->path);
+    mt_comm_broadcast(comm, directory, sizeof directory, 0);
+    enum mt_status status = mt_comm_agree(comm, ctx, write_file(device, directory, tensors, &own));
+    if (status == MT_OK) mt_comm_gather(comm, &own, sizeof own, files);
+    return status;
+}
+
+/* What is there counts from the moment the first rank has put the folder in place. */
+static enum mt_status write_folder(struct mt_device *device, const char *target,
+                                   const struct mt_run_tensors *tensors, struct mt_state_file *files,
+                                   const struct mt_state_manifest *manifest)
+{
+    struct mt_context *ctx = mt_device_context(device);
+    struct mt_comm *comm = tensors->comm;
+    struct mt_folder folder = {0};
+    bool first = mt_comm_rank(comm) == 0;
+    enum mt_status status = first ? mt_folder_open_replacing(ctx, target, &folder) : MT_OK;
+    status = mt_comm_agree(comm, ctx, status);
+    if (status == MT_OK) status = write_files(device, &folder, tensors, files);
+    if (status == MT_OK && first) status = write_manifest(ctx, folder.path, manifest);
+    if (status == MT_OK && first) status = mt_folder_commit(&folder);
     mt_folder_abandon(&folder);
     return status;
 }
@@ -195,30 +222,35 @@ enum mt_status mt_state_save(struct mt_device *device, const char *folder,
                              const char *settings_text)
 {
     struct mt_context *ctx = mt_device_context(device);
-    struct mt_state_manifest manifest = {.numbers = *numbers, .settings = settings_text};
-    struct mt_state_tensors list;
+    struct mt_arena arena;
+    size_t ranks = (size_t)mt_comm_size(tensors->comm);
     char name[NAME_BYTES];
     char *target = NULL;
     folder_name(numbers->step, name);
-    enum mt_status status = mt_state_tensors_list(ctx, tensors, false, &list);
-    if (status != MT_OK) return status;
-    status = mt_path_join(ctx, folder, name, &target);
-    if (status == MT_OK) status = write_folder(device, target, &list, &manifest);
-    if (status == MT_OK) status = set_aside(ctx, folder, numbers->step);
+    mt_arena_init(&arena, ctx, ARENA_BLOCK_BYTES);
+    enum mt_status status = mt_path_join(ctx, folder, name, &target);
+    struct mt_state_file *files = mt_arena_array(&arena, ranks, sizeof *files, &status);
+    status = mt_comm_agree(tensors->comm, ctx, status);
+    const struct mt_state_manifest manifest = {
+        .numbers = *numbers, .settings = settings_text, .files = files, .file_count = ranks};
+    if (status == MT_OK) status = write_folder(device, target, tensors, files, &manifest);
+    if (status == MT_OK && mt_comm_rank(tensors->comm) == 0) status = set_aside(ctx, folder, numbers->step);
+    // What the first rank has put in place is the checkpoint of all.
+    status = mt_comm_agree(tensors->comm, ctx, status);
     mt_path_release(ctx, target);
-    mt_state_tensors_free(&list);
+    mt_arena_free(&arena);
     if (status == MT_OK) return MT_OK;
     return mt_fail_within(ctx, status, "step %" PRIu64 " is not saved", numbers->step);
 }
 
 // ------------------------------------------------------------------ opening
 
-static enum mt_status read_manifest(struct mt_state_reader *reader, const char *directory)
+static enum mt_status read_manifest(struct mt_state_reader *reader)
 {
     char *path = NULL;
     void *text = NULL;
     size_t bytes = 0;
-    enum mt_status status = mt_path_join(reader->ctx, directory, MT_STATE_MANIFEST, &path);
+    enum mt_status status = mt_path_join(reader->ctx, reader->directory, MT_STATE_MANIFEST, &path);
     if (status == MT_OK) status = mt_file_read_all(reader->ctx, path, MT_STATE_MANIFEST_BYTES, &text, &bytes);
     if (status == MT_OK) {
         status = mt_state_manifest_parse(&reader->arena, path, text, bytes, &reader->manifest);
@@ -228,69 +260,74 @@ static enum mt_status read_manifest(struct mt_state_reader *reader, const char *
     return status;
 }
 
-static enum mt_status check_tensors(struct mt_state_reader *reader, const char *path)
+static enum mt_status check_file(struct mt_context *ctx, const char *path,
+                                 const struct mt_state_file *written)
 {
     struct mt_digest *digest = NULL;
-    const struct mt_state_manifest *manifest = &reader->manifest;
-    enum mt_status status = mt_digest_create(reader->ctx, &digest);
-    if (status == MT_OK) status = mt_file_digest(reader->ctx, path, digest);
-    if (status == MT_OK && mt_digest_bytes(digest) != manifest->tensors_bytes) {
-        status =
-            mt_fail(reader->ctx, MT_ERR_FORMAT, "%s: has %" PRIu64 " bytes, but %" PRIu64 " were written",
-                    path, mt_digest_bytes(digest), manifest->tensors_bytes);
+    enum mt_status status = mt_digest_create(ctx, &digest);
+    if (status == MT_OK) status = mt_file_digest(ctx, path, digest);
+    if (status == MT_OK && mt_digest_bytes(digest) != written->bytes) {
+        status = mt_fail(ctx, MT_ERR_FORMAT, "%s: has %" PRIu64 " bytes, but %" PRIu64 " were written", path,
+                         mt_digest_bytes(digest), written->bytes);
     }
-    if (status == MT_OK && strcmp(mt_digest_finish(digest).digits, manifest->tensors_sum.digits) != 0) {
-        status =
-            mt_fail(reader->ctx, MT_ERR_FORMAT, "%s: is damaged: its checksum is not the manifest's", path);
-    }
+    if (status == MT_OK && strcmp(mt_digest_finish(digest).digits, written->sum.digits) != 0)
+        status = mt_fail(ctx, MT_ERR_FORMAT, "%s: is damaged: its checksum is not the manifest's", path);
     mt_digest_free(digest);
     return status;
 }
 
-static enum mt_status open_checkpoint(struct mt_state_reader *reader, const char *directory, uint64_t step)
+static enum mt_status open_file(struct mt_state_reader *reader, size_t rank)
 {
     char *path = NULL;
-    enum mt_status status = read_manifest(reader, directory);
-    if (status == MT_OK && reader->manifest.numbers.step != step) {
-        status = mt_fail(reader->ctx, MT_ERR_FORMAT, "%s: is of step %" PRIu64, directory,
-                         reader->manifest.numbers.step);
-    }
-    if (status == MT_OK) status = mt_path_join(reader->ctx, directory, MT_STATE_TENSORS, &path);
-    if (status == MT_OK) status = check_tensors(reader, path);
-    if (status == MT_OK) status = mt_safetensors_open(reader->ctx, path, &reader->file);
+    enum mt_status status =
+        mt_path_join(reader->ctx, reader->directory, mt_state_file_name(rank).text, &path);
+    if (status == MT_OK) status = check_file(reader->ctx, path, &reader->manifest.files[rank]);
+    if (status == MT_OK) status = mt_safetensors_open(reader->ctx, path, &reader->files[rank]);
     mt_path_release(reader->ctx, path);
     return status;
+}
+
+static enum mt_status open_checkpoint(struct mt_state_reader *reader, uint64_t step)
+{
+    enum mt_status status = read_manifest(reader);
+    if (status == MT_OK && reader->manifest.numbers.step != step) {
+        status = mt_fail(reader->ctx, MT_ERR_FORMAT, "%s: is of step %" PRIu64, reader->directory,
+                         reader->manifest.numbers.step);
+    }
+    size_t count = reader->manifest.file_count;
+    reader->files = mt_arena_array(&reader->arena, count, sizeof *reader->files, &status);
+    for (size_t i = 0; i < count && status == MT_OK; i++) status = open_file(reader, i);
+    if (status != MT_OK) return status;
+    return mt_state_pieces_list(&reader->arena, reader->directory, reader->files, count, &reader->pieces);
 }
 
 enum mt_status mt_state_open(struct mt_context *ctx, const char *folder, uint64_t step,
                              struct mt_state_reader **reader)
 {
     char name[NAME_BYTES];
-    char *directory = NULL;
     void *memory = NULL;
     *reader = NULL;
     folder_name(step, name);
-    enum mt_status status = mt_path_join(ctx, folder, name, &directory);
-    if (status == MT_OK) status = mt_allocate_array(ctx, 1, sizeof **reader, &memory);
-    if (status == MT_OK) {
-        struct mt_state_reader *opened = memory;
-        opened->ctx = ctx;
-        mt_arena_init(&opened->arena, ctx, ARENA_BLOCK_BYTES);
-        status = open_checkpoint(opened, directory, step);
-        if (status == MT_OK) {
-            *reader = opened;
-        } else {
-            mt_state_close(opened);
-        }
-    }
-    mt_path_release(ctx, directory);
+    enum mt_status status = mt_allocate_array(ctx, 1, sizeof **reader, &memory);
+    if (status != MT_OK) return status;
+    struct mt_state_reader *opened = memory;
+    opened->ctx = ctx;
+    mt_arena_init(&opened->arena, ctx, ARENA_BLOCK_BYTES);
+    status = mt_path_join(ctx, folder, name, &opened->directory);
+    if (status == MT_OK) status = open_checkpoint(opened, step);
+    if (status == MT_OK)
+        *reader = opened;
+    else
+        mt_state_close(opened);
     return status;
 }
 
 void mt_state_close(struct mt_state_reader *reader)
 {
     if (reader == NULL) return;
-    mt_safetensors_close(&reader->file);
+    for (size_t i = 0; reader->files != NULL && i < reader->manifest.file_count; i++)
+        mt_safetensors_close(&reader->files[i]);
+    mt_path_release(reader->ctx, reader->directory);
     mt_arena_free(&reader->arena);
     mt_release(reader->ctx, reader, sizeof *reader);
 }
@@ -335,7 +372,7 @@ enum mt_status mt_state_load(struct mt_device *device, const struct mt_state_rea
     bool with_moments = mt_tensor_present(&tensors->first);
     enum mt_status status = mt_state_tensors_list(mt_device_context(device), tensors, true, &list);
     if (status != MT_OK) return status;
-    status = mt_state_tensors_read(device, &list, &reader->file, with_moments);
+    status = mt_state_tensors_read(device, &list, &reader->pieces, with_moments);
     mt_state_tensors_free(&list);
     return status == MT_OK ? mt_params_round(tensors->params) : status;
 }

@@ -2,13 +2,14 @@
  * A run at one step, on disk: RUN/checkpoints/step-00000200/ with
  *
  *     state.safetensors   trained values, both moments of AdamW, correction biases, the objective's numbers
- *     manifest.json       version, every number of struct mt_run_numbers, the settings' text, and for the
- *                         other file its size and checksum; a checksum of itself at its end
+ *     state-1.safetensors values and moments that rank 1 moves, and so on; what rank 0 moves is in the first
+ *     manifest.json       version, every number of struct mt_run_numbers, the settings' text, and for each of
+ *                         the other files its size and checksum; a checksum of itself at its end
  *
  * The folder appears whole or not at all. Reading checks sizes and checksums before anything is taken over; a
- * checkpoint that fails is named in a warning and the one before it is taken. Nothing in it depends on thread
- * count, device, or which rank holds which experts. A folder of checkpoints has one writer at a time; the
- * caller sees to that.
+ * checkpoint that fails is named in a warning and the one before it is taken. Which rank holds what, threads
+ * and device may change between saving and loading. A folder of checkpoints has one run at a time that
+ * writes; the caller sees to that.
  */
 #ifndef MT_TRAIN_STATE_H
 #define MT_TRAIN_STATE_H
@@ -21,14 +22,14 @@
  * Writes folder/step-NNNNNNNN; the folder is there. A checkpoint of the same step is replaced. Checkpoints of
  * later steps belong to a past that was given up (a newest one that could not be read, a restart from an
  * earlier one): they are kept, but renamed to step-NNNNNNNN.superseded, so that no run resumes from them.
- * After a failure everything is as before. Where experts are spread over ranks, the other ranks serve
- * meanwhile (model/params/shards.h).
+ * After a failure everything is as before. Collective: every rank writes its file, all fail or none, and the
+ * first puts the folder in place.
  */
 enum mt_status mt_state_save(struct mt_device *device, const char *folder,
                              const struct mt_run_numbers *numbers, const struct mt_run_tensors *tensors,
                              const char *settings_text);
 
-struct mt_state_reader; // opaque: a checkpoint whose checksums are right
+struct mt_state_reader; // opaque: a checkpoint whose checksums are right. Every rank has its own
 
 /*
  * Opens the newest checkpoint that is whole; those that are not are named as warnings. *reader is NULL when

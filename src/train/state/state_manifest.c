@@ -68,6 +68,13 @@ _Static_assert(sizeof(struct mt_run_numbers) ==
                    WHOLE_NUMBERS * sizeof(uint64_t) + REAL_NUMBERS * sizeof(double) + sizeof(uint64_t),
                "every number of a run is saved");
 
+struct mt_state_name mt_state_file_name(size_t rank)
+{
+    struct mt_state_name name = {MT_STATE_TENSORS};
+    if (rank > 0) (void)snprintf(name.text, sizeof name.text, "state-%zu.safetensors", rank);
+    return name;
+}
+
 // ------------------------------------------------------------------ writing
 
 static void put_numbers(const struct mt_run_numbers *numbers, struct mt_json_text *text)
@@ -93,10 +100,12 @@ enum mt_status mt_state_manifest_text(const struct mt_state_manifest *manifest, 
     put_numbers(&manifest->numbers, text);
     mt_json_text_format(text, "  },\n  \"settings\": ");
     mt_json_text_string(text, manifest->settings);
-    mt_json_text_format(text,
-                        ",\n  \"files\": {\n    \"%s\": {\"bytes\": \"%" PRIu64 "\", \"" SUM_KEY
-                        "\": \"%s\"}\n  },\n  \"" SUM_KEY "\": \"",
-                        MT_STATE_TENSORS, manifest->tensors_bytes, manifest->tensors_sum.digits);
+    mt_json_text_format(text, ",\n  \"files\": {");
+    for (size_t i = 0; i < manifest->file_count; i++)
+        mt_json_text_format(text, "%s\n    \"%s\": {\"bytes\": \"%" PRIu64 "\", \"" SUM_KEY "\": \"%s\"}",
+                            i > 0 ? "," : "", mt_state_file_name(i).text, manifest->files[i].bytes,
+                            manifest->files[i].sum.digits);
+    mt_json_text_format(text, "\n  },\n  \"" SUM_KEY "\": \"");
     if (text->status != MT_OK) return text->status;
     struct mt_digest_text sum = mt_digest_of(text->bytes, text->length);
     mt_json_text_format(text, "%s%s", sum.digits, ending);
@@ -196,20 +205,36 @@ static enum mt_status read_numbers(const struct mt_json_node *root, struct mt_ru
     return status;
 }
 
-static enum mt_status read_files(const struct mt_json_node *root, struct mt_state_manifest *manifest)
+static enum mt_status read_file(const struct mt_json_node *files, size_t rank, struct mt_state_file *file)
 {
-    struct mt_json_node files;
-    struct mt_json_node file;
+    struct mt_json_node node;
     const char *sum = NULL;
-    enum mt_status status = mt_json_get_object(root, "files", &files);
-    if (status == MT_OK) status = mt_json_get_object(&files, MT_STATE_TENSORS, &file);
-    if (status == MT_OK) status = get_whole(&file, "bytes", NULL, &manifest->tensors_bytes);
-    if (status == MT_OK) status = mt_json_get_string(&file, SUM_KEY, &sum);
+    const struct mt_state_name name = mt_state_file_name(rank);
+    enum mt_status status = mt_json_get_object(files, name.text, &node);
+    if (status == MT_OK) status = get_whole(&node, "bytes", NULL, &file->bytes);
+    if (status == MT_OK) status = mt_json_get_string(&node, SUM_KEY, &sum);
     if (status != MT_OK) return status;
     if (strlen(sum) != MT_DIGEST_DIGITS || strspn(sum, "0123456789abcdef") != MT_DIGEST_DIGITS)
-        return mt_json_fail(&file, "has no checksum of 32 hexadecimal digits");
-    memcpy(manifest->tensors_sum.digits, sum, MT_DIGEST_DIGITS + 1);
+        return mt_json_fail(&node, "has no checksum of 32 hexadecimal digits");
+    memcpy(file->sum.digits, sum, MT_DIGEST_DIGITS + 1);
     return MT_OK;
+}
+
+/* One of each rank that saved, none left out. */
+static enum mt_status read_files(struct mt_arena *arena, const struct mt_json_node *root,
+                                 struct mt_state_manifest *manifest)
+{
+    struct mt_json_node node;
+    enum mt_status status = mt_json_get_object(root, "files", &node);
+    if (status != MT_OK) return status;
+    size_t count = mt_json_count(&node);
+    if (count == 0 || count > MT_STATE_MOST_FILES)
+        return mt_json_fail(&node, "has %zu files, expected 1 to %d", count, MT_STATE_MOST_FILES);
+    struct mt_state_file *files = mt_arena_array(arena, count, sizeof *files, &status);
+    for (size_t i = 0; i < count && status == MT_OK; i++) status = read_file(&node, i, &files[i]);
+    manifest->files = files;
+    manifest->file_count = count;
+    return status;
 }
 
 static enum mt_status read_root(struct mt_arena *arena, const struct mt_json_node *root, const char *text,
@@ -220,7 +245,7 @@ static enum mt_status read_root(struct mt_arena *arena, const struct mt_json_nod
     enum mt_status status = check_version(root);
     if (status == MT_OK) status = check_sum(arena->ctx, root->file, text, bytes);
     if (status == MT_OK) status = read_numbers(root, &manifest->numbers);
-    if (status == MT_OK) status = read_files(root, manifest);
+    if (status == MT_OK) status = read_files(arena, root, manifest);
     if (status == MT_OK) status = mt_json_get_string(root, "settings", &settings);
     if (status == MT_OK) status = mt_arena_copy_text(arena, settings, strlen(settings), &manifest->settings);
     return status;
@@ -230,7 +255,7 @@ enum mt_status mt_state_manifest_parse(struct mt_arena *arena, const char *file,
                                        size_t bytes, struct mt_state_manifest *manifest)
 {
     static const struct mt_json_limits limits = {
-        .max_bytes = MT_STATE_MANIFEST_BYTES, .max_values = 1000, .max_depth = 8};
+        .max_bytes = MT_STATE_MANIFEST_BYTES, .max_values = 1000 + 6 * MT_STATE_MOST_FILES, .max_depth = 8};
     struct mt_json json;
     *manifest = (struct mt_state_manifest){0};
     enum mt_status status = mt_json_parse(arena->ctx, file, text, bytes, &limits, &json);

@@ -8,9 +8,10 @@
 #include "objective/concentration.h"
 #include "train/data/batches.h"
 
-#define MT_STATE_VERSION        1
+#define MT_STATE_VERSION        2 // 1: of one file of tensors
 #define MT_STATE_MANIFEST       "manifest.json"
-#define MT_STATE_TENSORS        "state.safetensors"
+#define MT_STATE_TENSORS        "state.safetensors" // of rank 0; state-1.safetensors of rank 1, and so on
+#define MT_STATE_MOST_FILES     65536
 #define MT_STATE_MANIFEST_BYTES ((size_t)16 << 20) // at most; nearly all of it may be the settings
 
 /* What a run knows besides tensors. Plain numbers, saved field by field, doubles to the last bit. */
@@ -32,12 +33,24 @@ struct mt_run_numbers {
     bool finished; // the run ended here
 };
 
+/* A file of tensors. */
+struct mt_state_file {
+    uint64_t bytes;
+    struct mt_digest_text sum;
+};
+
 struct mt_state_manifest {
     struct mt_run_numbers numbers;
     const char *settings;              // read: in the arena
-    uint64_t tensors_bytes;            // of MT_STATE_TENSORS
-    struct mt_digest_text tensors_sum; // its checksum
+    const struct mt_state_file *files; // borrowed; read: in the arena
+    size_t file_count;
 };
+
+/* What the file of a rank is called. */
+struct mt_state_name {
+    char text[48];
+};
+struct mt_state_name mt_state_file_name(size_t rank);
 
 /* Appends the manifest's text. */
 enum mt_status mt_state_manifest_text(const struct mt_state_manifest *manifest, struct mt_json_text *text);
