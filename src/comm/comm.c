@@ -17,7 +17,7 @@ size_t mt_comm_request_bytes(const struct mt_transport *transport, int ranks)
 static enum mt_status allocate(struct mt_context *ctx, const struct mt_transport *transport, int ranks,
                                struct mt_comm **comm)
 {
-    size_t group = transport != NULL ? mt_comm_rounded(transport->group_bytes) : 0;
+    size_t group = transport != NULL ? mt_comm_rounded(transport->group_bytes(ranks)) : 0;
     size_t request = mt_comm_request_bytes(transport, ranks);
     size_t places = mt_comm_rounded(4 * (size_t)ranks * sizeof(size_t));
     size_t gathered = ranks > 1 ? (size_t)ranks * MT_COMM_PIECE : 0;
@@ -49,8 +49,11 @@ static enum mt_status open_with(struct mt_context *ctx, const struct mt_transpor
     *comm = NULL;
     enum mt_status status = allocate(ctx, transport, 1, &made);
     if (status != MT_OK) return status;
-    if (transport->open(made->group) != 0) {
+    ctx->message[0] = '\0';
+    status = (enum mt_status)transport->open(ctx, timeout, made->group);
+    if (status != MT_OK) {
         mt_release(ctx, made, made->bytes);
+        if (ctx->message[0] != '\0') return status;
         return mt_fail(ctx, MT_ERR_UNSUPPORTED, "%s cannot be started", transport->name);
     }
     status = mt_transport_check(ctx, launch, transport->size(made->group));
@@ -60,7 +63,7 @@ static enum mt_status open_with(struct mt_context *ctx, const struct mt_transpor
         mt_release(ctx, made, made->bytes);
         return status;
     }
-    memcpy(sized->group, made->group, transport->group_bytes);
+    memcpy(sized->group, made->group, transport->group_bytes(1));
     mt_release(ctx, made, made->bytes);
     sized->rank = transport->rank(sized->group);
     sized->size = transport->size(sized->group);

@@ -1,6 +1,6 @@
 /*
  * What carries bytes between ranks: a table of functions over a group's state, whose memory is the caller's.
- * A transport allocates nothing through us and knows nothing of ours; NCCL would be another table.
+ * There is one over MPI, in a module that knows nothing of ours, and one over TCP (tcp/).
  */
 #ifndef MT_COMM_TRANSPORT_H
 #define MT_COMM_TRANSPORT_H
@@ -20,12 +20,16 @@ struct mt_exchange {
              // them
 };
 
+struct mt_context;
+
 struct mt_transport {
     const char *name;
-    size_t group_bytes;                 // of a group's state
+    size_t (*group_bytes)(int ranks);   // of a group's state; one of 1 rank may be opened, whatever its size
     size_t (*request_bytes)(int ranks); // of an exchange under way
 
-    int (*open)(void *group); // all ranks; 0, or the library cannot be started
+    // All ranks. 0, or a status: it cannot be started, and why not is in the context, or is not known ("").
+    // Waits at most `timeout` seconds for the others, 0: for ever, where it has to find them itself.
+    int (*open)(struct mt_context *ctx, int timeout, void *group);
     // From here on a rank that is not heard of for so many seconds ends the job; 0 seconds: never. All ranks,
     // once the group's state is where it stays. Not 0: there is no thread to be had. NULL: nobody to hear of.
     int (*watch)(void *group, int timeout);

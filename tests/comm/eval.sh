@@ -111,7 +111,7 @@ truncate -s -100 "$place/bent/model.safetensors"
 for verb in "eval gsm8k --limit 40 --data $place/data --out $place/mixed" \
     "analyze --data $place/data.jsonl --out $place/mixed"; do
     # shellcheck disable=SC2086
-    in_time mpirun --oversubscribe --bind-to none -n 2 "$metier" $verb --model "$model" : \
+    in_time "${start[@]}" -n 2 "$metier" $verb --model "$model" : \
         -n 1 "$metier" $verb --model "$place/bent" >"$place/text" 2>&1
     got=$?
     [ $got -ne 0 ] && [ $got -ne 124 ] && grep -m 1 '^metier' "$place/text" | grep -q 'rank 2: .*bent'
@@ -134,7 +134,7 @@ result $? "a summary of a run that failed"
 # rank_of FOLDER RANK: the process id of a rank that writes there.
 rank_of() {
     pgrep -f "metier eval .*--out $1( |\$)" | while read -r pid; do
-        grep -qz "OMPI_COMM_WORLD_RANK=$2\$" "/proc/$pid/environ" 2>/dev/null && echo "$pid"
+        grep -qz "$rank_variable=$2\$" "/proc/$pid/environ" 2>/dev/null && echo "$pid"
     done | head -n 1
 }
 

@@ -25,9 +25,9 @@ ends() {
     local even=(-n 2 "$metier" "$@") other=(-n 1 bash -c "$odd" "$metier" "$@")
     local got
     if [ "$where" -eq 0 ]; then
-        in_time mpirun --oversubscribe --bind-to none "${other[@]}" : "${even[@]}"
+        in_time "${start[@]}" "${other[@]}" : "${even[@]}"
     else
-        in_time mpirun --oversubscribe --bind-to none "${even[@]}" : "${other[@]}"
+        in_time "${start[@]}" "${even[@]}" : "${other[@]}"
     fi >"$place/text" 2>&1
     got=$?
     [ $got -ne 0 ] && [ $got -ne 124 ] && [ $got -ne 137 ] && first_line | grep -q "$text"
@@ -55,7 +55,9 @@ if nm -D "$metier" 2>/dev/null | grep -q __asan_init || (ulimit -v 10000 && "$me
 else
     ends 2 '^metier train: rank 2: out of memory: .*what helps: ' 'ulimit -v 500000; exec "$0" "$@"' train "$config" out="$place/d" --quiet \
         batch.tokens=200000 batch.examples=800 data.max_length=250
-    ends 2 '^metier eval: rank 2: .*cannot allocate' 'ulimit -v 500000; exec "$0" "$@"' eval gsm8k --data "$here/../share/samples" \
+    kilobytes=500000
+    [ "$launcher" = mpirun ] || kilobytes=350000 # MPI itself needs the rest
+    ends 2 '^metier eval: rank 2: .*\(cannot allocate\|out of memory\)' "ulimit -v $kilobytes;"' exec "$0" "$@"' eval gsm8k --data "$here/../share/samples" \
         --model "$place/model" --context 250 --slots 4000 --out "$place/e" --quiet
 fi
 
@@ -71,7 +73,7 @@ until [ -d "$place/full" ] && [ ! -e "$place/full/adapter" ]; do # it may be ove
     until_true $job saved
     result $? "no checkpoint: $(head -n 3 "$place/text")"
     for pid in $(pgrep -f "metier train $config out=$place/full"); do
-        grep -qz OMPI_COMM_WORLD_RANK= "/proc/$pid/environ" 2>/dev/null && kill -KILL "$pid"
+        grep -qz $rank_variable= "/proc/$pid/environ" 2>/dev/null && kill -KILL "$pid"
     done
     wait $job
 done

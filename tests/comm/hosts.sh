@@ -1,6 +1,6 @@
 #!/bin/bash
 # Ranks on two hosts that share a network cable and nothing else: two network namespaces with a pair of virtual
-# interfaces between them, Open MPI over TCP. Training and evaluating as on one; a host that dies ends the job.
+# interfaces between them, Open MPI or our own TCP. Training and evaluating as on one; a host that dies ends the job.
 # Skipped where the machine lets nobody make namespaces. Usage: hosts.sh METIER
 set -u
 metier=$1
@@ -46,6 +46,17 @@ chmod +x "$place/remote-shell"
 
 # on_hosts ARGUMENTS...: metier on both, a rank each, over the wire alone.
 on_hosts() {
+    local second got
+    if [ "$launcher" = tcp ]; then
+        set -- env WORLD_SIZE=2 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 METIER_TOKEN=0123456789abcdef "$metier" "$@"
+        there timeout -k 5 $((1000 * patience)) env RANK=1 "$@" >"$place/text-1" 2>&1 &
+        second=$!
+        in_time env RANK=0 "$@" >"$place/text" 2>&1
+        got=$?
+        wait $second && return $got
+        cat "$place/text-1" >>"$place/text"
+        return 1
+    fi
     in_time mpirun --mca plm_rsh_agent "$place/remote-shell" --mca pml ob1 --mca btl tcp,self \
         --mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 --bind-to none \
         --host 10.77.0.1:1,10.77.0.2:1 -n 2 "$metier" "$@" >"$place/text" 2>&1

@@ -1,8 +1,12 @@
-# Sourced by tests that start ranks: many of them on few processors, as root in a container too.
-if ! command -v mpirun >/dev/null || [ ! -e "$(dirname "$1")/../lib/metier/metier_mpi.so" ]; then
+# Sourced by tests that start ranks: many of them on few processors, as root in a container too. LAUNCHER says how:
+# mpirun (default), tcp (torchrun's variables, over TCP), srun (srun's, over TCP) or launch (metier launch).
+launcher=${LAUNCHER:-mpirun}
+if [ "$launcher" = mpirun ] && { ! command -v mpirun >/dev/null || [ ! -e "$(dirname "$1")/../lib/metier/metier_mpi.so" ]; }; then
     echo "skipped: built without MPI"
     exit 77
 fi
+# Not this job's: whatever runs the tests may itself have been launched.
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT METIER_TOKEN METIER_TRANSPORT TORCHELASTIC_RUN_ID
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # A rank that waits lets others run: on a busy machine those it waits for.
 export OMPI_MCA_mpi_yield_when_idle=1
@@ -17,11 +21,28 @@ in_time() {
     timeout -k 5 $((1000 * patience)) "$@"
 }
 
-# ranks N COMMAND...: N processes of it.
+# What starts ranks: -n N COMMAND... [: -n N COMMAND...]; and the variable that has a rank's number.
+start=(mpirun --oversubscribe --bind-to none)
+rank_variable=OMPI_COMM_WORLD_RANK
+if [ "$launcher" != mpirun ]; then
+    start=("$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/start-ranks")
+    rank_variable=RANK
+fi
+if [ "$launcher" = srun ]; then
+    export NAMES=srun
+    rank_variable=SLURM_PROCID
+fi
+
+# ranks N COMMAND...: N processes of it. Only metier itself can be started by metier launch.
 ranks() {
     local count=$1
     shift
-    in_time mpirun --oversubscribe --bind-to none -n "$count" "$@"
+    if [ "$launcher" = launch ] && [ "$(basename "$1")" = metier ]; then
+        set -- "$1" launch -n "$count" "${@:2}"
+        in_time "$@"
+    else
+        in_time "${start[@]}" -n "$count" "$@"
+    fi
 }
 
 # until_true JOB COMMAND...: waits until a command succeeds, or a job has ended.

@@ -21,7 +21,7 @@ begin() {
 processes() {
     local pid
     for pid in $(pgrep -f "$(basename "$metier") $words"); do
-        grep -qz "^OMPI_COMM_WORLD_RANK=$1\$" "/proc/$pid/environ" 2>/dev/null && echo "$pid"
+        grep -qz "^$rank_variable=$1\$" "/proc/$pid/environ" 2>/dev/null && echo "$pid"
     done
 }
 

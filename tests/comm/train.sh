@@ -169,7 +169,7 @@ expect 1 "lora.rank" 2 train "$config" lora.rnak=3
 [ "$(grep -c '^metier train' "$place/text")" -eq 1 ]
 result $? "more than one rank told what all knew"
 expect 1 "cannot open" 2 train "$place/nothing.yaml"
-in_time mpirun --oversubscribe --bind-to none -n 2 "$metier" train "$config" out="$place/mixed" --quiet : \
+in_time "${start[@]}" -n 2 "$metier" train "$config" out="$place/mixed" --quiet : \
     -n 1 "$metier" train "$place/nothing.yaml" >"$place/text" 2>&1
 got=$?
 [ $got -ne 0 ] && [ $got -ne 124 ] && grep '^metier' "$place/text" | head -n 1 | grep -q "rank 2: .*nothing.yaml"
@@ -189,7 +189,7 @@ ranks 3 "$metier" train "$config" out="$place/killed" steps=30 checkpoint.every=
 job=$!
 until_true $job [ -d "$place/killed/checkpoints/step-00000004" ]
 victim=$(pgrep -f "train $config out=$place/killed" | while read -r pid; do
-    grep -qz OMPI_COMM_WORLD_RANK=1 "/proc/$pid/environ" 2>/dev/null && echo "$pid"
+    grep -qz $rank_variable=1 "/proc/$pid/environ" 2>/dev/null && echo "$pid"
 done | head -n 1)
 if [ -n "$victim" ]; then
     kill -KILL "$victim" 2>/dev/null
@@ -209,7 +209,7 @@ ranks 2 "$metier" train "$config" out="$place/asked" steps=2000 --quiet >"$place
 job=$!
 until_true $job [ -d "$place/asked/checkpoints/step-00000010" ]
 for pid in $(pgrep -f "metier train $config out=$place/asked"); do
-    grep -qz OMPI_COMM_WORLD_RANK= "/proc/$pid/environ" 2>/dev/null && kill -TERM "$pid"
+    grep -qz $rank_variable= "/proc/$pid/environ" 2>/dev/null && kill -TERM "$pid"
 done
 wait $job
 grep -q "which is saved" "$place/text"

@@ -44,9 +44,17 @@ static int count_host_ranks(MPI_Comm comm)
     return count;
 }
 
-static int open_group(void *group)
+static size_t group_bytes(int ranks)
+{
+    (void)ranks;
+    return sizeof(struct group);
+}
+
+static int open_group(struct mt_context *ctx, int timeout, void *group)
 {
     struct group *g = group;
+    (void)ctx;
+    (void)timeout; // the launcher waits
     sigset_t asked;
     sigset_t before;
     // MPI starts threads, which inherit what is blocked: a signal that asks the program to end is for our
@@ -193,7 +201,7 @@ static void abort_job(void *group, int exit_status)
 extern const struct mt_transport mt_transport_mpi;
 const struct mt_transport mt_transport_mpi = {
     .name = "MPI",
-    .group_bytes = sizeof(struct group),
+    .group_bytes = group_bytes,
     .request_bytes = request_bytes,
     .open = open_group,
     .watch = watch,

@@ -130,7 +130,8 @@ static enum mt_status check_kernels(const struct mt_device *device, struct cuda_
 /* Ranks of one machine take its GPUs in turns: which of them this process is, launchers say. */
 static int choose_gpu(int count)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"};
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "LOCAL_RANK", // torchrun, metier launch
+                                        "MPI_LOCALRANKID", "SLURM_LOCALID"};
     for (const char *name : names) {
         const char *text = getenv(name);
         char *end = NULL;
