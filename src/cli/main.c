@@ -92,9 +92,9 @@ static void shorten_waiting(char **argv)
 /* The verbs, in the order --help lists them. The file of NAME defines cli_verb_NAME. */
 #define VERBS(verb)                                                                                          \
     verb(adapter) verb(analyze) verb(chat) verb(compare) verb(devices) verb(eval) verb(forward)              \
-        verb(generate) verb(help) verb(init) verb(inspect) verb(judge) verb(merge) verb(objective)           \
-            verb(plan) verb(probe) verb(prune) verb(recipe) verb(report) verb(review) verb(sandbox)          \
-                verb(serve) verb(synth) verb(tokenize) verb(train)
+        verb(generate) verb(help) verb(init) verb(inspect) verb(judge) verb(launch) verb(merge)              \
+            verb(objective) verb(plan) verb(probe) verb(prune) verb(recipe) verb(report) verb(review)        \
+                verb(sandbox) verb(serve) verb(synth) verb(tokenize) verb(train)
 
 #define DECLARATION(name) extern const struct cli_verb cli_verb_##name;
 #define ROW(name)         &cli_verb_##name,

@@ -17,6 +17,7 @@ for verb in $verbs; do
     # What each verb would do at once if it were let.
     case $verb in
     train | eval | analyze | compare) continue ;;
+    launch) continue ;; # a launcher of its own: starts.sh
     devices)
         ranks 2 "$metier" devices >"$place/text" 2>&1
         result $? "devices"

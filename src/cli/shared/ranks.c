@@ -31,7 +31,7 @@ static enum mt_status refuse(void *self, struct mt_comm *comm, int *exit_status)
     }
     enum mt_status status = mt_fail(ctx, MT_ERR_USAGE,
                                     "started as %d ranks, but it runs as one program: start it without "
-                                    "mpirun; ranks share the work of %s",
+                                    "mpirun, srun or metier launch; ranks share the work of %s",
                                     mt_comm_size(comm), sharing);
     return mt_comm_agree(comm, ctx, status);
 }
