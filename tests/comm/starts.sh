@@ -72,19 +72,64 @@ export METIER_TOKEN=0123456789abcdef
 port=$((10000 + $$ % 22000))
 words="train $config out=$place/nodes steps=6 checkpoint.every=3 parallel.experts=2 --quiet"
 # shellcheck disable=SC2086
-OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 in_time "$metier" launch -n 2 --nodes 2 --node=1 --address 127.0.0.1:$port $words &
+OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 in_time "$metier" launch -n 2 --nodes 2 --node=1 --address 127.0.0.1:$port $words >"$place/text-1" 2>&1 &
 other=$!
 # shellcheck disable=SC2086
-SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 in_time "$metier" launch -n 2 --nodes 2 --node=0 --address 127.0.0.1:$port $words
-result $? "the first of two machines"
+SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 in_time "$metier" launch -n 2 --nodes 2 --node=0 --address 127.0.0.1:$port $words >"$place/text" 2>&1
+result $? "the first of two machines: $(head -n 3 "$place/text")"
 wait $other
 result $? "the second of two machines"
 cmp "$place/nodes/$weights" "$place/train-tcp-4/$weights"
 result $? "two machines gave other bytes"
 unset METIER_TOKEN
 
+# share/launch/slurm.sbatch, with stand-ins for Slurm's commands: two machines of two ranks. What Slurm sends before the time is
+# over makes all save and the job queue itself again; then the same command goes on, and ends as if nothing was.
+mkdir "$place/bin"
+ln -s "$metier" "$place/bin/metier"
+cat >"$place/bin/scontrol" <<'END'
+#!/bin/bash
+case $1 in
+show) echo 127.0.0.1 ;;
+requeue) echo "$2" >"$REQUEUED" ;;
+esac
+END
+cat >"$place/bin/srun" <<'END'
+#!/bin/bash
+[ "$1" = --kill-on-bad-exit=1 ] && shift
+for node in 0 1; do SLURM_NNODES=2 SLURM_NODEID=$node SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=$node PMIX_RANK=$node "$@" & done
+status=0
+for node in 0 1; do
+    wait -n
+    got=$?
+    [ $got -gt $status ] && status=$got
+done
+exit $status
+END
+chmod +x "$place/bin/srun" "$place/bin/scontrol"
+submit() {
+    REQUEUED=$place/requeued PATH=$place/bin:$PATH SLURM_JOB_NODELIST=node[0-1] SLURM_JOB_ID=$$ SLURM_GPUS_ON_NODE=2 in_time \
+        bash "$here/../share/launch/slurm.sbatch" "$config" out="$place/$1" steps=200 checkpoint.every=10 --quiet >"$place/text" 2>&1
+}
+submit slurm &
+job=$!
+name=slurm
+saved() { find "$place/$name/checkpoints" -name 'step-[0-9]*' ! -name '*.tmp*' 2>/dev/null | grep -q .; }
+until_true $job saved
+pkill -TERM -f "metier launch -n 2 --nodes 2 .* train $config out=$place/slurm "
+wait $job
+[ $? -eq 143 ] && [ "$(cat "$place/requeued")" = $$ ] && [ ! -e "$place/slurm/adapter" ]
+result $? "Slurm's time is over: $(tail -n 3 "$place/text")"
+submit slurm
+result $? "Slurm goes on: $(tail -n 3 "$place/text")"
+in_time "$metier" launch -n 4 train "$config" out="$place/calm" steps=200 checkpoint.every=10 --quiet >"$place/text" 2>&1
+cmp "$place/slurm/$weights" "$place/calm/$weights"
+result $? "queued again, other bytes"
+# The YAML is such, by our own reader, which knows none of its keys.
+"$metier" train "$here/../share/launch/kubernetes.yaml" 2>&1 | grep -q "there is no key 'apiVersion'"
+result $? "kubernetes.yaml cannot be read"
+
 # begin NAME: a long run of three ranks, as $job; waits until it has saved something.
-saved() { ls "$place/$name/checkpoints" 2>/dev/null | grep -qx "step-[0-9]*"; }
 begin() {
     name=$1
     "$metier" launch -n 3 train "$config" out="$place/$name" steps=100000 checkpoint.every=2 >"$place/text" 2>&1 &
