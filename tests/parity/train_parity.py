@@ -12,6 +12,11 @@ compared relative to itself, a tensor by the norm of the difference over the nor
 The last column holds the same differences against what training changed of each tensor; its limit is 1e-3, because
 AdamW moves an element whose gradient is rounding (the bias of keys, which softmax does not see) as far as any other.
 
+AdamW also magnifies rounding where a gradient of the first steps is as small as its epsilon. Where a tensor is beyond
+the limit, the reference trains three times more, with every weight about its last bit away. An element may then differ
+by three times what that changes in this element, and only the rest counts: no program in single precision is closer.
+Each such tensor is printed.
+
 AdamW's epsilon is 1e-8, but 1e-6 where a softmax router's weights are normalised: the logits of experts that are not
 chosen then have the gradient zero, single precision leaves about 1e-10 of it on both sides, and AdamW, which divides a
 gradient by its own size, would make steps of that. SparseMixer chooses as in evaluation (`noise: false`): its samples
@@ -46,6 +51,7 @@ STEPS, ROWS, RATE, DECAY, CLIP, WARMUP = 10, 6, 3e-3, 0.05, 1.0, 2
 VOCABULARY = 260
 EPSILON, NORMALISED_EPSILON = 1e-8, 1e-6
 NO_LABEL = -100
+LAST_BIT, SHAKES, SHAKEN_SHARE = 6e-8, 3, 3.0
 
 
 # ---------------------------------------------------------------- data
@@ -204,11 +210,39 @@ def compare_run(table, case, records, reference):
             table.add(case, kind, f"{key} of step {step + 1}", abs(record[key] - want[step]) / abs(want[step]))
 
 
-def compare_tensor(table, case, name, got, want, start):
-    got, want, start = got.double(), want.detach().double(), start.double()
-    error = float((got - want).norm())
-    for kind, size in (("values", want), ("change", want - start)):
-        size = float(size.norm())  # 0: an expert nobody chose; then nothing may differ
+class Trained:
+    """A run of the reference and what it ends with; runs from weights a last bit away, once a tensor needs them."""
+
+    def __init__(self, start_over, micro_batches):
+        self.start_over, self.micro_batches, self.shaken = start_over, micro_batches, None
+        self.reference, self.end = self.run(lambda value: value.clone())
+
+    def run(self, changed):
+        reference, named = self.start_over(changed)
+        for _ in range(STEPS):
+            reference.step(self.micro_batches)
+        return reference, {name: leaf.detach().double() for name, leaf in named.items()}
+
+    def undetermined(self, name):
+        """How far each element of a tensor goes when every weight is a last bit away."""
+        if self.shaken is None:
+            draws = torch.Generator().manual_seed(1)
+            self.shaken = [self.run(lambda value: value * (1.0 + LAST_BIT * torch.randn(value.shape, generator=draws)))[1]
+                           for _ in range(SHAKES)]
+        return torch.stack([(end[name] - self.end[name]).abs() for end in self.shaken]).amax(dim=0)
+
+
+def compare_tensor(table, case, name, got, trained, start):
+    got, want, start = got.double(), trained.end[name], start.double()
+    off, sizes = (got - want).abs(), {"values": float(want.norm()), "change": float((want - start).norm())}
+    if any(float(off.norm()) > LIMITS[kind] * size > 0.0 for kind, size in sizes.items()):
+        moved = trained.undetermined(name)
+        size = max(sizes.values())
+        print(f"{case}: {name}: {float(off.norm()) / size:.1e} off; a last bit of every weight moves it by "
+              f"{float(moved.norm()) / size:.1e}", flush=True)
+        off = (off - SHAKEN_SHARE * moved).clamp_min(0.0)
+    error = float(off.norm())
+    for kind, size in sizes.items():  # 0: an expert nobody chose; then nothing may differ
         table.add(case, kind, f"{kind} of {name}", error / size if size > 0.0 else error)
 
 
@@ -224,40 +258,44 @@ def initial_pairs(program, model):
 
 def check_lora(table, case, program, made, method, words, micro_batches):
     model, tensors, examples = made
-    pairs = initial_pairs(program, model)
-    start = {module: {which: leaf.detach().clone() for which, leaf in pair.items()} for module, pair in pairs.items()}
-    leaves = [pair[which] for pair in pairs.values() for which in ("A", "B")]
+    drawn = initial_pairs(program, model)
+    start = {f"{module}.lora_{which}": leaf.detach() for module, pair in drawn.items() for which, leaf in pair.items()}
     settings = None if method is None else objective.settings_of(method, {})
-    reference = Reference(model, examples, leaves, lambda: adapted(tensors, pairs), settings)
-    for _ in range(STEPS):
-        reference.step(micro_batches)
+
+    def start_over(changed):
+        frozen = {name: changed(value) for name, value in tensors.items()}
+        leaves = {name: changed(value).requires_grad_(True) for name, value in start.items()}
+        pairs = {module: {which: leaves[f"{module}.lora_{which}"] for which in "AB"} for module in drawn}
+        return Reference(model, examples, list(leaves.values()), lambda: adapted(frozen, pairs), settings), leaves
+
+    trained = Trained(start_over, micro_batches)
     out, records = train(program, model.folder, case.split()[-1],
                          [f"method={method or 'none'}", *words])
-    compare_run(table, case, records, reference)
+    compare_run(table, case, records, trained.reference)
     adapter = load_file(os.path.join(out, "adapter", "adapter_model.safetensors"))
-    for module, pair in pairs.items():
-        for which, leaf in pair.items():
-            name = f"base_model.model.{module}.lora_{which}.weight"
-            compare_tensor(table, case, name, adapter[name], leaf, start[module][which])
+    for name, value in start.items():
+        compare_tensor(table, case, name, adapter[f"base_model.model.{name}.weight"], trained, value)
 
 
 def check_full(table, case, program, made):
     model, tensors, examples = made
-    leaves = {name: value.clone().requires_grad_(not name.endswith("e_score_correction_bias"))
-              for name, value in tensors.items()}
-    learning = [leaf for leaf in leaves.values() if leaf.requires_grad]
-    reference = Reference(model, examples, learning, lambda: leaves, None)
-    for _ in range(STEPS):
-        reference.step([list(range(ROWS))])
+
+    def start_over(changed):
+        leaves = {name: changed(value).requires_grad_(not name.endswith("e_score_correction_bias"))
+                  for name, value in tensors.items()}
+        learning = [leaf for leaf in leaves.values() if leaf.requires_grad]
+        return Reference(model, examples, learning, lambda: leaves, None), leaves
+
+    trained = Trained(start_over, [list(range(ROWS))])
     config = base_config(model, os.path.join(model.folder, "rows.jsonl"))
     config.pop("lora")
     write_config(os.path.join(model.folder, "train.yaml"), {**config, "train": "full"})
     out, records = train(program, model.folder, "full", ["method=none"])
-    compare_run(table, case, records, reference)
+    compare_run(table, case, records, trained.reference)
     written = load_file(os.path.join(out, "model", "model.safetensors"))
     written = model.split(written) if model.turned else written  # experts that lie together, one by one
-    for name, leaf in leaves.items():
-        compare_tensor(table, case, name, written[name], leaf, tensors[name])
+    for name, value in tensors.items():
+        compare_tensor(table, case, name, written[name], trained, value)
 
 
 def make(folder, name, seed):
