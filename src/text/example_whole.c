@@ -6,8 +6,11 @@
  * the rendering of the turns before it, with what asks for an answer, ends, if that is how the whole begins.
  * Where it is not (a template that asks with "<think>" and writes answers without; one that drops earlier
  * thoughts when more follows), it begins where the two part, if no earlier message lies behind that place;
- * else with its own first word, which the marks of the output tell. It ends with its last word and what the
- * template writes behind that: as much of it as stands there also when the conversation ends with this turn.
+ * else behind the words that ask for it, if these stand between the last earlier word and its own; else with
+ * its own first word, which the marks of the output tell. It ends with its last word and what the template
+ * writes behind that: as much of it as stands there also when the conversation ends with this turn. An empty
+ * thought that the template puts in front ("<think></think>") is not the answer's: a model that learnt it
+ * would stop thinking.
  *
  * Where prompts and answers are encoded apart, an answer's tokens are known. Else all is encoded as one text,
  * as transformers does, and the tokens of which any character belongs to an answer are its own, as
@@ -94,6 +97,85 @@ static enum mt_status try_run(struct mt_chat_rendering *rendering, size_t turns,
     return status == MT_ERR_USAGE || status == MT_ERR_FORMAT ? MT_OK : status;
 }
 
+/* "<think>" or "[/THINK]" at the beginning of a text. */
+struct tag {
+    const char *name;
+    size_t name_bytes;
+    size_t bytes; // of all of it
+    bool closes;
+};
+
+static bool is_tag_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool read_tag(const char *text, size_t bytes, struct tag *tag)
+{
+    if (bytes < 3 || (text[0] != '<' && text[0] != '[')) return false;
+    tag->closes = text[1] == '/';
+    size_t first = tag->closes ? 2 : 1;
+    size_t end = first;
+    while (end < bytes && is_tag_letter(text[end])) end++;
+    *tag = (struct tag){text + first, end - first, end + 1, tag->closes};
+    return end > first && end < bytes && text[end] == (text[0] == '<' ? '>' : ']');
+}
+
+static size_t count_blanks(const char *text, size_t bytes)
+{
+    size_t count = 0;
+    while (count < bytes && (text[count] == ' ' || text[count] == '\n')) count++;
+    return count;
+}
+
+/*
+ * Behind an empty thought that the template writes at `start`: two tags, or the second alone. What asks for
+ * an answer can begin as its first tag does ("<think>" and "</think>").
+ */
+static size_t skip_empty_thought(const struct mt_jinja_output *whole, size_t start)
+{
+    size_t first = start;
+    while (first > 0 && (is_tag_letter(whole->text[first - 1]) || whole->text[first - 1] == '/')) first--;
+    bool within = first > 0 && (whole->text[first - 1] == '<' || whole->text[first - 1] == '[');
+    first = within ? first - 1 : start;
+    const char *text = whole->text + first;
+    size_t bytes = trusted_bytes(whole, first);
+    struct tag opening;
+    struct tag closing;
+    size_t at = count_blanks(text, bytes);
+    if (!read_tag(text + at, bytes - at, &opening)) return start;
+    at += opening.bytes;
+    if (!opening.closes) {
+        at += count_blanks(text + at, bytes - at);
+        if (!read_tag(text + at, bytes - at, &closing) || !closing.closes) return start;
+        if (closing.name_bytes != opening.name_bytes ||
+            memcmp(closing.name, opening.name, closing.name_bytes) != 0)
+            return start;
+        at += closing.bytes;
+    }
+    return first + at + count_blanks(text + at, bytes - at);
+}
+
+/*
+ * Where a turn's answer begins if an earlier message is written otherwise once more follows: behind what asks
+ * for an answer, counted from the last earlier word.
+ */
+static bool find_asked(const struct mt_jinja_output *prompt, const struct mt_jinja_output *whole, size_t turn,
+                       size_t *start)
+{
+    size_t first = 0;
+    size_t end = 0;
+    size_t before = 0; // the end of the last earlier word
+    if (!find_mark(whole, mt_turn_mark(turn), 0, &first, &end)) return false;
+    for (size_t i = 0; i < whole->mark_count && whole->marks[i].end <= first; i++) {
+        if (whole->marks[i].mark != MT_JINJA_TRUSTED) before = whole->marks[i].end;
+    }
+    size_t said = last_word(prompt);
+    size_t alike = agreement(prompt, said, whole, before);
+    *start = before + alike;
+    return said > 0 && before > 0 && said < prompt->bytes && said + alike == prompt->bytes && *start <= first;
+}
+
 /* Where a turn's answer begins in the whole; *found: it does. */
 static enum mt_status find_start(struct mt_chat_rendering *rendering, size_t turn,
                                  const struct mt_jinja_output *whole, size_t *start, bool *found,
@@ -110,11 +192,36 @@ static enum mt_status find_start(struct mt_chat_rendering *rendering, size_t tur
         *found = all || alike > last_word(&prompt);
         *start = alike;
         if (*found && !all) example->other_prompts++;
+        if (!*found) *found = find_asked(&prompt, whole, turn, start);
         mt_jinja_output_free(&prompt);
     }
     if (*found || rendering->asked.conversation->turns[turn].calls) return MT_OK;
     *found = find_mark(whole, mt_turn_mark(turn), 0, start, &end);
     return MT_OK;
+}
+
+/*
+ * Moves the end of a turn's words to where the conversation would end with it, if the whole says that, too. A
+ * template can repeat a turn's words later, as the name of a tool in front of what it answered.
+ */
+static bool find_last_words(const struct mt_jinja_output *ending, const struct mt_jinja_output *whole,
+                            size_t turn, size_t from, size_t *words)
+{
+    const struct mt_jinja_span *last = NULL;
+    for (size_t i = 0; i < ending->mark_count; i++) {
+        if (ending->marks[i].mark == mt_turn_mark(turn)) last = &ending->marks[i];
+    }
+    for (size_t i = 0; last != NULL && last->end < ending->bytes && i < whole->mark_count; i++) {
+        const struct mt_jinja_span *span = &whole->marks[i];
+        size_t bytes = span->end - span->start;
+        if (span->mark != last->mark || span->start < from || bytes != last->end - last->start ||
+            memcmp(whole->text + span->start, ending->text + last->start, bytes) != 0)
+            continue;
+        if (last->end + agreement(ending, last->end, whole, span->end) < ending->bytes) continue;
+        *words = span->end;
+        return true;
+    }
+    return false;
 }
 
 /* Where what belongs to a turn ends at the latest: what the template writes behind it in any case. */
@@ -131,6 +238,8 @@ static enum mt_status find_end(struct mt_chat_rendering *rendering, size_t turn,
     if (turn + 1 == rendering->asked.conversation->count) return MT_OK;
     enum mt_status status = try_run(rendering, turn + 1, false, &ending, &done);
     if (status != MT_OK || !done) return status;
+    if (find_last_words(&ending, whole, turn, span->start, &span->words))
+        span->end = span->words + trusted_bytes(whole, span->words);
     if (!find_mark(&ending, mt_turn_mark(turn), 0, &first, &words)) words = agreement(&ending, 0, whole, 0);
     if (words > span->words && span->words == span->start) words = span->start; // an answer without words
     size_t alike = agreement(&ending, words, whole, span->words);
@@ -159,6 +268,7 @@ static enum mt_status find_turn(struct mt_example_maker *maker, struct mt_chat_r
     bool there = (is_blank(said) && !said->calls) || find_mark(whole, mt_turn_mark(turn), 0, &first, &end);
     if (there) status = find_start(rendering, turn, whole, &span.start, &found, example);
     if (status != MT_OK) return status;
+    if (found) span.start = skip_empty_thought(whole, span.start);
     if (!found) {
         example->lost_turns++;
         return MT_OK;
@@ -358,7 +468,8 @@ static bool is_stop(const struct mt_example_maker *maker, int32_t id)
 /*
  * The end of what ends an answer, between its last word and the end of what can belong to it: the first token
  * that ends texts, or else the first special one and those right behind it; without either, all of it but
- * white space.
+ * white space. A special token that only begins within is one that the template writes there because more
+ * follows (gpt-oss' "<|end|>" for "<|return|>"): it is not learnt.
  */
 static size_t find_ending(const struct mt_example_maker *maker, const struct mt_example *example,
                           size_t words, size_t end, bool *ended)
@@ -373,7 +484,10 @@ static size_t find_ending(const struct mt_example_maker *maker, const struct mt_
         bool within = start >= words && stop <= end;
         if (within && is_stop(maker, id)) return stop;
         bool next = special == 0 || special == start;
-        if (within && next && mt_tokenizer_is_special(maker->options.tokenizer, id)) special = stop;
+        bool other = start >= words && start < end && stop > end && special == 0;
+        if ((within && next) || other) {
+            if (mt_tokenizer_is_special(maker->options.tokenizer, id)) special = other ? start : stop;
+        }
         start = stop;
     }
     if (special > 0) return special;

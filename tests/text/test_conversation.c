@@ -277,6 +277,82 @@ static void other_words(void **state)
     tear_down(&b);
 }
 
+/* A thought that only the template writes, empty, is not the answer's: Qwen3's, GLM-4.5's, GLM-4.7's. */
+static void empty_thoughts(void **state)
+{
+    static const char air[] = "{% for m in messages %}{% if m.role == 'user' %}<|im_start|>{{ m.content }}{% "
+                              "else %}<|endoftext|>{{ '\n<think></think>\n' + m.content }}{% endif %}{% "
+                              "endfor %}{% if add_generation_prompt %}<|endoftext|>{% endif %}";
+    static const char closed[] =
+        "{% for m in messages %}{% if m.role == 'user' %}<|im_start|>{{ m.content }}{% "
+        "else %}<|endoftext|>{{ '</think>' + m.content }}<|im_end|>{% endif %}{% "
+        "endfor %}{% if add_generation_prompt %}<|endoftext|><think>{% endif %}";
+    static const char others[] = "{% for m in messages %}{{ '<|im_start|>' + ('' if m.role == 'user' else "
+                                 "m.content[:3] + '<a></b>') + m.content + '<|im_end|>' }}{% endfor %}{% if "
+                                 "add_generation_prompt %}{{ '<|im_start|>' }}{% endif %}";
+    struct bench b;
+    set_up(&b, state, "qwen3", thinking, NULL, "{\"messages\": [" U("a") ", " A("b") "]}\n");
+    expect(&b, 0,
+           "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n[[b<|im_end|>]]\n");
+    assert_int_equal(b.example.lost_turns + b.example.other_prompts + b.example.unended, 0);
+    tear_down(&b);
+    set_up(&b, state, "qwen3", air, NULL,
+           "{\"messages\": [" U("a") ", " A("b") ", " U("c") ", " A(
+               "<think></think>d") "]}\n"
+                                   "{\"messages\": [" U("a") ", " A("") "]}\n");
+    expect(&b, 0,
+           "<|im_start|>a<|endoftext|>\n<think></think>\n[[b]]<|im_start|>c<|endoftext|>\n<think></think>\n"
+           "[[<think></think>d]]");
+    expect_refusal(&b, 1, "none of the answers can be found");
+    tear_down(&b);
+    set_up(&b, state, "qwen3", closed, NULL, "{\"messages\": [" U("a") ", " A("b") "]}\n");
+    expect(&b, 0, "<|im_start|>a<|endoftext|></think>[[b<|im_end|>]]");
+    tear_down(&b);
+    set_up(&b, state, "qwen3", others, NULL, "{\"messages\": [" U("a") ", " A("<b>") "]}\n");
+    expect(&b, 0, "<|im_start|>a<|im_end|><|im_start|>[[<b><a></b><b><|im_end|>]]");
+    tear_down(&b);
+}
+
+/* As harmony: channels, another end once more follows, the tool's name in front of what it answered. */
+static void channels(void **state)
+{
+    static const char harmony[] =
+        "{% set tool = namespace(name='') %}{% for m in messages %}{% if m.role == 'tool' %}"
+        "{{ '<|im_start|>functions.' + tool.name + ' to=assistant<think>' + m.content + '</think>' }}"
+        "{% elif m.tool_calls %}{% set tool.name = m.tool_calls[0].function.name %}"
+        "{% if m.content and loop.last %}{{ '<|im_start|>assistant<think>' + m.content + '</think>' }}{% "
+        "endif %}"
+        "{{ '<|im_start|>assistant to=functions.' + tool.name + '<think>' + "
+        "m.tool_calls[0].function.arguments | tojson + '<|im_end|>' }}"
+        "{% elif m.role == 'assistant' %}{{ '<|im_start|>assistant<think>' + m.content }}"
+        "{{ '<|endoftext|>' if loop.last else '<|im_end|>' }}{% else %}"
+        "{{ '<|im_start|>' + m.role + '<think>' + m.content + '<|im_end|>' }}{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant{% endif %}";
+    struct bench b;
+#define CALL(said)                                                                                           \
+    "{\"role\": \"assistant\", \"content\": \"" said                                                         \
+    "\", \"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": {\"x\": 1}}}]}, "                  \
+    "{\"role\": \"tool\", \"content\": \"2\"}"
+    set_up(&b, state, "qwen3", harmony, NULL,
+           "{\"messages\": [" U("a") ", " A("b") ", " U("c") ", " A(
+               "d") "]}\n"
+                    "{\"messages\": [" U("a") ", " CALL("") ", " A("e") "]}\n"
+                                                                        "{\"messages\": [" U("a") ", " CALL(
+                                                                            "s") ", " A("e") "]}\n");
+    expect(&b, 0,
+           "<|im_start|>user<think>a<|im_end|><|im_start|>assistant[[<think>b]]<|im_end|>"
+           "<|im_start|>user<think>c<|im_end|><|im_start|>assistant[[<think>d<|endoftext|>]]");
+    assert_int_equal(b.example.unended, 0);
+    static const char called[] =
+        "<|im_start|>user<think>a<|im_end|><|im_start|>assistant[[ to=functions.f<think>{\"x\": "
+        "1}<|im_end|>]]"
+        "<|im_start|>functions.f to=assistant<think>2</think><|im_start|>assistant[[<think>e<|endoftext|>]]";
+    expect(&b, 1, called);
+    expect(&b, 2, called);
+    tear_down(&b);
+#undef CALL
+}
+
 static void marks_of_the_template(void **state)
 {
     struct bench b;
@@ -550,6 +626,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(own_system_message, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(spaces_in_front, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(other_words, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(empty_thoughts, workplace_open, workplace_close),
+        cmocka_unit_test_setup_teardown(channels, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(marks_of_the_template, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(special_tokens_in_data, workplace_open, workplace_close),
         cmocka_unit_test_setup_teardown(tools, workplace_open, workplace_close),
