@@ -623,8 +623,19 @@ static void misfit(void **state, const char *weights, const char *config, enum m
     " \"max_position_embeddings\": 64, \"num_attention_heads\": 2, \"num_experts\": " experts ","            \
     " \"num_experts_per_tok\": 2, \"num_hidden_layers\": " layers ", \"vocab_size\": " vocabulary "}"
 
+#define GPT_OSS(heads, key_heads, head_dim, bias)                                                            \
+    "{\"model_type\": \"gpt_oss\", \"attention_bias\": " bias ", \"head_dim\": " head_dim                    \
+    ", \"hidden_size\": 16, \"intermediate_size\": 6,"                                                       \
+    " \"max_position_embeddings\": 64, \"num_attention_heads\": " heads ", \"num_experts_per_tok\": 2,"      \
+    " \"num_hidden_layers\": 1, \"num_key_value_heads\": " key_heads ", \"num_local_experts\": 3,"           \
+    " \"vocab_size\": 9}"
+
 static void files_that_do_not_fit(void **state)
 {
+    misfit(state, GPT_OSS("4", "2", "4", "true"), GPT_OSS("2", "1", "8", "true"), MT_ERR_SHAPE,
+           "wrong: model.layers.0.self_attn.sinks is F32 [4], expected [2] in F32, BF16 or F16");
+    misfit(state, GPT_OSS("4", "2", "4", "false"), GPT_OSS("4", "2", "4", "true"), MT_ERR_FORMAT,
+           "missing: model.layers.0.self_attn.q_proj.bias, ");
     misfit(state, OLMOE("3", "1", "false", "9"), OLMOE("4", "1", "false", "9"), MT_ERR_FORMAT,
            "missing: model.layers.0.mlp.experts.3.gate_proj.weight, ");
     misfit(state, OLMOE("3", "2", "false", "9"), OLMOE("3", "1", "false", "9"), MT_ERR_FORMAT,

@@ -21,9 +21,14 @@ static const struct mt_hf_key keys[] = {
     MT_KEY_AUX_LOSS,
 };
 
-/* Without a list every other layer has the window, from the first on. */
+/* Without a list every other layer has the window, from the first on. A null window is refused, as the class
+ * does. */
 static enum mt_status read_layers(const struct mt_json_node *root, struct mt_hf_config *config)
 {
+    struct mt_json_node window;
+    if (config->sliding_window == 0 && mt_json_member(root, "sliding_window", &window)) {
+        return mt_json_fail(&window, "is null, expected how many tokens the layers of sliding_attention see");
+    }
     enum mt_status status = mt_arch_read_layer_types(root, config);
     if (status != MT_OK || config->windowed != NULL) return status;
     bool *windowed = mt_arena_array(&config->arena, (size_t)config->layers, sizeof *windowed, &status);
