@@ -90,7 +90,8 @@ SHARED = ("deepseek", "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "qwen2_moe"
 DENSE = (*SHARED, "qwen3_moe")
 # The shipped configs that write adapters, and a small model of their architecture.
 SHIPPED = {"deepseek-moe-16b": "deepseek", "deepseek-v2-lite": "deepseek_v2", "moonlight-16b-a3b": "deepseek_v3",
-           "mixtral-8x7b": "mixtral", "phi-3.5-moe": "phimoe", "finetune-tiny": "deepseek_v2"}
+           "mixtral-8x7b": "mixtral", "phi-3.5-moe": "phimoe", "finetune-tiny": "deepseek_v2",
+           "gpt-oss-20b": "gpt_oss", "glm-4.5-air": "glm4_moe", "ernie-4.5-21b-a3b": "ernie4_5_moe"}
 
 
 def maps_of(name):
