@@ -17,9 +17,9 @@
 #define MOST_MODELS      (2 * CLI_LIST_MOST)
 #define KEY_BYTES        512
 #define MOST_BODY        ((size_t)16 << 20)
-#define MOST_BYTES       ((size_t)512 << 20) // of bodies and answers together
-#define MOST_WAITING     1024
-#define MOST_CONNECTIONS 1024
+#define MOST_BYTES       ((size_t)512 << 20) // of all bodies, and again of what is made of them
+#define MOST_WAITING     768
+#define MOST_CONNECTIONS 960 // others wait in the system; fewer than the usual 1,024 files of a process
 #define IDLE_SECONDS     60
 #define GRACE_SECONDS    30.0
 #define MOST_PAGE        ((size_t)4 << 20)
@@ -182,6 +182,7 @@ static enum mt_status run(struct server *server, const struct cli_call *call,
         .count = server->count,
         .adapters = settings->folder,
         .request_seconds = settings->request_seconds,
+        .most_bytes = MOST_BYTES,
         .grace_seconds = GRACE_SECONDS,
         .page = server->page,
         .page_bytes = server->page_bytes,

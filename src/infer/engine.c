@@ -446,9 +446,11 @@ struct mt_engine_sequence mt_engine_sequence(const struct mt_engine *engine, int
                                           .position = cached->past};
     if (slot->use == SLOT_GENERATION) {
         sequence.request = slot->generation->number;
+        sequence.self = slot->generation->self;
         return sequence;
     }
     sequence.request = slot->scoring->number;
+    sequence.self = slot->scoring->self;
     sequence.prefix = slot->scoring->count;
     if (slot->use == SLOT_CONTINUATION) sequence.later = slot->continuation + 1;
     return sequence;

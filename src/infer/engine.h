@@ -119,6 +119,7 @@ const int32_t *mt_engine_new_tokens(const struct mt_engine *engine);
  */
 struct mt_engine_sequence {
     uint64_t request; // its number
+    const void *self; // its own
     int64_t tokens;   // in the batch, behind those of the sequences before
     int64_t position; // of the first of them in the request
     int64_t prefix;   // tokens at positions before this one are of part 0

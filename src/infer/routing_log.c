@@ -28,10 +28,10 @@ struct mt_routing_log {
 
 // ------------------------------------------------------------------ one layer of a pass
 
-static struct mt_routing_trace *trace_of(const struct mt_routing_log *log, uint64_t request)
+static struct mt_routing_trace *trace_of(const struct mt_routing_log *log, const void *self)
 {
     for (int i = 0; i < log->traces; i++) {
-        if (log->trace[i]->request == request) return log->trace[i];
+        if (log->trace[i]->self == self) return log->trace[i];
     }
     return NULL;
 }
@@ -73,7 +73,7 @@ static void take_layer(struct mt_routing_log *log, int layer, const int32_t *exp
     int64_t at = 0;
     for (int64_t i = 0; i < mt_engine_sequences(engine); i++) {
         const struct mt_engine_sequence sequence = mt_engine_sequence(engine, i);
-        struct mt_routing_trace *trace = trace_of(log, sequence.request);
+        struct mt_routing_trace *trace = trace_of(log, sequence.self);
         for (int64_t j = 0; j < sequence.tokens; j++, at++) {
             const int32_t *own = expert + at * log->slots;
             double squares = shares(weight + at * log->slots, log->slots, share);
@@ -201,26 +201,30 @@ struct mt_routing_loads mt_routing_log_loads(const struct mt_routing_log *log, i
 
 // ------------------------------------------------------------------ traces
 
-enum mt_status mt_routing_trace_begin(struct mt_routing_log *log, uint64_t request, int64_t positions,
-                                      struct mt_routing_trace *trace)
+bool mt_routing_log_is_full(const struct mt_routing_log *log)
+{
+    return log->traces == MT_ROUTING_TRACES;
+}
+
+enum mt_status mt_routing_trace_begin(struct mt_routing_log *log, struct mt_context *ctx, const void *self,
+                                      int64_t positions, struct mt_routing_trace *trace)
 {
     void *expert = NULL;
     void *weight = NULL;
     size_t row = (size_t)log->layers * (size_t)log->slots;
     *trace = (struct mt_routing_trace){0};
-    if (log->traces == MT_ROUTING_TRACES)
-        return mt_fail(log->ctx, MT_ERR_USAGE, "the routing of %d requests is recorded already: ask later",
+    if (mt_routing_log_is_full(log))
+        return mt_fail(ctx, MT_ERR_USAGE, "the routing of %d requests is recorded already: ask later",
                        MT_ROUTING_TRACES);
-    enum mt_status status = mt_allocate_array(log->ctx, (size_t)positions, row * sizeof(int16_t), &expert);
-    if (status == MT_OK)
-        status = mt_allocate_array(log->ctx, (size_t)positions, row * sizeof(float), &weight);
+    enum mt_status status = mt_allocate_array(ctx, (size_t)positions, row * sizeof(int16_t), &expert);
+    if (status == MT_OK) status = mt_allocate_array(ctx, (size_t)positions, row * sizeof(float), &weight);
     if (status != MT_OK) {
-        mt_release(log->ctx, expert, (size_t)positions * row * sizeof(int16_t));
+        mt_release(ctx, expert, (size_t)positions * row * sizeof(int16_t));
         return status;
     }
     memset(expert, 0xff, (size_t)positions * row * sizeof(int16_t));
-    *trace = (struct mt_routing_trace){.ctx = log->ctx,
-                                       .request = request,
+    *trace = (struct mt_routing_trace){.ctx = ctx,
+                                       .self = self,
                                        .layers = log->layers,
                                        .slots = log->slots,
                                        .positions = positions,

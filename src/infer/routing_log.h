@@ -13,7 +13,7 @@
 /* The experts of one request's tokens, by position. */
 struct mt_routing_trace {
     struct mt_context *ctx; // borrowed
-    uint64_t request;       // its number
+    const void *self;       // the request's own
     int layers, slots;      // MoE layers; k
     int64_t positions;      // there is room for
     int64_t tokens;         // positions below this one were computed, or are -1
@@ -39,11 +39,14 @@ int mt_routing_log_layers(const struct mt_routing_log *log);
 int mt_routing_log_experts(const struct mt_routing_log *log);
 struct mt_routing_loads mt_routing_log_loads(const struct mt_routing_log *log, int layer);
 
-/* Begins a trace, with room for so many positions: it stays where it is until it is ended. No more than
- * MT_ROUTING_TRACES at a time. */
+/* Begins a trace of the requests whose `self` is this, with room for so many positions in memory of ctx: it
+ * stays where it is until it is ended. No more than MT_ROUTING_TRACES at a time. */
 #define MT_ROUTING_TRACES 16
-enum mt_status mt_routing_trace_begin(struct mt_routing_log *log, uint64_t request, int64_t positions,
-                                      struct mt_routing_trace *trace);
+enum mt_status mt_routing_trace_begin(struct mt_routing_log *log, struct mt_context *ctx, const void *self,
+                                      int64_t positions, struct mt_routing_trace *trace);
+
+/* True when no other trace can begin before one ends. */
+bool mt_routing_log_is_full(const struct mt_routing_log *log);
 
 /* Frees it; a zeroed trace is allowed. */
 void mt_routing_trace_end(struct mt_routing_log *log, struct mt_routing_trace *trace);

@@ -5,6 +5,8 @@
 
 #include "formats/text/printable.h"
 
+#define MOST_UNREAD ((size_t)64 << 10) // bytes of a stream
+
 void mt_ask_free(struct mt_ask *ask)
 {
     if (ask->ctx == NULL) return;
@@ -24,6 +26,12 @@ void mt_ask_free(struct mt_ask *ask)
 }
 
 // ------------------------------------------------------------------ what the engine calls
+
+/* An answer found no memory: its ask is lost. A failure would end the step, and with it those of all. */
+static void lose(const struct mt_choice *choice, enum mt_status status)
+{
+    if (status != MT_OK) mt_ask_refuse(choice->ask, 503, choice->ask->ctx->message);
+}
 
 /* Kept until the token is known, which follows at once. */
 static void take_logits(void *self, const float *logits)
@@ -46,7 +54,8 @@ static enum mt_status take_stop(void *self, int32_t id)
 {
     struct mt_choice *choice = self;
     take_logs(choice, id);
-    return mt_id_list_append(&choice->answer.ids, id);
+    lose(choice, mt_id_list_append(&choice->answer.ids, id));
+    return MT_OK;
 }
 
 static enum mt_status take_token(void *self, int32_t id, bool *stop)
@@ -54,9 +63,9 @@ static enum mt_status take_token(void *self, int32_t id, bool *stop)
     struct mt_choice *choice = self;
     const struct mt_ask *ask = choice->ask;
     take_logs(choice, id);
-    enum mt_status status = mt_answer_push(&choice->answer, id);
+    lose(choice, mt_answer_push(&choice->answer, id));
     *stop = choice->answer.stopped || ask->exchange == NULL;
-    return status;
+    return MT_OK;
 }
 
 static enum mt_status take_end(void *self, enum mt_finish why)
@@ -65,7 +74,16 @@ static enum mt_status take_end(void *self, enum mt_finish why)
     choice->finish = why == MT_FINISH_LENGTH ? "length" : "stop";
     choice->state = MT_CHOICE_DONE;
     choice->ask->done++;
-    return mt_answer_end(&choice->answer);
+    lose(choice, mt_answer_end(&choice->answer));
+    return MT_OK;
+}
+
+/* The engine has not taken it. */
+static void drop(struct mt_choice *choice, enum mt_status status, const char *why)
+{
+    choice->state = MT_CHOICE_DONE;
+    choice->ask->done++;
+    mt_ask_refuse(choice->ask, status == MT_ERR_USAGE ? 400 : 503, why);
 }
 
 static void take_prompt_logits(void *self, size_t continuation, int64_t index, const float *logits)
@@ -76,17 +94,20 @@ static void take_prompt_logits(void *self, size_t continuation, int64_t index, c
                       mt_model_description(choice->ask->model->session.model)->vocabulary);
 }
 
-static enum mt_status start_writing(struct mt_choice *choice)
+static void start_writing(struct mt_choice *choice)
 {
     struct mt_ask *ask = choice->ask;
     struct mt_session *session = &ask->model->session;
-    if (ask->max_new == 0) return take_end(choice, MT_FINISH_LENGTH);
+    if (ask->max_new == 0) {
+        (void)take_end(choice, MT_FINISH_LENGTH);
+        return;
+    }
     choice->state = MT_CHOICE_WRITING;
     choice->generation = (struct mt_generation){
         .ids = choice->prompt->ids.data,
         .count = (int64_t)choice->prompt->ids.count,
         .common = ask->routing ? 0 : INT64_MAX, // what another request computed has left no trace
-        .number = ask->routing ? choice->trace.request : (uint64_t)(choice - ask->choices),
+        .number = (uint64_t)(choice - ask->choices),
         .sampling = ask->sampling,
         .max_new = ask->max_new,
         .stop_ids = session->stop_ids.data,
@@ -97,18 +118,21 @@ static enum mt_status start_writing(struct mt_choice *choice)
         .stopped = take_stop,
         .finished = take_end,
     };
-    return mt_engine_add_generation(session->engine, &choice->generation);
+    enum mt_status status = mt_engine_add_generation(session->engine, &choice->generation);
+    if (status != MT_OK) drop(choice, status, session->ctx->message);
 }
 
 static enum mt_status take_prompt_end(void *self)
 {
-    return start_writing(self);
+    start_writing(self);
+    return MT_OK;
 }
 
 /* The probabilities of a prompt's own tokens, which an echo reports, are those of all but the first. */
-static enum mt_status start_scoring(struct mt_choice *choice)
+static void start_scoring(struct mt_choice *choice)
 {
     const struct mt_id_list *ids = &choice->prompt->ids;
+    struct mt_session *session = &choice->ask->model->session;
     choice->state = MT_CHOICE_SCORING;
     choice->continuation = (struct mt_continuation){.ids = ids->data + 1, .count = (int64_t)ids->count - 1};
     choice->scoring = (struct mt_scoring){.ids = ids->data,
@@ -119,14 +143,36 @@ static enum mt_status start_scoring(struct mt_choice *choice)
                                           .self = choice,
                                           .logits = take_prompt_logits,
                                           .finished = take_prompt_end};
-    return mt_engine_add_scoring(choice->ask->model->session.engine, &choice->scoring);
+    enum mt_status status = mt_engine_add_scoring(session->engine, &choice->scoring);
+    if (status != MT_OK) drop(choice, status, session->ctx->message);
 }
 
-enum mt_status mt_ask_start_choice(struct mt_ask *ask)
+/* Room for what is told of its tokens, which asks in line do not hold yet. */
+static enum mt_status make_room(struct mt_choice *choice)
+{
+    const struct mt_ask *ask = choice->ask;
+    int64_t prompt = (int64_t)choice->prompt->ids.count;
+    enum mt_status status = MT_OK;
+    if (ask->top >= 0) status = mt_token_logs_create(ask->ctx, (size_t)ask->max_new, ask->top, &choice->logs);
+    if (status == MT_OK && ask->top >= 0 && ask->echo)
+        status = mt_token_logs_create(ask->ctx, (size_t)prompt - 1, ask->top, &choice->prompt_logs);
+    if (status == MT_OK && ask->routing)
+        status =
+            mt_routing_trace_begin(ask->model->log, ask->ctx, choice, prompt + ask->max_new, &choice->trace);
+    return status;
+}
+
+void mt_ask_start_choice(struct mt_ask *ask)
 {
     struct mt_choice *choice = &ask->choices[ask->started++];
-    bool scores = ask->echo && ask->top >= 0 && choice->prompt->ids.count > 1;
-    return scores ? start_scoring(choice) : start_writing(choice);
+    enum mt_status status = make_room(choice);
+    if (status != MT_OK) {
+        drop(choice, status, ask->ctx->message);
+    } else if (ask->echo && ask->top >= 0 && choice->prompt->ids.count > 1) {
+        start_scoring(choice);
+    } else {
+        start_writing(choice);
+    }
 }
 
 // ------------------------------------------------------------------ sending
@@ -181,6 +227,8 @@ enum mt_status mt_ask_send(struct mt_ask *ask)
     enum mt_status status = MT_OK;
     bool done = ask->done == ask->choice_count;
     if (ask->exchange == NULL || (!done && !ask->stream)) return MT_OK;
+    // A client that reads slowly gets more at a time, later, so that no more is kept than the answer itself.
+    if (!done && ask->streaming && mt_exchange_unread(ask->exchange) > MOST_UNREAD) return MT_OK;
     mt_json_text_init(&text, ask->ctx);
     status = ask->stream ? send_stream(ask, &text) : mt_ask_write(ask, &text);
     if (status == MT_OK && done) {
@@ -209,15 +257,16 @@ void mt_exchange_refuse(struct mt_context *ctx, struct mt_exchange *exchange, in
 void mt_ask_refuse(struct mt_ask *ask, int code, const char *why)
 {
     struct mt_exchange *exchange = ask->exchange;
+    struct mt_context *ctx = ask->model->session.ctx; // there may be no room in the ask's
     if (exchange == NULL) return;
     ask->exchange = NULL;
     if (!ask->streaming) {
-        mt_exchange_refuse(ask->ctx, exchange, code, why);
+        mt_exchange_refuse(ctx, exchange, code, why);
         return;
     }
     // The status has been sent: an event says it, and no [DONE] follows.
     struct mt_json_text text;
-    mt_json_text_init(&text, ask->ctx);
+    mt_json_text_init(&text, ctx);
     mt_json_text_format(&text, "data: {\"error\": {\"message\": ");
     mt_json_text_string(&text, mt_printable(why).text);
     if (mt_json_text_format(&text, ", \"code\": %d}}\n\n", code) == MT_OK)

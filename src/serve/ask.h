@@ -14,6 +14,10 @@
 #include "serve/token_logs.h"
 
 #define MT_ASK_MOST_CHOICES 256
+#define MT_ASK_MOST_PLACES  (4 << 20) // tokens of all answers, times 1 + the likeliest told of each
+#define MT_ASK_TOKEN_BYTES  128       // of a text: no text has as long tokens on the average
+
+extern const struct mt_json_limits mt_ask_body_limits;
 
 struct mt_ask_prompt {
     struct mt_id_list ids;
@@ -45,7 +49,7 @@ struct mt_choice {
 };
 
 struct mt_ask {
-    struct mt_context *ctx; // borrowed
+    struct mt_context *ctx; // borrowed; of all that asks hold, and bounded
     struct mt_ask *next;
     struct mt_exchange *exchange;  // NULL: it was answered, or never will be
     struct mt_served_model *model; // borrowed
@@ -71,16 +75,20 @@ struct mt_ask {
 
 /*
  * Reads the body of POST /v1/completions or /v1/chat/completions. The ask is whole, with its choices, none
- * begun. `number` is another one for each ask. The caller frees, also after a failure.
+ * begun. `number` is another one for each ask. All memory is ctx's, which also says what failed. The caller
+ * frees, also after a failure.
  */
-enum mt_status mt_ask_read(struct mt_ask *ask, struct mt_served_models *models, bool chat, const void *body,
-                           size_t bytes, uint64_t number);
+enum mt_status mt_ask_read(struct mt_ask *ask, struct mt_context *ctx, struct mt_served_models *models,
+                           bool chat, const void *body, size_t bytes, uint64_t number);
 
 /* What it holds; none of its choices may be in an engine. */
 void mt_ask_free(struct mt_ask *ask);
 
-/* Puts the next choice into the engine's line. */
-enum mt_status mt_ask_start_choice(struct mt_ask *ask);
+/*
+ * Puts the next choice into the engine's line, or refuses the ask. One that is refused later, for want of
+ * memory, takes no other with it.
+ */
+void mt_ask_start_choice(struct mt_ask *ask);
 
 /* Sends what has come since the last call; the whole answer, when it is whole. */
 enum mt_status mt_ask_send(struct mt_ask *ask);

@@ -11,15 +11,16 @@
 
 #define ARENA_BYTES  4096
 #define MOST_STOPS   16
+#define STOP_BYTES   1024
 #define PLAIN_TOKENS 16 // of an answer to a plain prompt where nobody says, as OpenAI has it
 #define MOST_COUNT   (INT64_C(1) << 31)
 
-static const struct mt_json_limits body_limits = {
-    .max_bytes = (size_t)64 << 20, .max_values = 4000000, .max_depth = 64};
+const struct mt_json_limits mt_ask_body_limits = {
+    .max_bytes = (size_t)64 << 20, .max_values = 1000000, .max_depth = 64};
 
 struct reading {
     struct mt_ask *ask;
-    struct mt_context *ctx;
+    struct mt_context *ctx; // of the ask
     struct mt_json_node root;
     uint64_t number;
     bool seeded;
@@ -83,6 +84,8 @@ static enum mt_status add_stop(struct mt_ask *ask, const struct mt_json_node *no
     const char *text = NULL;
     enum mt_status status = mt_json_as_string(node, &text);
     if (status == MT_OK && text[0] == '\0') return mt_json_fail(node, "is an empty text");
+    if (status == MT_OK && strlen(text) > STOP_BYTES)
+        return mt_json_fail(node, "is longer than %d bytes", STOP_BYTES);
     if (status == MT_OK) status = mt_arena_copy_text(&ask->arena, text, strlen(text), &ask->stops[index]);
     return status;
 }
@@ -235,13 +238,42 @@ static enum mt_status read_keys(struct reading *r)
 
 // ------------------------------------------------------------------ prompts
 
+/* A session tells of its failures in its own context, what it was given in ours. */
+static enum mt_status told(const struct reading *r, enum mt_status status)
+{
+    const char *message = r->ask->model->session.ctx->message;
+    if (status != MT_OK && message[0] != '\0') (void)mt_fail(r->ctx, status, "%s", message);
+    return status;
+}
+
+/* So that no text is cut into tokens, which keeps others waiting, that has no room anyway. */
+static enum mt_status check_text(const struct reading *r, size_t bytes)
+{
+    int64_t room = r->ask->model->session.context;
+    if (bytes / MT_ASK_TOKEN_BYTES < (size_t)room) return MT_OK;
+    return mt_fail(r->ctx, MT_ERR_USAGE, "a prompt has %zu bytes, and there is room for %lld tokens", bytes,
+                   (long long)room);
+}
+
+/* Room for an answer has to be left. */
+static enum mt_status check_prompt(const struct reading *r, const struct mt_ask_prompt *prompt)
+{
+    int64_t room = r->ask->model->session.context;
+    if (prompt->ids.count == 0) return mt_fail(r->ctx, MT_ERR_USAGE, "a prompt has no tokens");
+    if ((int64_t)prompt->ids.count < room) return MT_OK;
+    return mt_fail(r->ctx, MT_ERR_USAGE,
+                   "a prompt has %zu tokens, and prompt and answer together have room for %lld",
+                   prompt->ids.count, (long long)room);
+}
+
 static enum mt_status take_text(struct reading *r, const char *text, struct mt_ask_prompt *prompt)
 {
     size_t bytes = strlen(text);
-    enum mt_status status = MT_OK;
-    if (r->ask->echo) status = mt_byte_list_append(&prompt->text, text, bytes);
+    enum mt_status status = check_text(r, bytes);
+    if (status == MT_OK && r->ask->echo) status = mt_byte_list_append(&prompt->text, text, bytes);
     if (status != MT_OK) return status;
-    return mt_session_encode_text(&r->ask->model->session, text, bytes, &prompt->ids);
+    r->ask->model->session.ctx->message[0] = '\0';
+    return told(r, mt_session_encode_text(&r->ask->model->session, text, bytes, &prompt->ids));
 }
 
 static enum mt_status take_ids(struct reading *r, const struct mt_json_node *list,
@@ -298,6 +330,7 @@ static enum mt_status read_prompts(struct reading *r)
     for (size_t i = 0; i < count && status == MT_OK; i++) {
         struct mt_json_node item = several ? mt_json_element(&node, i) : node;
         status = take_prompt(r, &item, &r->ask->prompts[i]);
+        if (status == MT_OK) status = check_prompt(r, &r->ask->prompts[i]);
     }
     return status;
 }
@@ -312,15 +345,18 @@ static enum mt_status read_messages(struct reading *r, const void *body, size_t 
     if (!mt_json_has(&r->root, "messages"))
         return mt_fail(r->ctx, MT_ERR_USAGE, "the request has no \"messages\"");
     mt_row_init(r->ctx, &row);
-    enum mt_status status = make_prompts(r, 1);
+    enum mt_status status = check_text(r, bytes);
+    if (status == MT_OK) status = make_prompts(r, 1);
     if (status == MT_OK) status = mt_byte_list_append_text(&list, "[");
     if (status == MT_OK) status = mt_byte_list_append(&list, body, bytes);
     if (status == MT_OK) status = mt_byte_list_append_text(&list, "]");
     if (status == MT_OK)
         status = mt_dataset_open_memory(r->ctx, "request", list.data, list.count, &options, &dataset);
     if (status == MT_OK) status = mt_dataset_read(dataset, 0, &row);
+    r->ask->model->session.ctx->message[0] = '\0';
     if (status == MT_OK)
-        status = mt_session_encode_row(&r->ask->model->session, &row, &r->ask->prompts[0].ids);
+        status = told(r, mt_session_encode_row(&r->ask->model->session, &row, &r->ask->prompts[0].ids));
+    if (status == MT_OK) status = check_prompt(r, &r->ask->prompts[0]);
     mt_row_free(&row);
     mt_dataset_close(dataset);
     mt_byte_list_free(&list);
@@ -329,25 +365,28 @@ static enum mt_status read_messages(struct reading *r, const void *body, size_t 
 
 // ------------------------------------------------------------------ choices
 
-/* Room for the answer; a prompt that leaves none is refused. */
-static enum mt_status check_room(struct reading *r)
+/* Tokens of an answer; all together within bounds. */
+static enum mt_status choose_room(struct reading *r)
 {
     struct mt_ask *ask = r->ask;
     const struct mt_session *session = &ask->model->session;
     int64_t most = session->context;
     for (size_t i = 0; i < ask->prompt_count; i++) {
         int64_t count = (int64_t)ask->prompts[i].ids.count;
-        if (count == 0) return mt_fail(r->ctx, MT_ERR_USAGE, "a prompt has no tokens");
-        if (count >= session->context)
-            return mt_fail(r->ctx, MT_ERR_USAGE,
-                           "a prompt has %lld tokens, and prompt and answer together have room for %lld",
-                           (long long)count, (long long)session->context);
         most = session->context - count < most ? session->context - count : most;
     }
     ask->max_new = r->max_new >= 0 ? r->max_new : ask->chat ? most : PLAIN_TOKENS;
     if (ask->max_new > most) ask->max_new = most;
     if (ask->max_new == 0 && !ask->echo)
         return mt_fail(r->ctx, MT_ERR_USAGE, "max_tokens is 0: only a prompt with \"echo\" needs no answer");
+    int64_t tokens = (int64_t)ask->prompt_count * ask->max_new;
+    for (size_t i = 0; i < ask->prompt_count && ask->echo; i++) tokens += (int64_t)ask->prompts[i].ids.count;
+    int64_t places = tokens * ask->samples * (ask->top > 0 ? 1 + ask->top : 1);
+    if (places > MT_ASK_MOST_PLACES)
+        return mt_fail(
+            r->ctx, MT_ERR_USAGE,
+            "answers, max_tokens and logprobs make %lld numbers, expected at most %d: ask for less",
+            (long long)places, MT_ASK_MOST_PLACES);
     return MT_OK;
 }
 
@@ -357,13 +396,7 @@ static enum mt_status make_choice(struct mt_ask *ask, size_t index)
     struct mt_session *session = &ask->model->session;
     choice->ask = ask;
     choice->prompt = &ask->prompts[index / (size_t)ask->samples];
-    enum mt_status status = mt_answer_create(ask->ctx, session->tokenizer, ask->stops, &choice->answer);
-    if (status == MT_OK && ask->top >= 0)
-        status = mt_token_logs_create(ask->ctx, (size_t)ask->max_new, ask->top, &choice->logs);
-    if (status == MT_OK && ask->top >= 0 && ask->echo)
-        status =
-            mt_token_logs_create(ask->ctx, choice->prompt->ids.count - 1, ask->top, &choice->prompt_logs);
-    return status;
+    return mt_answer_create(ask->ctx, session->tokenizer, ask->stops, &choice->answer);
 }
 
 static enum mt_status make_choices(struct reading *r)
@@ -382,11 +415,6 @@ static enum mt_status make_choices(struct reading *r)
     if (status != MT_OK) return status;
     ask->choice_count = count;
     for (size_t i = 0; i < count && status == MT_OK; i++) status = make_choice(ask, i);
-    if (status == MT_OK && ask->routing) {
-        struct mt_choice *choice = &ask->choices[0];
-        status = mt_routing_trace_begin(ask->model->log, r->number,
-                                        (int64_t)choice->prompt->ids.count + ask->max_new, &choice->trace);
-    }
     return status;
 }
 
@@ -423,22 +451,23 @@ static enum mt_status read_settings(struct reading *r)
     return mt_sampling_check(r->ctx, &ask->sampling);
 }
 
-enum mt_status mt_ask_read(struct mt_ask *ask, struct mt_served_models *models, bool chat, const void *body,
-                           size_t bytes, uint64_t number)
+enum mt_status mt_ask_read(struct mt_ask *ask, struct mt_context *ctx, struct mt_served_models *models,
+                           bool chat, const void *body, size_t bytes, uint64_t number)
 {
     struct mt_json json = {0};
-    struct reading r = {.ask = ask, .ctx = models->ctx, .number = number, .max_new = -1};
-    ask->ctx = models->ctx;
+    struct reading r = {.ask = ask, .ctx = ctx, .number = number, .max_new = -1};
+    ctx->message[0] = '\0';
+    ask->ctx = ctx;
     ask->chat = chat;
-    mt_arena_init(&ask->arena, models->ctx, ARENA_BYTES);
-    enum mt_status status = mt_json_parse(models->ctx, "request", body, bytes, &body_limits, &json);
+    mt_arena_init(&ask->arena, ctx, ARENA_BYTES);
+    enum mt_status status = mt_json_parse(ctx, "request", body, bytes, &mt_ask_body_limits, &json);
     if (status != MT_OK) return status;
     r.root = mt_json_root(&json);
     status = mt_json_expect_object(&r.root);
     if (status == MT_OK) status = find_model(&r, models);
     if (status == MT_OK) status = read_settings(&r);
     if (status == MT_OK) status = chat ? read_messages(&r, body, bytes) : read_prompts(&r);
-    if (status == MT_OK) status = check_room(&r);
+    if (status == MT_OK) status = choose_room(&r);
     if (status == MT_OK) status = make_choices(&r);
     mt_json_free(&json);
     return status;

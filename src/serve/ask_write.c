@@ -8,15 +8,21 @@
 
 // ------------------------------------------------------------------ tokens and their probabilities
 
+/* A failure on the way is the text's. */
+static void take_status(enum mt_status status, struct mt_json_text *text)
+{
+    if (text->status == MT_OK) text->status = status;
+}
+
 /* Appends a token as the text it stands for; half a character comes out as U+FFFD. */
-static enum mt_status put_token(const struct mt_ask *ask, int32_t id, struct mt_json_text *text)
+static void put_token(const struct mt_ask *ask, int32_t id, struct mt_json_text *text)
 {
     struct mt_byte_list piece = {.ctx = ask->ctx};
-    enum mt_status status =
-        mt_tokenizer_decode(ask->model->session.tokenizer, ask->ctx, &id, 1, MT_DECODE_SKIP_UNKNOWN, &piece);
-    if (status == MT_OK) status = mt_json_text_bytes(text, piece.data, piece.count);
+    take_status(
+        mt_tokenizer_decode(ask->model->session.tokenizer, ask->ctx, &id, 1, MT_DECODE_SKIP_UNKNOWN, &piece),
+        text);
+    mt_json_text_bytes(text, piece.data, piece.count);
     mt_byte_list_free(&piece);
-    return status;
 }
 
 /* `"a": -0.5` of the likeliest in one place; two that look alike count once. */
@@ -114,7 +120,7 @@ static void put_plain_logs(const struct mt_ask *ask, const struct told *told, st
     }
     mt_json_text_format(text, "], \"text_offset\": ");
     enum mt_status status = put_offsets(ask, told, text);
-    if (status != MT_OK && text->status == MT_OK) text->status = status;
+    take_status(status, text);
     mt_json_text_format(text, "}");
 }
 
@@ -128,7 +134,7 @@ static void put_likely(const struct mt_ask *ask, const struct mt_likely *likely,
     mt_json_text_format(text, ", \"bytes\": [");
     enum mt_status status = mt_tokenizer_decode(ask->model->session.tokenizer, ask->ctx, &likely->id, 1,
                                                 MT_DECODE_SKIP_UNKNOWN, &piece);
-    if (status != MT_OK && text->status == MT_OK) text->status = status;
+    take_status(status, text);
     for (size_t i = 0; i < piece.count; i++)
         mt_json_text_format(text, "%s%u", i > 0 ? ", " : "", piece.data[i]);
     mt_json_text_format(text, "]");
@@ -253,7 +259,7 @@ static void put_choice(const struct mt_ask *ask, const struct mt_choice *choice,
         if (status == MT_OK) status = mt_byte_list_append(&whole, answer->data, answer->count);
         mt_json_text_format(text, "\"text\": ");
         mt_json_text_bytes(text, whole.data, whole.count);
-        if (status != MT_OK && text->status == MT_OK) text->status = status;
+        take_status(status, text);
         mt_byte_list_free(&whole);
     } else {
         mt_json_text_format(text, "\"text\": ");

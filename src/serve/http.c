@@ -495,6 +495,14 @@ const void *mt_exchange_body(const struct mt_exchange *exchange, size_t *bytes)
     return exchange->body.data;
 }
 
+size_t mt_exchange_unread(struct mt_exchange *exchange)
+{
+    pthread_mutex_lock(&exchange->server->lock);
+    size_t bytes = exchange->out.count - exchange->sent;
+    pthread_mutex_unlock(&exchange->server->lock);
+    return bytes;
+}
+
 /* The library does not look at a connection that sleeps: whether the client closed it is asked here. */
 static bool has_hung_up(struct mt_exchange *exchange)
 {

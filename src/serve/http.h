@@ -60,6 +60,9 @@ const char *mt_exchange_method(const struct mt_exchange *exchange); // "GET", "P
 const char *mt_exchange_path(const struct mt_exchange *exchange);   // without a query
 const void *mt_exchange_body(const struct mt_exchange *exchange, size_t *bytes);
 
+/* Bytes of an answer in pieces that its client has not taken. */
+size_t mt_exchange_unread(struct mt_exchange *exchange);
+
 /* True when nobody reads the answer any more. */
 bool mt_exchange_is_gone(struct mt_exchange *exchange);
 

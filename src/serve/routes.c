@@ -7,14 +7,11 @@
 #include "formats/text/printable.h"
 #include "serve/serve_struct.h"
 
-static const struct mt_json_limits body_limits = {
-    .max_bytes = (size_t)64 << 20, .max_values = 4000000, .max_depth = 64};
-
 /* The body as an object, and the model it names. The caller frees the document. */
 static enum mt_status read_body(struct mt_serving *serving, const void *body, size_t bytes,
                                 struct mt_json *json, struct mt_json_node *root)
 {
-    enum mt_status status = mt_json_parse(serving->ctx, "request", body, bytes, &body_limits, json);
+    enum mt_status status = mt_json_parse(serving->ctx, "request", body, bytes, &mt_ask_body_limits, json);
     if (status != MT_OK) return status;
     *root = mt_json_root(json);
     return mt_json_expect_object(root);
@@ -147,6 +144,9 @@ static enum mt_status tokenize(struct mt_serving *serving, const void *body, siz
     enum mt_status status = read_body(serving, body, bytes, &json, &root);
     if (status == MT_OK) status = find_model(serving, &root, reply, &model);
     if (status == MT_OK) status = mt_json_get_string(&root, "prompt", &prompt);
+    if (status == MT_OK && strlen(prompt) / MT_ASK_TOKEN_BYTES >= (size_t)model->session.context)
+        status = mt_fail(serving->ctx, MT_ERR_USAGE, "the prompt has %zu bytes: more than there is room for",
+                         strlen(prompt));
     if (status == MT_OK) status = mt_json_optional_bool(&root, "add_special_tokens", &special);
     if (status == MT_OK && special)
         status = mt_session_encode_text(&model->session, prompt, strlen(prompt), &ids);
@@ -279,17 +279,22 @@ static enum mt_status put_metrics(struct mt_serving *serving, const void *body, 
     reply->type = "text/plain; version=0.0.4; charset=utf-8";
     put_metric_head(text, "metier_requests_refused_total", "counter", "Requests that were refused.");
     mt_json_text_format(text, "metier_requests_refused_total %" PRIu64 "\n", serving->refused);
+    put_metric_head(text, "metier_request_bytes", "gauge",
+                    "Memory of requests for text that are not answered.");
+    mt_json_text_format(text, "metier_request_bytes %zu\n", serving->requests.live_bytes);
     for (size_t i = 0; i < sizeof model_metrics / sizeof model_metrics[0]; i++) {
         const struct model_metric *metric = &model_metrics[i];
         put_metric_head(text, metric->name, metric->kind, metric->help);
-        for (const struct mt_served_model *model = first; model != NULL; model = model->next)
+        for (const struct mt_served_model *model = first; model != NULL; model = model->next) {
+            if (model->leaving) continue; // another may have its name
             mt_json_text_format(text, "%s{model=\"%s\"} %" PRId64 "\n", metric->name, model->name,
                                 model_figure(model, i));
+        }
     }
     for (int i = 0; i < (int)(sizeof layer_metrics / sizeof layer_metrics[0]); i++) {
         put_metric_head(text, layer_metrics[i].name, layer_metrics[i].kind, layer_metrics[i].help);
         for (const struct mt_served_model *model = first; model != NULL; model = model->next) {
-            if (model->log != NULL) put_layer_metrics(model, i, text);
+            if (!model->leaving && model->log != NULL) put_layer_metrics(model, i, text);
         }
     }
     return text->status;
@@ -304,7 +309,8 @@ static enum mt_status put_experts(struct mt_serving *serving, const void *body, 
     struct mt_json_text *text = &reply->text;
     mt_json_text_format(text, "{");
     for (const struct mt_served_model *model = serving->models.first; model != NULL; model = model->next) {
-        mt_json_text_format(text, model == serving->models.first ? "" : ", ");
+        if (model->leaving) continue;
+        mt_json_text_format(text, model == serving->models.first ? "" : ", "); // which never leaves
         mt_json_text_string(text, model->name);
         mt_json_text_format(text, ": [");
         for (int i = 0; model->log != NULL && i < mt_routing_log_layers(model->log); i++) {

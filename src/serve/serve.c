@@ -35,21 +35,21 @@ static int code_of(enum mt_status status)
 
 static void take_text_request(struct mt_serving *serving, struct mt_exchange *exchange, bool chat)
 {
-    struct mt_context *ctx = serving->ctx;
+    struct mt_context *ctx = &serving->requests;
     void *memory = NULL;
     size_t bytes = 0;
     const void *body = mt_exchange_body(exchange, &bytes);
     enum mt_status status = mt_allocate_array(ctx, 1, sizeof(struct mt_ask), &memory);
     if (status != MT_OK) {
-        mt_exchange_refuse(ctx, exchange, code_of(status), ctx->message);
+        mt_exchange_refuse(serving->ctx, exchange, code_of(status), ctx->message);
         return;
     }
     struct mt_ask *ask = memory;
     serving->asks++;
-    status = mt_ask_read(ask, &serving->models, chat, body, bytes, serving->asks << 16);
+    status = mt_ask_read(ask, ctx, &serving->models, chat, body, bytes, serving->asks);
     if (status != MT_OK) {
         serving->refused++;
-        mt_exchange_refuse(ctx, exchange,
+        mt_exchange_refuse(serving->ctx, exchange,
                            ask->model == NULL && status == MT_ERR_USAGE ? 404 : code_of(status),
                            ctx->message);
         mt_ask_free(ask);
@@ -133,28 +133,25 @@ static void start_choices(struct mt_serving *serving)
     while (*place != NULL) {
         struct mt_ask *ask = *place;
         const struct mt_session *session = &ask->model->session;
-        bool room = mt_engine_requests(session->engine) < (size_t)session->slots;
+        bool room = mt_engine_requests(session->engine) < (size_t)session->slots &&
+                    !(ask->routing && mt_routing_log_is_full(ask->model->log));
         if (ask->exchange == NULL || ask->started == ask->choice_count || !room) {
             place = &ask->next;
             continue;
         }
-        if (mt_ask_start_choice(ask) != MT_OK) {
-            ask->done++; // the engine has not taken it
-            mt_ask_refuse(ask, 400, serving->ctx->message);
-        }
+        mt_ask_start_choice(ask);
         to_the_end(place);
         place = &serving->first;
     }
 }
 
-/* The engine failed: none of the model's asks can go on. */
-static void give_up(struct mt_serving *serving, struct mt_served_model *model)
+/* None of the model's asks goes on. */
+static void give_up(struct mt_serving *serving, struct mt_served_model *model, int code, const char *why)
 {
     mt_engine_forget(model->session.engine);
-    mt_log_error(serving->options->log, "%s: %s", model->name, serving->ctx->message);
     for (struct mt_ask *ask = serving->first; ask != NULL; ask = ask->next) {
         if (ask->model != model) continue;
-        mt_ask_refuse(ask, 500, serving->ctx->message);
+        mt_ask_refuse(ask, code, why);
         ask->done = ask->started;
     }
 }
@@ -164,7 +161,9 @@ static void step_engines(struct mt_serving *serving)
     for (struct mt_served_model *model = serving->models.first; model != NULL; model = model->next) {
         bool working = false;
         if (mt_engine_requests(model->session.engine) == 0) continue;
-        if (mt_engine_step(model->session.engine, &working) != MT_OK) give_up(serving, model);
+        if (mt_engine_step(model->session.engine, &working) == MT_OK) continue;
+        mt_log_error(serving->options->log, "%s: %s", model->name, serving->ctx->message);
+        give_up(serving, model, 500, serving->ctx->message);
     }
 }
 
@@ -178,7 +177,7 @@ static void look_after(struct mt_serving *serving, struct mt_ask *ask, double no
     } else if (most > 0.0 && now - ask->since > most) {
         mt_ask_refuse(ask, 504, "the request took longer than the server allows");
     } else if (mt_ask_send(ask) != MT_OK) {
-        mt_ask_refuse(ask, 503, serving->ctx->message);
+        mt_ask_refuse(ask, 503, "no memory is left for an answer");
     }
 }
 
@@ -195,7 +194,7 @@ static void send_answers(struct mt_serving *serving)
         *place = ask->next;
         ask->model->asks--;
         mt_ask_free(ask);
-        mt_release(serving->ctx, ask, sizeof *ask);
+        mt_release(&serving->requests, ask, sizeof *ask);
     }
     mt_served_models_sweep(&serving->models);
 }
@@ -204,8 +203,8 @@ static void send_answers(struct mt_serving *serving)
 
 static void refuse_all(struct mt_serving *serving)
 {
-    for (struct mt_ask *ask = serving->first; ask != NULL; ask = ask->next)
-        mt_ask_refuse(ask, 503, "the server is stopping");
+    for (struct mt_served_model *model = serving->models.first; model != NULL; model = model->next)
+        give_up(serving, model, 503, "the server is stopping");
 }
 
 /* Goes on until all is answered, but not for longer than is allowed. */
@@ -240,6 +239,8 @@ enum mt_status mt_serve(struct mt_context *ctx, const struct mt_serve_options *o
     struct mt_serving serving = {
         .ctx = ctx, .options = options, .models = {.ctx = ctx, .opener = options->opener}};
     enum mt_status status = MT_OK;
+    mt_context_init(&serving.requests, &ctx->allocator);
+    serving.requests.limit_bytes = options->most_bytes;
     for (size_t i = 0; i < options->count && status == MT_OK; i++) {
         const struct mt_serve_model *model = &options->models[i];
         status =

@@ -26,6 +26,7 @@ struct mt_serve_options {
     size_t count;
     const char *adapters;   // folder that adapters may be loaded from by request; NULL: none may
     double request_seconds; // a request that takes longer is given up; 0: never
+    size_t most_bytes;      // that the texts and answers of all requests may take; 0: no limit
     double grace_seconds;   // that requests have to end in when the server is told to stop
     const char *page;       // [page_bytes]: what GET / shows; NULL: nothing
     size_t page_bytes;

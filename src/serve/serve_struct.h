@@ -6,7 +6,8 @@
 #include "serve/serve.h"
 
 struct mt_serving {
-    struct mt_context *ctx; // borrowed
+    struct mt_context *ctx;     // borrowed
+    struct mt_context requests; // of what asks hold, with a limit
     const struct mt_serve_options *options;
     struct mt_http_server *server;
     struct mt_served_models models;

@@ -49,10 +49,12 @@ enum mt_status mt_served_models_add(struct mt_served_models *models, const char 
         return mt_fail(ctx, MT_ERR_USAGE,
                        "a model's name has up to %d letters, digits and -_.:/, and nothing else",
                        MT_SERVED_NAME_BYTES - 1);
-    for (struct mt_served_model *other = models->first; other != NULL; other = other->next) {
-        if (strcmp(other->name, name) == 0)
-            return mt_fail(ctx, MT_ERR_USAGE, "there is a model '%s' already", name);
-    }
+    size_t count = 0;
+    for (struct mt_served_model *other = models->first; other != NULL; other = other->next) count++;
+    if (count >= MT_SERVED_MOST)
+        return mt_fail(ctx, MT_ERR_USAGE, "there are %zu models and adapters already: unload one", count);
+    if (mt_served_models_find(models, name) != NULL)
+        return mt_fail(ctx, MT_ERR_USAGE, "there is a model '%s' already", name);
     enum mt_status status = mt_allocate_array(ctx, 1, sizeof(struct mt_served_model), &memory);
     if (status != MT_OK) return status;
     struct mt_served_model *model = memory;

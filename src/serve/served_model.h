@@ -8,6 +8,7 @@
 #include "infer/routing_log.h"
 
 #define MT_SERVED_NAME_BYTES 128
+#define MT_SERVED_MOST       64 // models and adapters at a time
 
 struct mt_served_model {
     struct mt_served_model *next;
@@ -41,8 +42,9 @@ struct mt_served_models {
 void mt_served_models_close(struct mt_served_models *models);
 
 /*
- * One more model, behind the others. `adapter` may be NULL; then `base` is, too. An adapter reads the weights
- * of its model, the base of that name, which has to be there.
+ * One more model, behind the others. Its name may be that of one which is leaving. `adapter` may be NULL;
+ * then `base` is, too. An adapter reads the weights of its model, the base of that name, which has to be
+ * there.
  */
 enum mt_status mt_served_models_add(struct mt_served_models *models, const char *name, const char *directory,
                                     const char *adapter, const char *base);

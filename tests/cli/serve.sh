@@ -1,5 +1,5 @@
 #!/bin/sh
-# metier serve and metier chat from outside (serve_checks.py, chat_terminal.py), and what it refuses before it listens. Usage: serve.sh METIER
+# metier serve and metier chat from outside (serve_checks.py, serve_load.py, chat_terminal.py), and what it refuses before it listens. Usage: serve.sh METIER
 set -u
 metier=$1
 . "$(dirname "$0")/../support/expect.sh"
@@ -30,5 +30,6 @@ printf 'model: %s\nout: %s\ndata.path: %s\nsteps: 4\noptimizer.lr: 0.02\n' "$sha
 mkdir "$place/adapters" && cp -r "$place/run/adapter" "$place/adapters/math" || fail "adapter"
 python3 "$here/chat_terminal.py" "$metier" "$share" "$place" || fail "chat_terminal.py"
 python3 "$here/serve_checks.py" "$metier" "$share" "$place" || fail "serve_checks.py"
+python3 "$here/serve_load.py" "$metier" "$share" "$place" 200 || fail "serve_load.py"
 printf '%d checks passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

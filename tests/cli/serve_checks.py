@@ -2,17 +2,19 @@
 """What metier serve answers: against metier itself, against itself alone, and to clients that misbehave.
 Usage: serve_checks.py METIER SHARE PLACE [REQUESTS]    PLACE has adapters/math; REQUESTS: of those made by chance (300)
 Exit status 1: a check failed."""
-import http.client
 import json
 import math
 import os
 import random
-import signal
+import re
+import shutil
 import socket
 import struct
 import subprocess
 import sys
 import threading
+
+from served import Server, events
 
 metier, share, place = sys.argv[1:4]
 model = f"{share}/models/tiny-deepseek-v2"
@@ -26,47 +28,21 @@ def check(held, what):
         print(f"serve_checks.py: {what}")
 
 
-class Server:
-    def __init__(self, *options, env=None, model=model):
-        self.process = subprocess.Popen([metier, "serve", model, "--port", "0", *options], stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True, env={**os.environ, **(env or {})})
-        self.port = 0
-        for line in self.process.stdout:
-            if line.startswith("listening on"):
-                self.port = int(line.rsplit(":", 1)[1])
-                break
-
-    def ask(self, method, path, body=None, headers=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
-        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        connection.request(method, path, data, headers or {})
-        answer = connection.getresponse()
-        text = answer.read()
-        connection.close()
-        return answer.status, text
-
-    def post(self, path, body, **headers):
-        status, text = self.ask("POST", path, body, headers)
-        return status, json.loads(text)
-
-    def text(self, **body):
-        status, answer = self.post("/v1/completions", {"temperature": 0, "max_tokens": 12, **body})
-        check(status == 200, f"completions {body}: {status} {answer}")
-        return answer
-
-    def stop(self, how=signal.SIGTERM):
-        self.process.send_signal(how)
-        return self.process.wait(timeout=600)
+def asked(**body):
+    """A completion, greedy unless told otherwise."""
+    status, answer = server.post("/v1/completions", {"temperature": 0, "max_tokens": 12, **body})
+    check(status == 200, f"completions {body}: {status} {answer}")
+    return answer
 
 
 def run(*words):
     return subprocess.run([metier, *words], check=True, capture_output=True, text=True).stdout
 
 
-def events(text):
-    pieces = [line[6:] for line in text.decode().split("\n") if line.startswith("data: ")]
-    check(pieces and pieces[-1] == "[DONE]", f"a stream does not end with [DONE]: {pieces[-1:]}")
-    return [json.loads(piece) for piece in pieces[:-1]]
+def streamed(text):
+    pieces = events(text)
+    check(pieces is not None, f"a stream does not end with [DONE]: {text[-80:]}")
+    return pieces or []
 
 
 def generated():
@@ -78,12 +54,12 @@ def generated():
     out = run("generate", model, "--in", f"{place}/prompts.jsonl", "--template", "none", "--temperature", "0", "--max-new",
               "12")
     texts = [json.loads(line)["text"] for line in out.split("\n") if line]
-    answer = server.text(prompt=prompts)
+    answer = asked(prompt=prompts)
     check([choice["text"] for choice in answer["choices"]] == texts, "texts are not those of metier generate")
     adapted = run("generate", model, "--adapter", f"{place}/adapters/math", "--in", f"{place}/prompts.jsonl", "--template",
                   "none", "--temperature", "0", "--max-new", "12")
     texts = [json.loads(line)["text"] for line in adapted.split("\n") if line]
-    answer = server.text(prompt=prompts, model="math")
+    answer = asked(prompt=prompts, model="math")
     check([choice["text"] for choice in answer["choices"]] == texts, "an adapter's texts are not those of metier generate")
 
 
@@ -96,7 +72,7 @@ def likelihoods():
     check(back["prompt"].endswith("add 12 and 7: 19"), f"detokenize {back}")
     run("forward", model, "--ids", ",".join(map(str, ids)), "--out", f"{place}/forward.safetensors")
     values = tensors(f"{place}/forward.safetensors")
-    answer = server.text(prompt=ids, echo=True, logprobs=3, max_tokens=0)["choices"][0]
+    answer = asked(prompt=ids, echo=True, logprobs=3, max_tokens=0)["choices"][0]
     logs = answer["logprobs"]
     rows = values["logits"]
     for i, identity in enumerate(ids[1:]):
@@ -112,7 +88,7 @@ def likelihoods():
 
 def routing(ids, values):
     """Experts and weights are those of metier forward."""
-    answer = server.text(prompt=ids, max_tokens=4, metier={"routing": True})
+    answer = asked(prompt=ids, max_tokens=4, metier={"routing": True})
     told = answer["metier"]["routing"]
     check(told["prompt_tokens"] == len(ids) and told["slots"] == 4 and told["experts"] == 16, f"routing {told['slots']}")
     check([t["id"] for t in told["tokens"][:len(ids)]] == ids, "routing names other tokens")
@@ -165,25 +141,25 @@ def recorded():
 
 def forms():
     """Streams say the same as whole answers; draws repeat with their seed; stops and limits end answers."""
-    whole = server.text(prompt="2 + 2 = ", max_tokens=8, logprobs=1)
+    whole = asked(prompt="2 + 2 = ", max_tokens=8, logprobs=1)
     status, text = server.ask("POST", "/v1/completions", {"prompt": "2 + 2 = ", "max_tokens": 8, "temperature": 0,
                                                          "logprobs": 1, "stream": True,
                                                          "stream_options": {"include_usage": True}})
-    pieces = events(text)
+    pieces = streamed(text)
     check("".join(p["choices"][0]["text"] for p in pieces if p["choices"]) == whole["choices"][0]["text"], "a stream's text")
     logs = [log for p in pieces if p["choices"] for log in p["choices"][0]["logprobs"]["token_logprobs"]]
     check(logs == whole["choices"][0]["logprobs"]["token_logprobs"], "a stream's probabilities")
     check(pieces[-1]["usage"] == whole["usage"], "a stream's usage")
     drawn = {"prompt": "12 + 30 = ", "n": 4, "temperature": 20.0, "seed": 7, "max_tokens": 10}
-    first, second = server.text(**drawn), server.text(**drawn)
+    first, second = asked(**drawn), asked(**drawn)
     check(first["choices"] == second["choices"], "the same seed, another answer")
     check(len({choice["text"] for choice in first["choices"]}) > 1, "four draws are one")
-    check(server.text(**{**drawn, "seed": 8})["choices"] != first["choices"], "another seed, the same answers")
-    text = server.text(prompt="2 + 2 = ", max_tokens=40)["choices"][0]["text"]
+    check(asked(**{**drawn, "seed": 8})["choices"] != first["choices"], "another seed, the same answers")
+    text = asked(prompt="2 + 2 = ", max_tokens=40)["choices"][0]["text"]
     if len(text) > 2:
-        cut = server.text(prompt="2 + 2 = ", max_tokens=40, stop=[text[1:3]])["choices"][0]
+        cut = asked(prompt="2 + 2 = ", max_tokens=40, stop=[text[1:3]])["choices"][0]
         check(cut["text"] == text[:1] and cut["finish_reason"] == "stop", f"a stop text: {cut}")
-    one = server.text(prompt="2 + 2 = ", max_tokens=1)["choices"][0]
+    one = asked(prompt="2 + 2 = ", max_tokens=1)["choices"][0]
     check(one["finish_reason"] in ("length", "stop"), "finish_reason")
     messages = [{"role": "system", "content": "short"}, {"role": "user", "content": [{"type": "text", "text": "3 + 4"}]}]
     status, chat = server.post("/v1/chat/completions", {"messages": messages, "temperature": 0, "logprobs": True,
@@ -193,7 +169,7 @@ def forms():
         check(len(entry["top_logprobs"]) == 2 and entry["top_logprobs"][0]["logprob"] == entry["logprob"], "top_logprobs")
     status, text = server.ask("POST", "/v1/chat/completions", {"messages": messages, "temperature": 0, "stream": True,
                                                               "max_completion_tokens": 6})
-    said = "".join(p["choices"][0]["delta"].get("content", "") for p in events(text) if p["choices"])
+    said = "".join(p["choices"][0]["delta"].get("content", "") for p in streamed(text) if p["choices"])
     check(said == chat["choices"][0]["message"]["content"], "a streamed chat")
 
 
@@ -201,11 +177,11 @@ def company():
     """Each of many answers is the one it is alone, whatever is computed beside it."""
     asks = [{"prompt": f"{i} + {i * i} = ", "max_tokens": 1 + i % 9, "logprobs": 1, "temperature": i % 2 * 0.8, "seed": i,
              "model": "math" if i % 3 == 0 else "tiny-deepseek-v2"} for i in range(48)]
-    alone = [server.text(**ask)["choices"] for ask in asks]
+    alone = [asked(**ask)["choices"] for ask in asks]
     together = [None] * len(asks)
 
     def work(i):
-        together[i] = server.text(**asks[i])["choices"]
+        together[i] = asked(**asks[i])["choices"]
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(len(asks))]
     for thread in threads:
@@ -227,6 +203,10 @@ def refusals():
         (400, {"prompt": "x", "n": 1000}, "n is 1000"),
         (400, {"prompt": ["x"] * 200, "n": 2}, "400 answers"),
         (400, {"prompt": "x", "stop": [""]}, "an empty text"),
+        (400, {"prompt": "x", "stop": "y" * 1025}, "longer than 1024 bytes"),
+        (400, {"prompt": "x" * 40000}, "40000 bytes, and there is room for 256 tokens"),
+        (400, {"prompt": ["x", "word " * 300]}, "room for"),
+        (400, {"prompt": "x", "seed": 2 ** 70}, "too big integer"),
         (400, {"prompt": "x", "stream": True, "echo": True}, "not streamed"),
         (400, {"max_tokens": 1}, 'no "prompt"'),
         (400, [1], "expected an object"),
@@ -235,6 +215,8 @@ def refusals():
     for code, body, words in cases:
         status, answer = server.post("/v1/completions", body)
         check(status == code and words in answer["error"]["message"], f"{body}: {status} {answer}")
+    status, answer = server.post("/tokenize", {"prompt": "x" * 40000})
+    check(status == 400 and "40000 bytes" in answer["error"]["message"], f"tokenize: {status} {str(answer)[:200]}")
     for body in (b"", b"{", b"\xff\xfe", b"{\"prompt\": \"\\u0000\"}", b"[" * 5000, b'{"prompt": "a", "prompt": "b"}'):
         status, text = server.ask("POST", "/v1/completions", body)
         check(status == 400 and b"error" in text, f"{body[:20]}: {status}")
@@ -246,19 +228,101 @@ def refusals():
     check(status == 405, f"another method: {status}")
     status, _ = server.ask("PUT", "/v1/completions", b"x")
     check(status == 405, f"an unknown method: {status}")
-    status, _ = server.ask("GET", "/v1/models", headers={"Host": "example.com"})
-    check(status == 403, f"another Host: {status}")
-    status, _ = server.ask("GET", "/v1/models", headers={"Origin": "http://example.com"})
-    check(status == 403, f"another Origin: {status}")
-    own = f"http://127.0.0.1:{server.port}"
-    status, _ = server.ask("GET", "/v1/models", headers={"Origin": own})
-    check(status == 200, f"its own page: {status}")
+    own = f"127.0.0.1:{server.port}"
+    for path, body in (("/v1/models", None), ("/", None), ("/health", None), ("/metrics", None), ("/nothing", None),
+                       ("/v1/completions", {"prompt": "x"}), ("/v1/load_lora_adapter", {})):
+        for headers in ({"Host": "example.com"}, {"Host": f"example.com:{server.port}"}, {"Host": ""}, {"Host": "127.0.0.1.example.com"},
+                        {"Origin": "http://example.com"}, {"Origin": "null"}, {"Origin": f"http://localhost:{server.port}"},
+                        {"Origin": f"http://{own}.example.com"}, {"Origin": "http://127.0.0.1:1"}):
+            status, text = server.ask("POST" if body is not None else "GET", path, body, headers)
+            check(status == 403 and b"choices" not in text, f"{path} {headers}: {status} {text}")
+    for headers in ({"Origin": f"http://{own}"}, {"Host": f"localhost:{server.port}"}, {"Host": "[::1]"}):
+        status, _ = server.ask("GET", "/v1/models", headers=headers)
+        check(status == 200, f"{headers}: {status}")
+    connection = server.connect()  # a page of another origin asks first whether it may
+    connection.request("OPTIONS", "/v1/completions", headers={"Origin": "http://example.com", "Access-Control-Request-Method": "POST"})
+    answer = connection.getresponse()
+    check(answer.status == 403 and not any(name.lower().startswith("access-control") for name, _ in answer.getheaders()), "a preflight")
+    connection.close()
+
+
+def many_traces():
+    """More answers with their experts at once than are recorded at a time: each waits for its turn."""
+    body = {"prompt": "3 * 3 =", "temperature": 2, "seed": 4, "metier": {"routing": True}}
+    wanted = asked(**body)
+    got = []
+    threads = [threading.Thread(target=lambda: got.append(asked(**body))) for _ in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    check([g["metier"] for g in got] == [wanted["metier"]] * 40, "experts of answers at once")
+    check({json.dumps(g["choices"]) for g in got} == {json.dumps(asked(**{**body, "metier": {}})["choices"])}, "experts change draws")
+
+
+def metrics():
+    """What Prometheus reads: every sample has a type, said before it, and none comes twice."""
+    _, text = server.ask("GET", "/metrics")
+    types, seen = {}, set()
+    for line in text.decode().rstrip("\n").split("\n"):
+        kind = re.fullmatch(r"# (HELP|TYPE) ([a-z_]+) (.+)", line)
+        sample = re.fullmatch(r'([a-z_]+)(\{[a-z]+="[^"\\\n]*"(?:,[a-z]+="[^"\\\n]*")*\})? (-?[0-9.e+-]+)', line)
+        check(kind or sample, f"metrics: {line!r}")
+        if kind and kind[1] == "TYPE":
+            check(kind[2] not in types and kind[3] in ("counter", "gauge"), f"metrics: {line!r}")
+            types[kind[2]] = kind[3]
+        if sample:
+            check(sample[1] in types and sample.group(1, 2) not in seen, f"metrics: {line!r}")
+            check((types[sample[1]] == "counter") == sample[1].endswith("_total") and float(sample[3]) >= 0, f"metrics: {line!r}")
+            seen.add(sample.group(1, 2))
+    names = {name for name, _ in seen}
+    check({"metier_expert_slots_total", "metier_max_violation", "metier_effective_experts"} <= names, f"metrics: {names}")
+
+
+def tools():
+    """Tools, calls and what tools said reach the template, arguments as objects; what the model writes comes back as it is."""
+    with open(f"{place}/tools.jinja", "w") as file:
+        file.write("{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}{% for m in messages %}{{ m.role }}:{{ m.content or '' }}"
+                   "{% for c in m.tool_calls or [] %}{{ c.function.name }} {{ c.function.arguments.a + 1 }}{% endfor %};{% endfor %}")
+    other = Server(metier, model, "--template", f"{place}/tools.jinja")
+    call = {"id": "c1", "type": "function", "function": {"name": "sum", "arguments": "{\"a\": 41}"}}
+    status, answer = other.post("/v1/chat/completions", {
+        "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": None, "tool_calls": [call]},
+                     {"role": "tool", "tool_call_id": "c1", "content": "r"}], "max_tokens": 3, "temperature": 0,
+        "tools": [{"type": "function", "function": {"name": "sum", "parameters": {"type": "object"}}}], "metier": {"routing": True}})
+    check(status == 200, f"tools: {answer}")
+    told = answer["metier"]["routing"]
+    prompt = "".join(token["text"] for token in told["tokens"][:told["prompt_tokens"]])
+    check(prompt.endswith("[sum]user:q;assistant:sum 42;tool:r;"), f"tools: {prompt!r}")
+    check(answer["choices"][0]["message"]["content"] is not None, f"tools: {answer}")
+    other.stop()
+
+
+def folders():
+    """Pruned folders, folders of codes, and models that are quantised as they are opened: texts are those of metier generate."""
+    run("prune", model, "--keep", "50%", "--data", f"{place}/math.jsonl", "--out", f"{place}/half")
+    run("init", "--config", f"{share}/models/tiny-mixtral/config.json", "--seed", "1", "--std", "0.2", "--quantize", "nf4", "--out",
+        f"{place}/codes")
+    for name in os.listdir(f"{share}/models/tiny-mixtral"):
+        if name.startswith("tokenizer"):
+            shutil.copy(f"{share}/models/tiny-mixtral/{name}", f"{place}/codes")
+    for words, names in (([f"{place}/half", f"{place}/codes"], ("half", "codes")), ([model, "--quantize", "fp8"], (None,))):
+        other = Server(metier, *words)
+        for name, folder in zip(names, words):
+            out = run("generate", folder, *words[len(names):], "--in", f"{place}/prompts.jsonl", "--template", "none", "--temperature", "0",
+                      "--max-new", "12")
+            texts = [json.loads(line)["text"] for line in out.split("\n") if line]
+            with open(f"{place}/prompts.jsonl") as file:
+                prompts = [json.loads(line)["prompt"] for line in file]
+            status, answer = other.post("/v1/completions", {"prompt": prompts, "model": name, "max_tokens": 12, "temperature": 0})
+            check(status == 200 and [c["text"] for c in answer["choices"]] == texts, f"{folder}: {answer} {texts}")
+        other.stop()
 
 
 def adapters():
     status, answer = server.post("/v1/load_lora_adapter", {"lora_name": "again", "lora_path": "math"})
     check(status == 200, f"load {answer}")
-    check(server.text(prompt="5 + 5 =", model="again")["choices"] == server.text(prompt="5 + 5 =", model="math")["choices"],
+    check(asked(prompt="5 + 5 =", model="again")["choices"] == asked(prompt="5 + 5 =", model="math")["choices"],
           "a loaded adapter answers otherwise")
     status, listed = server.ask("GET", "/v1/models")
     names = [m["id"] for m in json.loads(listed)["data"]]
@@ -268,8 +332,26 @@ def adapters():
         check(status == 400, f"load {path}: {status}")
     status, _ = server.post("/v1/load_lora_adapter", {"lora_name": "again", "lora_path": "math"})
     check(status == 400, "a name twice")
+    long = threading.Thread(target=lambda: asked(prompt="5 + 5 =", model="again", n=256, max_tokens=100, temperature=1))
+    long.start()
+    while b'metier_requests_running{model="again"} 1' not in server.ask("GET", "/metrics")[1] and long.is_alive():
+        pass
     status, _ = server.post("/v1/unload_lora_adapter", {"lora_name": "again"})
     check(status == 200, "unload")
+    status, answer = server.post("/v1/load_lora_adapter", {"lora_name": "again", "lora_path": "math"})
+    check(status == 200, f"load beside one of the same name that is leaving: {answer}")
+    metrics()
+    long.join()
+    status, _ = server.post("/v1/unload_lora_adapter", {"lora_name": "again"})
+    check(status == 200, "unload")
+    for i in range(70):
+        status, answer = server.post("/v1/load_lora_adapter", {"lora_name": f"a{i}", "lora_path": "math"})
+        if status != 200:
+            break
+    check(i == 62 and "64 models and adapters already" in answer["error"]["message"], f"{i} more adapters: {answer}")
+    for k in range(i):
+        status, _ = server.post("/v1/unload_lora_adapter", {"lora_name": f"a{k}"})
+        check(status == 200, "unload")
     status, _ = server.post("/v1/unload_lora_adapter", {"lora_name": "tiny-deepseek-v2"})
     check(status == 404, "a model was unloaded as an adapter")
     status, _ = server.post("/v1/completions", {"prompt": "x", "model": "again"})
@@ -309,7 +391,7 @@ def hostile():
         connection, _ = raw(head + body, read=False)
         connection.close()
     slow, _ = raw(head + body, read=False)
-    check(server.text(prompt="still there?")["choices"][0]["index"] == 0, "the server does not answer beside a slow reader")
+    check(asked(prompt="still there?")["choices"][0]["index"] == 0, "the server does not answer beside a slow reader")
     for connection in [*held, slow]:
         connection.close()
     status, text = server.ask("GET", "/health")
@@ -354,7 +436,7 @@ def nonsense(count):
 
 
 def keys():
-    locked = Server(env={"METIER_API_KEY": "sk-secret"})
+    locked = Server(metier, model, env={"METIER_API_KEY": "sk-secret"})
     body = {"prompt": "x", "max_tokens": 1}
     for headers in ({}, {"Authorization": "Bearer sk-secre"}, {"Authorization": "sk-secret"},
                     {"Authorization": "Bearer sk-secretx"}, {"Authorization": "Bearer "}):
@@ -374,9 +456,9 @@ def ending():
     answers = []
 
     def work():
-        answers.append(server.text(prompt="count: ", max_tokens=120, temperature=1, seed=3))
+        answers.append(asked(prompt="count: ", max_tokens=120, temperature=1, seed=3))
 
-    wanted = server.text(prompt="count: ", max_tokens=120, temperature=1, seed=3)["choices"]
+    wanted = asked(prompt="count: ", max_tokens=120, temperature=1, seed=3)["choices"]
     thread = threading.Thread(target=work)
     thread.start()
     while True:  # until it has been taken, or is already answered
@@ -389,12 +471,16 @@ def ending():
     check(answers and answers[0]["choices"] == wanted, "an answer was lost at the end")
 
 
-server = Server("--adapter", f"math={place}/adapters/math", "--adapters", f"{place}/adapters")
+server = Server(metier, model, "--adapter", f"math={place}/adapters/math", "--adapters", f"{place}/adapters")
 generated()
 likelihoods()
 recorded()
 forms()
 company()
+many_traces()
+metrics()
+tools()
+folders()
 refusals()
 adapters()
 hostile()

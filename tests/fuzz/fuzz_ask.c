@@ -58,7 +58,7 @@ static void read_ask(struct mt_served_models *models, bool chat, const uint8_t *
 {
     struct mt_ask ask = {0};
     models->ctx->message[0] = '\0';
-    enum mt_status status = mt_ask_read(&ask, models, chat, body, bytes, 1);
+    enum mt_status status = mt_ask_read(&ask, models->ctx, models, chat, body, bytes, 1);
     demand(status == MT_OK || models->ctx->message[0] != '\0');
     if (status == MT_OK) {
         demand(ask.choice_count > 0 && ask.choice_count <= MT_ASK_MOST_CHOICES);

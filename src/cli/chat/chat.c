@@ -85,7 +85,7 @@ static void begin_trace(struct chat *chat)
 {
     if (chat->log == NULL) return;
     mt_routing_trace_end(chat->log, &chat->trace);
-    (void)mt_routing_trace_begin(chat->log, chat->number, chat->session.context, &chat->trace);
+    (void)mt_routing_trace_begin(chat->log, chat->ctx, chat, chat->session.context, &chat->trace);
 }
 
 /* Says where an answer was cut: what follows is not the model's end. */
@@ -100,10 +100,9 @@ static void mark_cut(const struct chat *chat)
 static enum mt_status answer(struct chat *chat)
 {
     struct mt_generation request = cli_infer_request(&chat->infer, &chat->session);
-    chat->number = chat->count;
     request.ids = chat->ids.data;
     request.count = (int64_t)chat->ids.count;
-    request.number = chat->number;
+    request.number = chat->count;
     request.self = chat;
     request.token = take_token;
     request.finished = take_end;

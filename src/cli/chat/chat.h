@@ -33,7 +33,6 @@ struct chat {
     struct mt_answer answer;
     size_t shown;
     enum mt_finish why; // the last answer ended
-    uint64_t number;    // of the answer at hand
 };
 
 /* Opens a session as the settings say, and what belongs to it. */
