@@ -21,7 +21,7 @@ def check(held, what):
 
 
 class Terminal:
-    def __init__(self, *options):
+    def __init__(self, *options, model=model):
         self.process, self.end = pty.fork()
         if self.process == 0:
             os.environ.update({"TERM": "xterm-256color", "LC_ALL": "C.UTF-8"})
@@ -86,6 +86,18 @@ with open(f"{place}/said.jsonl", encoding="utf-8") as file:
     check(json.load(file) == {"messages": [{"role": "system", "content": "caf\u00e9"}]}, "a saved conversation")
 terminal.type("\x04")  # Ctrl-D
 check(terminal.status() == 0, "Ctrl-D is no end")
+
+
+endless = Terminal("--max-new", "90000", "--context", "100000", model=f"{share}/models/small-deepseek-v2")
+endless.until("> ")
+endless.type("Compute (3 + 4) * 2\r")
+endless.until("\n")
+endless.until("1")  # and so on, if nobody stops it
+endless.type("\x03")
+endless.until("(stopped after ")
+endless.until("> ")
+endless.type("\x04")
+check(endless.status() == 0, "Ctrl-D after a stopped answer is no end")
 
 
 def piped(lines, *options):

@@ -91,9 +91,11 @@ static void begin_trace(struct chat *chat)
 /* Says where an answer was cut: what follows is not the model's end. */
 static void mark_cut(const struct chat *chat)
 {
-    if (chat->why != MT_FINISH_LENGTH) return;
-    (void)fprintf(stderr, "(cut after %s; --max-new and --context give more room)\n",
-                  mt_counted(chat->answer.ids.count, "token", "tokens").text);
+    const struct mt_counted tokens = mt_counted(chat->answer.ids.count, "token", "tokens");
+    if (chat->why == MT_FINISH_LENGTH)
+        (void)fprintf(stderr, "(cut after %s; --max-new and --context give more room)\n", tokens.text);
+    if (chat->why == MT_FINISH_CALLER && !chat->answer.stopped)
+        (void)fprintf(stderr, "(stopped after %s)\n", tokens.text);
 }
 
 /* One answer, printed as it comes. */
