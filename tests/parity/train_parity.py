@@ -85,12 +85,12 @@ def make_rows(rng, folder):
     return rows, path
 
 
-def examples_of(tokenizer, rows):
+def examples_of(tokenizer, rows, begin, end):
     """(ids, labels) of each row in the template `plain`: labels are those of the next token."""
     examples = []
     for row in rows:
-        prompt = [0, *tokenizer.encode(row["prompt"], add_special_tokens=False).ids]
-        answer = [*tokenizer.encode(row["completion"], add_special_tokens=False).ids, 1]
+        prompt = [*begin, *tokenizer.encode(row["prompt"], add_special_tokens=False).ids]
+        answer = [*tokenizer.encode(row["completion"], add_special_tokens=False).ids, end]
         targets = [NO_LABEL] * len(prompt) + answer
         examples.append((prompt + answer, [*targets[1:], NO_LABEL]))
     return examples
@@ -308,7 +308,7 @@ def make(folder, name, seed):
     tokenizer = make_tokenizer(folder)
     rows, path = make_rows(rng, folder)
     write_config(os.path.join(folder, "train.yaml"), base_config(model, path))
-    return model, tensors, examples_of(tokenizer, rows)
+    return model, tensors, examples_of(tokenizer, rows, [0], 1)
 
 
 def check_architecture(table, program, place, name, seed):
