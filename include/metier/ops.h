@@ -386,6 +386,13 @@ struct mt_axpby_args {
     struct mt_tensor factor; // f32 [1], optional: 1; a number that only the device knows
 };
 
+/* y[i] = Σ_r x[r,i], in the order of r, where row `own` is y itself: what ranks add up. Sums in double. */
+struct mt_rank_sum_args {
+    struct mt_tensor x; // f32 [P,m]; row `own` is not read
+    struct mt_tensor y; // f32 [m], updated
+    int own;
+};
+
 /* Every element becomes `value`. i32 is allowed. */
 struct mt_fill_args {
     struct mt_tensor y; // [d], [T,d] or [T,H,D]
@@ -712,6 +719,7 @@ struct mt_logit_summary_args {
     X(sigmoid_gate_forward)                                                                                  \
     X(sigmoid_gate_backward)                                                                                 \
     X(axpby)                                                                                                 \
+    X(rank_sum)                                                                                              \
     X(fill)                                                                                                  \
     X(copy)                                                                                                  \
     X(clamp_forward)                                                                                         \

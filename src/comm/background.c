@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "comm/cards.h"
 #include "comm/group.h"
 
 #define BLOCK 512 // numbers added up at a time
@@ -60,18 +61,25 @@ void mt_comm_transfer_free(struct mt_comm_transfer *transfer)
 void mt_comm_transfer_start(struct mt_comm_transfer *transfer, const struct mt_comm_load *load)
 {
     struct mt_comm *comm = transfer->comm;
+    enum mt_comm_kind kind = load->is_sum ? MT_COMM_SUM : MT_COMM_EXCHANGE;
     mt_comm_places(load->send_bytes, comm->size, transfer->send_at);
     mt_comm_places(load->receive_bytes, comm->size, transfer->receive_at);
     const struct mt_exchange exchange = {.send = load->send,
-                                         .send_at = transfer->send_at,
+                                         .send_at = load->send_at != NULL ? load->send_at : transfer->send_at,
                                          .send_bytes = load->send_bytes,
                                          .receive = load->receive,
                                          .receive_at = transfer->receive_at,
                                          .receive_bytes = load->receive_bytes,
                                          .tag = transfer->tag};
+    if (load->on_cards) {
+        mt_comm_count(comm, &exchange, kind);
+        enum mt_status status = mt_cards_exchange(comm->cards, &exchange, load->stream);
+        if (status != MT_OK) (void)mt_comm_abort(comm, comm->ctx, status, stderr);
+        return;
+    }
     transfer->under_way = true;
     transfer->began = mt_timeline_now(comm->job->timeline);
-    mt_comm_start(comm, &exchange, MT_COMM_EXCHANGE, transfer->request);
+    mt_comm_start(comm, &exchange, kind, transfer->request);
 }
 
 static void finish_transfer(struct mt_comm_transfer *transfer)

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "comm/cards.h"
 #include "comm/group.h"
 
 #define MOST_TAG 32767 // what MPI promises
@@ -118,6 +119,7 @@ enum mt_status mt_comm_split(struct mt_comm *comm, int colour, struct mt_comm **
 void mt_comm_close(struct mt_comm *comm)
 {
     if (comm == NULL) return;
+    mt_cards_close(comm->cards);
     if (comm->transport != NULL) comm->transport->close(comm->group, comm->job == comm);
     mt_release(comm->ctx, comm, comm->bytes);
 }
@@ -148,6 +150,51 @@ int64_t mt_comm_threads(const struct mt_comm *comm, int64_t asked)
 bool mt_comm_reads_devices(const struct mt_comm *comm)
 {
     return comm->transport == NULL || comm->transport->reads_devices(); // alone nothing is ever sent
+}
+
+/* The others hear of it from their own cards, or from the rank that is gone. */
+static void cards_failed(void *self, const char *reason)
+{
+    const struct mt_comm *job = ((const struct mt_comm *)self)->job;
+    (void)fprintf(stderr, "metier: rank %d of %d: the connection of the cards failed: %s (NCCL)\n", job->rank,
+                  job->size, reason);
+    (void)fflush(stderr);
+    job->transport->abort(job->group, 1);
+}
+
+/* Each rank must hear of the others' failures before it waits for them. */
+static enum mt_status connect_cards(struct mt_comm *comm, struct mt_cards *cards, bool on_host,
+                                    enum mt_status status)
+{
+    struct mt_cards_id id = {0};
+    if (status == MT_OK && on_host && !mt_cards_send_host_memory(cards))
+        status = mt_fail(comm->ctx, MT_ERR_UNSUPPORTED, "NCCL sends only memory of GPUs");
+    if (status == MT_OK && comm->rank == 0) status = mt_cards_make_id(cards, &id);
+    status = mt_comm_agree(comm, comm->ctx, status);
+    if (status != MT_OK) return status;
+    mt_comm_broadcast(comm, &id, sizeof id, 0);
+    return mt_comm_agree(comm, comm->ctx, mt_cards_connect(cards, &id));
+}
+
+enum mt_status mt_comm_use_cards(struct mt_comm *comm, bool on_host)
+{
+    const struct mt_cards_options options = {
+        .rank = comm->rank, .ranks = comm->size, .failed = cards_failed, .self = comm};
+    struct mt_cards *cards = NULL;
+    if (comm->size == 1 || comm->cards != NULL) return MT_OK;
+    enum mt_status status = mt_cards_open(comm->ctx, &options, &cards);
+    status = connect_cards(comm, cards, on_host, status);
+    if (status != MT_OK) {
+        mt_cards_close(cards);
+        return status;
+    }
+    comm->cards = cards;
+    return MT_OK;
+}
+
+bool mt_comm_has_cards(const struct mt_comm *comm)
+{
+    return comm->cards != NULL;
 }
 
 uint64_t mt_comm_sent_of(const struct mt_comm *comm, enum mt_comm_kind kind)
@@ -207,11 +254,16 @@ int mt_comm_take_tag(struct mt_comm *comm)
     return tag;
 }
 
-void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, enum mt_comm_kind kind,
-                   void *request)
+void mt_comm_count(struct mt_comm *comm, const struct mt_exchange *exchange, enum mt_comm_kind kind)
 {
     for (int r = 0; r < comm->size; r++)
         if (r != comm->rank) comm->job->sent_bytes[kind] += exchange->send_bytes[r];
+}
+
+void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, enum mt_comm_kind kind,
+                   void *request)
+{
+    mt_comm_count(comm, exchange, kind);
     if (comm->transport != NULL) comm->transport->start(comm->group, exchange, request);
 }
 

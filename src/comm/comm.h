@@ -54,6 +54,15 @@ int64_t mt_comm_threads(const struct mt_comm *comm, int64_t asked);
 /* True when transfers may be given memory of a GPU. */
 bool mt_comm_reads_devices(const struct mt_comm *comm);
 
+/*
+ * Collective, after the rank's GPU was made the calling thread's (mt_device_enter): from now on transfers of
+ * this group may be sent by the cards themselves, over NCCL. Fails on all ranks or on none, with the reason;
+ * the group then stays as it was. on_host: what is sent lies in memory of the host, which only a stand-in of
+ * NCCL sends. Nothing with one rank.
+ */
+enum mt_status mt_comm_use_cards(struct mt_comm *comm, bool on_host);
+bool mt_comm_has_cards(const struct mt_comm *comm);
+
 /* What bytes were sent for, by the call that sent them. */
 enum mt_comm_kind {
     MT_COMM_SUM,       // large sums
@@ -108,13 +117,21 @@ void mt_comm_hand_over(struct mt_comm *comm, int from, const void *mine, void *r
  */
 struct mt_comm_transfer; // opaque
 
-/* What goes into one: as mt_comm_exchange. The memory is not to be touched until the wait is over, counts are
- * read at once. */
+/*
+ * What goes into one: as mt_comm_exchange. The memory is not to be touched until the wait is over, counts are
+ * read at once.
+ */
 struct mt_comm_load {
     const void *send;
     const size_t *send_bytes; // [ranks]
+    const size_t *send_at;    // [ranks]: where each rank's bytes begin; NULL: one rank's behind the other's
     void *receive;
     const size_t *receive_bytes; // [ranks]
+    bool is_sum;                 // counted as MT_COMM_SUM
+    // Sent by the cards (mt_comm_use_cards): issued on the stream and ordered by it, over for the host at
+    // once.
+    bool on_cards;
+    void *stream; // a cudaStream_t; NULL: memory of the host
 };
 
 /* All ranks make their transfers in the same order. The caller frees; the group outlives it. */

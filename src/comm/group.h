@@ -16,6 +16,7 @@ struct mt_comm {
     unsigned char *gathered;              // [ranks] pieces of MT_COMM_PIECE: of small sums
     struct mt_comm *job;                  // the group of all ranks: counts the bytes; itself for that group
     struct mt_timeline *timeline;         // the job's; borrowed
+    struct mt_cards *cards;               // owned; NULL: cards send nothing
     int rank, size;
     int failed_rank;
     int next_tag;                       // of a sum made next; 0 is mt_comm_exchange's
@@ -42,7 +43,10 @@ void mt_comm_places(const size_t *bytes, int ranks, size_t *at);
 /* A tag nobody else of the group has, as long as there are not more than MPI promises. */
 int mt_comm_take_tag(struct mt_comm *comm);
 
-/* Counts what an exchange sends, starts it. */
+/* Counts what an exchange sends. */
+void mt_comm_count(struct mt_comm *comm, const struct mt_exchange *exchange, enum mt_comm_kind kind);
+
+/* The same, and starts it. */
 void mt_comm_start(struct mt_comm *comm, const struct mt_exchange *exchange, enum mt_comm_kind kind,
                    void *request);
 

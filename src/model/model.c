@@ -247,6 +247,7 @@ static enum mt_status make_ranks(struct mt_model *model)
                                                 .width = model->desc.width,
                                                 .room = model->options.expert_room,
                                                 .direct = model->options.expert_direct,
+                                                .sender = model->options.expert_sender,
                                                 .element = mt_dtype_bytes(t->pass.type)};
     model->transformer.pass.moe.ranks = &model->ranks;
     model->transformer.pass.moe.placement = &mt_experts_parallel;

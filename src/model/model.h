@@ -24,6 +24,8 @@ struct mt_model_options {
     struct mt_comm *expert_ranks; // the ranks that share the routed experts, borrowed: all of them open the
                                   // model alike and make the same calls. NULL: every expert is here
     bool expert_direct;           // they read the device's memory themselves
+    struct mt_device
+        *expert_sender;  // cards send them, on its stream (ops/streams.h); borrowed; NULL: they do not
     double expert_room;  // rows that may arrive there, over a rank's own at the most; 0: all that can
     bool without_biases; // leave the file of biases beside the weights alone (router_bias.h)
     bool cache;          // remember keys and values: slots of `positions` tokens each; no backward

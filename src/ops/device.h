@@ -77,6 +77,10 @@ struct mt_device {
     enum mt_status (*replay)(struct mt_device *device, void *recorded);
     void (*release_recorded)(struct mt_device *device, void *recorded);
 
+    // Optional, both or none: two devices on one GPU (ops/streams.h).
+    enum mt_status (*follow)(struct mt_device *device, struct mt_device *other);
+    void *(*stream)(const struct mt_device *device);
+
     // Optional, all or none: work beside other work (ops/beside.h).
     enum mt_status (*beside_begin)(struct mt_device *device);
     enum mt_status (*beside_end)(struct mt_device *device);

@@ -1,7 +1,8 @@
 #!/bin/bash
-# Ranks talking to each other under mpirun. Usage: comm.sh RANKS
+# Ranks talking to each other under mpirun. Usage: comm.sh RANKS NCCL_DOUBLE
 set -u
 program=$1
+double=$2
 . "$(dirname "$0")/launch.sh"
 place=$(mktemp -d) || exit 1
 trap 'rm -rf "$place"' EXIT
@@ -27,6 +28,10 @@ for count in 1 2 3 4; do
     expect 0 "" "$count" agree 0
     expect 0 "" "$count" pulse 0
 done
+# Cards, as a stand-in of NCCL has them; what is broken, and what cannot be loaded.
+for count in 1 2 3 4; do METIER_NCCL=$double expect 0 "" "$count"; done
+METIER_NCCL=$double METIER_DOUBLE_FAILS=1 expect 1 "of 3: the connection of the cards failed: remote process exited" 3
+METIER_NCCL=$place/none expect 1 "NCCL cannot be loaded" 2
 expect 0 "" 4 agree 2
 expect 0 "" 4 pulse 2
 expect 1 "rank 1 of 2: a number is none" 2 abort 1

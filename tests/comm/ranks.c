@@ -1,7 +1,7 @@
 /*
  * What ranks tell each other, from the inside of each: run under mpirun with any number of ranks, or alone.
  * Every rank checks what it got and says what is wrong; the exit status is 1 when something is.
- *     ranks            everything that should work
+ *     ranks            everything that should work; with METIER_NCCL, by way of cards, too
  *     ranks pulse R    ranks work for different times; R of them fail half-way
  *     ranks agree R    ranks from R on (0 or 2) fail; all agree on the first, the message is its own
  *     ranks abort R    rank R aborts while the others wait
@@ -141,7 +141,7 @@ static void uneven_exchange(struct mt_comm *comm)
  * Two parcels at once, waited for in the other order; rank a sends rank b 40,000·a·b bytes, more than a
  * library sends unasked. What a rank has for itself is nobody's: its place is left as it was.
  */
-static void parcels(struct mt_context *ctx, struct mt_comm *comm)
+static void parcels(struct mt_context *ctx, struct mt_comm *comm, bool on_cards)
 {
     enum { MOST = 1 << 20, UNTOUCHED = 251 };
     static unsigned char send[2][MOST];
@@ -165,7 +165,8 @@ static void parcels(struct mt_context *ctx, struct mt_comm *comm)
         mt_comm_transfer_start(parcel[k], &(struct mt_comm_load){.send = send[k],
                                                                  .send_bytes = bytes,
                                                                  .receive = receive[k],
-                                                                 .receive_bytes = bytes});
+                                                                 .receive_bytes = bytes,
+                                                                 .on_cards = on_cards});
     }
     (void)mt_comm_transfer_progress(parcel[0]);
     bool right = true;
@@ -181,6 +182,19 @@ static void parcels(struct mt_context *ctx, struct mt_comm *comm)
     expect(right, comm, "a parcel brought the wrong bytes");
     expect(mt_comm_sent_of(comm, MT_COMM_EXCHANGE) - before == 2 * (total - bytes[rank]), comm,
            "parcels sent other bytes than they say");
+}
+
+/* The cards of all ranks, and of every second one: groups of their own. */
+static void by_cards(struct mt_context *ctx, struct mt_comm *comm)
+{
+    struct mt_comm *half = NULL;
+    if (mt_comm_split(comm, mt_comm_rank(comm) % 2, &half) != MT_OK) expect(false, comm, ctx->message);
+    if (mt_comm_use_cards(comm, true) != MT_OK) expect(false, comm, ctx->message);
+    if (mt_comm_use_cards(half, true) != MT_OK) expect(false, comm, ctx->message);
+    expect(mt_comm_has_cards(comm) == (mt_comm_size(comm) > 1), comm, "no cards");
+    if (mt_comm_has_cards(comm)) parcels(ctx, comm, true);
+    if (mt_comm_has_cards(half)) parcels(ctx, half, true);
+    mt_comm_close(half);
 }
 
 /* Every rank's numbers, one after the other, to the first. */
@@ -277,7 +291,8 @@ int main(int argc, char **argv)
         small_sums(comm);
         large_sums(&ctx, comm);
         uneven_exchange(comm);
-        parcels(&ctx, comm);
+        parcels(&ctx, comm, false);
+        if (getenv("METIER_NCCL") != NULL) by_cards(&ctx, comm);
         hand_over(comm);
         groups(&ctx, comm);
     }

@@ -1,6 +1,6 @@
 /*
- * Cases of axpby, fill, copy and clamp: every type pair, ranks 1 to 3, padded rows, views that cut the
- * middle dimension. What is moved, filled or clamped must equal ref bit for bit.
+ * Cases of axpby, rank_sum, fill, copy and clamp: every type pair, ranks 1 to 3, padded rows, views that cut
+ * the middle dimension. What is moved, filled or clamped must equal ref bit for bit.
  */
 #include <math.h>
 #include <string.h>
@@ -13,9 +13,9 @@
 #define EXACT 1e-30
 
 enum { X, Y, DY, DX, PLACE = DY, FACTOR = DY };
-enum { CUT_MIDDLE, IN_PLACE, WITH_FACTOR = CUT_MIDDLE }; // params
-enum { ALPHA, BETA };                                    // reals of axpby
-enum { VALUE, LIMIT = VALUE };                           // reals of fill and clamp
+enum { CUT_MIDDLE, IN_PLACE, WITH_FACTOR = CUT_MIDDLE, OWN = CUT_MIDDLE }; // params
+enum { ALPHA, BETA };                                                      // reals of axpby
+enum { VALUE, LIMIT = VALUE };                                             // reals of fill and clamp
 
 // ------------------------------------------------------------------ axpby
 
@@ -67,6 +67,40 @@ static void axpby_cases(struct case_list *list)
     struct op_case *speed = add_axpby(list, 2, (int64_t[]){4096, 2048}, 0.5f, 0.5f, MT_F32, 0);
     speed->only_speed = true;
     speed->bytes = 4096.0 * 2048.0 * 3 * 4; // x, y in; y out
+}
+
+// ------------------------------------------------------------------ rank_sum
+
+static enum mt_status run_rank_sum(struct mt_device *device, const struct op_case *c, struct mt_tensor *t)
+{
+    return mt_rank_sum(device, &(struct mt_rank_sum_args){.x = t[X], .y = t[Y], .own = (int)c->param[OWN]});
+}
+
+static struct op_case *add_rank_sum(struct case_list *list, int ranks, int64_t count, int own,
+                                    int64_t padding)
+{
+    struct op_case *c = case_new(list, MT_OP_rank_sum, "%d ranks, own %d, [%d]%s", ranks, own, (int)count,
+                                 padding != 0 ? " padded" : "");
+    c->param[OWN] = own;
+    c->tolerance = EXACT; // one rounding of the same sum in double
+    c->forward = run_rank_sum;
+    case_input(c, "x", 2, (int64_t[]){ranks, count});
+    case_slot(c, "y", SLOT_UPDATED, MT_F32, 1, &count);
+    c->slot[X].row_padding = padding;
+    return c;
+}
+
+static void rank_sum_cases(struct case_list *list)
+{
+    add_rank_sum(list, 1, 16, 0, 0);
+    add_rank_sum(list, 2, 1, 1, 0);
+    add_rank_sum(list, 3, 1537, 1, 5);
+    add_rank_sum(list, 8, 512, 7, 0);
+    add_rank_sum(list, 2, 0, 0, 0);
+
+    struct op_case *speed = add_rank_sum(list, 8, 262144, 3, 0);
+    speed->only_speed = true;
+    speed->bytes = 262144.0 * 9 * 4; // x and y in; y out
 }
 
 // ------------------------------------------------------------------ fill
@@ -322,6 +356,7 @@ static void clamp_cases(struct case_list *list)
 void cases_elementwise(struct case_list *list)
 {
     axpby_cases(list);
+    rank_sum_cases(list);
     fill_cases(list);
     copy_cases(list);
     clamp_cases(list);

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "ops/streams.h"
+
 #define PROGRESS_CALLS 16
 
 int mt_expert_ranks_first(int experts, int rank, int ranks)
@@ -66,9 +68,12 @@ enum mt_status mt_expert_ranks_create(struct mt_device *device, struct mt_comm *
     struct mt_context *ctx = mt_device_context(device);
     int size = mt_comm_size(comm);
     int rank = mt_comm_rank(comm);
-    *ranks = (struct mt_expert_ranks){
-        .device = device, .comm = comm, .experts = shape->experts, .layers = shape->layers};
-    ranks->staged = !mt_device_on_host(device) && !shape->direct;
+    *ranks = (struct mt_expert_ranks){.device = device,
+                                      .comm = comm,
+                                      .sender = shape->sender,
+                                      .experts = shape->experts,
+                                      .layers = shape->layers};
+    ranks->staged = !mt_device_on_host(device) && !shape->direct && shape->sender == NULL;
     if (size > shape->experts) {
         return mt_fail(ctx, MT_ERR_USAGE, "%d experts cannot be spread over %d ranks (parallel.experts)",
                        shape->experts, size);
@@ -269,6 +274,28 @@ static enum mt_status keep(const struct mt_expert_ranks *ranks, const struct mt_
                                           .y = mt_tensor_rows(to, (int64_t)(here->first / row), rows)});
 }
 
+/* Rows of the device may be sent from now on; the host waits unless the cards send. */
+static enum mt_status be_ready(const struct mt_expert_ranks *ranks)
+{
+    return ranks->sender != NULL ? mt_device_follow(ranks->sender, ranks->device)
+                                 : mt_device_synchronise(ranks->device);
+}
+
+static void set_out(const struct mt_expert_ranks *ranks, struct mt_comm_transfer *parcel,
+                    struct mt_comm_load *load)
+{
+    load->on_cards = ranks->sender != NULL;
+    load->stream = load->on_cards ? mt_device_stream(ranks->sender) : NULL;
+    mt_comm_transfer_start(parcel, load);
+}
+
+/* What was sent is used from now on. */
+static enum mt_status arrive(const struct mt_expert_ranks *ranks, struct mt_comm_transfer *parcel)
+{
+    mt_comm_transfer_wait(parcel);
+    return ranks->sender != NULL ? mt_device_follow(ranks->device, ranks->sender) : MT_OK;
+}
+
 enum mt_status mt_expert_ranks_send_start(struct mt_expert_ranks *ranks, int layer,
                                           const struct mt_expert_transfer *transfer)
 {
@@ -277,15 +304,14 @@ enum mt_status mt_expert_ranks_send_start(struct mt_expert_ranks *ranks, int lay
     count_bytes(ranks, layer, transfer);
     struct stay own = find_stay(ranks, ranks->send_bytes);
     struct stay arrived = find_stay(ranks, ranks->receive_bytes);
-    enum mt_status status = ranks->staged ? stage(ranks, &own, transfer->own.data, lane->own.data, false)
-                                          : mt_device_synchronise(ranks->device);
+    enum mt_status status =
+        ranks->staged ? stage(ranks, &own, transfer->own.data, lane->own.data, false) : be_ready(ranks);
     if (status != MT_OK) return status;
-    mt_comm_transfer_start(
-        lane->parcel,
-        &(struct mt_comm_load){.send = ranks->staged ? lane->own.data : transfer->own.data,
-                               .send_bytes = ranks->send_bytes,
-                               .receive = ranks->staged ? lane->arrived.data : transfer->space.data,
-                               .receive_bytes = ranks->receive_bytes});
+    set_out(ranks, lane->parcel,
+            &(struct mt_comm_load){.send = ranks->staged ? lane->own.data : transfer->own.data,
+                                   .send_bytes = ranks->send_bytes,
+                                   .receive = ranks->staged ? lane->arrived.data : transfer->space.data,
+                                   .receive_bytes = ranks->receive_bytes});
     return keep(ranks, &transfer->own, &own, &transfer->space, &arrived);
 }
 
@@ -294,9 +320,8 @@ enum mt_status mt_expert_ranks_send_finish(struct mt_expert_ranks *ranks, int la
 {
     if (ranks->planning) return reorder(ranks, layer, &transfer->order, &transfer->space, &transfer->sorted);
     const struct mt_expert_lane *lane = &ranks->lane[transfer->lane];
-    enum mt_status status = MT_OK;
-    mt_comm_transfer_wait(lane->parcel);
-    if (ranks->rows[layer] == 0) return MT_OK; // nobody chose our experts
+    enum mt_status status = arrive(ranks, lane->parcel);
+    if (status != MT_OK || ranks->rows[layer] == 0) return status; // perhaps nobody chose our experts
     if (ranks->staged) {
         count_bytes(ranks, layer, transfer);
         struct stay arrived = find_stay(ranks, ranks->receive_bytes);
@@ -323,14 +348,13 @@ enum mt_status mt_expert_ranks_return_start(struct mt_expert_ranks *ranks, int l
         if (status != MT_OK) return status;
     }
     status = ranks->staged ? stage(ranks, &arrived, transfer->space.data, lane->arrived.data, false)
-                           : mt_device_synchronise(ranks->device);
+                           : be_ready(ranks);
     if (status != MT_OK) return status;
-    mt_comm_transfer_start(
-        lane->parcel,
-        &(struct mt_comm_load){.send = ranks->staged ? lane->arrived.data : transfer->space.data,
-                               .send_bytes = ranks->receive_bytes, // what came goes back
-                               .receive = ranks->staged ? lane->own.data : transfer->own.data,
-                               .receive_bytes = ranks->send_bytes});
+    set_out(ranks, lane->parcel,
+            &(struct mt_comm_load){.send = ranks->staged ? lane->arrived.data : transfer->space.data,
+                                   .send_bytes = ranks->receive_bytes, // what came goes back
+                                   .receive = ranks->staged ? lane->own.data : transfer->own.data,
+                                   .receive_bytes = ranks->send_bytes});
     return keep(ranks, &transfer->space, &arrived, &transfer->own, &own);
 }
 
@@ -339,8 +363,8 @@ enum mt_status mt_expert_ranks_return_finish(struct mt_expert_ranks *ranks, int 
 {
     if (ranks->planning) return MT_OK;
     const struct mt_expert_lane *lane = &ranks->lane[transfer->lane];
-    mt_comm_transfer_wait(lane->parcel);
-    if (!ranks->staged) return MT_OK;
+    enum mt_status status = arrive(ranks, lane->parcel);
+    if (status != MT_OK || !ranks->staged) return status;
     count_bytes(ranks, layer, transfer);
     struct stay own = find_stay(ranks, ranks->send_bytes);
     return stage(ranks, &own, transfer->own.data, lane->own.data, true);

@@ -18,6 +18,7 @@
 struct mt_expert_ranks {
     struct mt_device *device; // borrowed
     struct mt_comm *comm;     // borrowed: the ranks that share the experts
+    struct mt_device *sender; // borrowed: the cards send on its stream; NULL: they do not
     int experts;              // n
     int first, owned;         // ours
     int layers;               // MoE layers
@@ -44,13 +45,14 @@ struct mt_expert_ranks {
 };
 
 struct mt_expert_ranks_shape {
-    int experts;    // n
-    int layers;     // MoE layers
-    int64_t rows;   // of a rank's own at the most: tokens · k
-    int64_t width;  // d
-    size_t element; // bytes of a number, at the most
-    double room;    // rows that may arrive, over a rank's own at the most; 0: all that can
-    bool direct;    // what carries bytes between ranks reads the device's own memory
+    int experts;              // n
+    int layers;               // MoE layers
+    int64_t rows;             // of a rank's own at the most: tokens · k
+    int64_t width;            // d
+    size_t element;           // bytes of a number, at the most
+    double room;              // rows that may arrive, over a rank's own at the most; 0: all that can
+    bool direct;              // what carries bytes between ranks reads the device's own memory
+    struct mt_device *sender; // of mt_expert_ranks
 };
 
 /* Prepares a caller-owned struct; the caller frees. Refuses more ranks than experts, and more than 2^31 rows.

@@ -13,6 +13,13 @@ static void axpby_more(struct mt_check *c, const void *p)
     if (mt_tensor_present(&args->factor)) mt_check_1d(c, "factor", &args->factor, MT_CHECK_STAT, 1);
 }
 
+static void rank_sum_more(struct mt_check *c, const void *p)
+{
+    const struct mt_rank_sum_args *args = p;
+    bool row = args->own >= 0 && args->own < mt_check_dim(c, 'R');
+    mt_check_value(c, row, "own", (double)args->own, "a row of x");
+}
+
 static void fill_more(struct mt_check *c, const void *p)
 {
     const struct mt_fill_args *args = p;
@@ -153,6 +160,7 @@ static void adamw_more(struct mt_check *c, const void *p)
 
 static const struct mt_check_row rows[] = {
     MT_ROW_BY_HAND(axpby, axpby_more),
+    MT_ROW(rank_sum, y, rank_sum_more, {"x", MT_CHECK_STAT, "RW"}, {"y", MT_CHECK_STAT, "W"}),
     MT_ROW_BY_HAND(fill, fill_more),
     MT_ROW_BY_HAND(copy, copy_more),
     MT_ROW_BY_HAND(reduce, reduce_more),

@@ -87,6 +87,26 @@ static enum mt_status download(struct mt_device *device, void *host, const void 
     return copy(device, host, source, bytes, cudaMemcpyDeviceToHost, "copying from the device");
 }
 
+// ------------------------------------------------------------------ two devices on one GPU
+
+static void *stream_of(const struct mt_device *device)
+{
+    return cuda_stream(device);
+}
+
+/* An event that is recorded again is another one for those that wait from then on. */
+static enum mt_status follow(struct mt_device *device, struct mt_device *other)
+{
+    struct cuda_state *state = cuda_state_of(device);
+    struct cuda_state *ahead = cuda_state_of(other);
+    cudaError_t error = cudaSuccess;
+    if (ahead->reached == NULL) error = cudaEventCreateWithFlags(&ahead->reached, cudaEventDisableTiming);
+    if (error == cudaSuccess) error = cudaEventRecord(ahead->reached, ahead->stream);
+    if (error == cudaSuccess) error = cudaStreamWaitEvent(state->stream, ahead->reached, 0);
+    state->joined = true;
+    return cuda_status(device, error, "waiting for another stream");
+}
+
 // ------------------------------------------------------------------ recordings
 
 // They are CUDA graphs: the stream takes launches down, and a graph of them starts with one call.
@@ -134,6 +154,7 @@ static void destroy_state(struct mt_device *device)
     cuda_products_end(state);
     cuda_beside_free(state);
     (void)cudaFree(state->counters);
+    if (state->reached != NULL) (void)cudaEventDestroy(state->reached);
     if (state->stream != NULL && !state->borrowed) (void)cudaStreamDestroy(state->stream);
     mt_release(device->ctx, state, sizeof *state);
     device->state = NULL;
@@ -210,6 +231,8 @@ static enum mt_status init(struct mt_device *device, bool bf16)
     device->synchronise = synchronise;
     device->enter = enter;
     device->memory_room = cuda_memory_room;
+    device->follow = follow;
+    device->stream = stream_of;
     // The other one asks for the experts' offsets, and a borrowed stream may be one that cannot be recorded.
     if (bf16 && !state->borrowed) {
         device->record_begin = record_begin;

@@ -44,6 +44,20 @@ void mt_ref_axpby(const struct mt_axpby_args *a)
     }
 }
 
+// ------------------------------------------------------------------ rank_sum
+
+/* rank_sum: the rows of x added up in their order, y in the place of its own row. */
+
+void mt_ref_rank_sum(const struct mt_rank_sum_args *a)
+{
+    for (int64_t i = 0; i < a->y.dim[0]; i++) {
+        double sum = 0.0;
+        for (int64_t r = 0; r < a->x.dim[0]; r++)
+            sum += r == a->own ? ref_get1(&a->y, i) : ref_get2(&a->x, r, i);
+        ref_set1(&a->y, i, sum);
+    }
+}
+
 // ------------------------------------------------------------------ fill
 
 /* fill: every element becomes one value. */

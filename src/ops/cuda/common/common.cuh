@@ -47,6 +47,7 @@ struct cuda_state {
     struct cublasContext *blas; // NULL before the first product
     void *blas_workspace;       // given to blas, so that it allocates nothing itself
     cudaEvent_t fork;           // what the lanes wait for; NULL before their first use
+    cudaEvent_t reached;        // what another device waits for (ops/streams.h); NULL likewise
     unsigned *counters;         // of tiles, each for one launch, cleared all at a time; NULL if not on Hopper
     int next_counter;
     unsigned *meetings; // words by which blocks of a launch find each other, 0 in between (lora_hopper.cuh)
