@@ -7,24 +7,26 @@
 
 #include "base/clock.h"
 #include "metier/buffer.h"
+#include "train/card_sum.h"
 
 #define PROGRESS_CALLS 16
 
 /* A bucket on its way. */
 struct journey {
-    struct mt_comm_sum *sum; // owned; NULL: nobody else holds the bucket
+    struct mt_comm_sum *sum; // owned; NULL: nobody else holds the bucket, or cards send it
     bool started;
 };
 
 struct mt_gradient_sum {
     const struct mt_buckets *buckets; // borrowed
-    struct mt_buffer staging; // owned; as long as the gradients: these on the host; empty: they are there
-    float *host;              // its data, or NULL
-    struct journey *journeys; // owned; [buckets]
-    double waited;            // seconds
+    struct mt_buffer staging;  // owned; as long as the gradients: these on the host; empty: they are there
+    float *host;               // its data, or NULL
+    struct journey *journeys;  // owned; [buckets]
+    struct mt_card_sum *cards; // owned; NULL: by way of the host
+    double waited;             // seconds
 };
 
-static enum mt_status create(struct mt_gradient_sum *sum)
+static enum mt_status create(struct mt_gradient_sum *sum, struct mt_device *sender)
 {
     const struct mt_buckets *buckets = sum->buckets;
     struct mt_device *device = buckets->params->device;
@@ -33,6 +35,7 @@ static enum mt_status create(struct mt_gradient_sum *sum)
     enum mt_status status =
         mt_allocate_array(mt_device_context(device), buckets->count, sizeof *sum->journeys, &memory);
     sum->journeys = memory;
+    if (status == MT_OK && sender != NULL) return mt_card_sum_create(buckets, sender, &sum->cards);
     if (status == MT_OK && buckets->summed > 0 && !mt_device_on_host(device)) {
         status = mt_device_staging_create(device, buckets->params->gradients.bytes, &sum->staging);
         sum->host = sum->staging.data;
@@ -45,7 +48,8 @@ static enum mt_status create(struct mt_gradient_sum *sum)
     return status;
 }
 
-enum mt_status mt_gradient_sum_create(const struct mt_buckets *buckets, struct mt_gradient_sum **sum)
+enum mt_status mt_gradient_sum_create(const struct mt_buckets *buckets, struct mt_device *sender,
+                                      struct mt_gradient_sum **sum)
 {
     struct mt_context *ctx = mt_device_context(buckets->params->device);
     void *memory = NULL;
@@ -54,7 +58,7 @@ enum mt_status mt_gradient_sum_create(const struct mt_buckets *buckets, struct m
     if (status != MT_OK) return status;
     struct mt_gradient_sum *made = memory;
     *made = (struct mt_gradient_sum){.buckets = buckets};
-    status = create(made);
+    status = create(made, sender);
     if (status != MT_OK) {
         mt_gradient_sum_free(made);
         return mt_fail_within(ctx, status, "gradients of all ranks");
@@ -70,6 +74,7 @@ void mt_gradient_sum_free(struct mt_gradient_sum *sum)
     struct mt_context *ctx = mt_device_context(sum->buckets->params->device);
     for (size_t i = 0; sum->journeys != NULL && i < count; i++) mt_comm_sum_free(sum->journeys[i].sum);
     if (sum->journeys != NULL) mt_release(ctx, sum->journeys, count * sizeof *sum->journeys);
+    mt_card_sum_free(sum->cards);
     mt_buffer_release(&sum->staging);
     mt_release(ctx, sum, sizeof *sum);
 }
@@ -118,6 +123,7 @@ static enum mt_status start(struct mt_gradient_sum *sum, size_t index)
 enum mt_status mt_gradient_sum_layer_done(struct mt_gradient_sum *sum, int64_t layer)
 {
     size_t count = sum->buckets->count;
+    if (sum->cards != NULL) return mt_card_sum_layer_done(sum->cards, layer);
     // Backward goes from the last layer to the first.
     for (size_t i = count; i-- > 0;) {
         const struct journey *journey = &sum->journeys[i];
@@ -133,10 +139,9 @@ enum mt_status mt_gradient_sum_layer_done(struct mt_gradient_sum *sum, int64_t l
     return MT_OK;
 }
 
-enum mt_status mt_gradient_sum_finish(struct mt_gradient_sum *sum)
+static enum mt_status finish(struct mt_gradient_sum *sum)
 {
     const struct mt_buckets *buckets = sum->buckets;
-    double began = mt_clock_seconds();
     enum mt_status status = mt_gradient_sum_layer_done(sum, -1);
     for (size_t i = buckets->count; status == MT_OK && i-- > 0;) {
         const struct mt_bucket *bucket = &buckets->list[i];
@@ -145,6 +150,13 @@ enum mt_status mt_gradient_sum_finish(struct mt_gradient_sum *sum)
         sum->journeys[i].started = false;
         status = put_back(sum, &buckets->params->gradients, bucket->own_first, bucket->own_count);
     }
+    return status;
+}
+
+enum mt_status mt_gradient_sum_finish(struct mt_gradient_sum *sum)
+{
+    double began = mt_clock_seconds();
+    enum mt_status status = sum->cards != NULL ? mt_card_sum_finish(sum->cards) : finish(sum);
     sum->waited += mt_clock_seconds() - began;
     return status;
 }
@@ -162,13 +174,11 @@ static enum mt_status take_values(struct mt_gradient_sum *sum, size_t index)
     return put_back(sum, masters, own_end, bucket->first + bucket->count - own_end);
 }
 
-enum mt_status mt_gradient_sum_hand_round(struct mt_gradient_sum *sum)
+static enum mt_status hand_round(struct mt_gradient_sum *sum)
 {
     const struct mt_buckets *buckets = sum->buckets;
     const struct mt_buffer *masters = &buckets->params->masters;
-    double began = mt_clock_seconds();
     enum mt_status status = MT_OK;
-    if (buckets->summed == 0) return MT_OK;
     for (size_t i = 0; status == MT_OK && i < buckets->count; i++) {
         const struct mt_bucket *bucket = &buckets->list[i];
         if (bucket->comm == NULL) continue;
@@ -178,7 +188,15 @@ enum mt_status mt_gradient_sum_hand_round(struct mt_gradient_sum *sum)
     }
     for (size_t i = 0; status == MT_OK && i < buckets->count; i++)
         if (buckets->list[i].comm != NULL) status = take_values(sum, i);
-    if (status == MT_OK) status = mt_params_round(buckets->params);
+    return status;
+}
+
+enum mt_status mt_gradient_sum_hand_round(struct mt_gradient_sum *sum)
+{
+    double began = mt_clock_seconds();
+    if (sum->buckets->summed == 0) return MT_OK;
+    enum mt_status status = sum->cards != NULL ? mt_card_sum_hand_round(sum->cards) : hand_round(sum);
+    if (status == MT_OK) status = mt_params_round(sum->buckets->params);
     sum->waited += mt_clock_seconds() - began;
     return status;
 }

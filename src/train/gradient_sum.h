@@ -10,8 +10,10 @@
 
 struct mt_gradient_sum; // opaque
 
-/* The caller frees; the buckets outlive it. */
-enum mt_status mt_gradient_sum_create(const struct mt_buckets *buckets, struct mt_gradient_sum **sum);
+/* The caller frees; buckets and sender outlive it. sender: GPUs send to each other themselves (card_sum.h);
+ * NULL: buckets travel by way of the host. */
+enum mt_status mt_gradient_sum_create(const struct mt_buckets *buckets, struct mt_device *sender,
+                                      struct mt_gradient_sum **sum);
 void mt_gradient_sum_free(struct mt_gradient_sum *sum); // NULL is allowed
 
 /* No layer at or above this one adds anything any more in this step: buckets set out. */

@@ -317,6 +317,7 @@ enum mt_status mt_trainer_model_options(struct mt_trainer *trainer, const struct
         .activations = activations_of(trainer),
         .choices = settings->choices != NULL,
     };
+    if (settings->transfer == MT_TRANSFER_AUTO) options->expert_sender = trainer->sender;
     return mt_trainer_find_transfer(trainer, &options->expert_direct);
 }
 
@@ -473,6 +474,7 @@ static enum mt_status open_rest(struct mt_trainer *trainer, const struct mt_stat
                            "the step at hand is finished and saved");
     if (status == MT_OK) status = open_device(trainer);
     status = mt_comm_agree(trainer->comm, trainer->ctx, status); // what fits, all of them find out together
+    if (status == MT_OK) status = mt_trainer_open_cards(trainer);
     if (status == MT_OK) status = open_model(trainer);
     if (status == MT_OK) status = find_paths(trainer);
     if (status == MT_OK) status = open_optimizer(trainer);
@@ -481,6 +483,7 @@ static enum mt_status open_rest(struct mt_trainer *trainer, const struct mt_stat
     if (reader != NULL) status = go_on(trainer, reader);
     if (status == MT_OK) status = write_config(trainer);
     if (status == MT_OK) status = open_log(trainer);
+    if (status == MT_OK) status = mt_trainer_tell_cards(trainer);
     if (status == MT_OK) status = tell_choices(trainer);
     if (status == MT_OK) status = tell_default(trainer);
     return status == MT_OK ? warn(trainer) : status;
@@ -538,6 +541,7 @@ void mt_trainer_close(struct mt_trainer *trainer)
     mt_watch_destroy(trainer->watch);
     mt_optimizer_free(&trainer->optimizer);
     mt_model_close(trainer->model);
+    mt_device_destroy(trainer->sender);
     mt_device_destroy(trainer->device);
     mt_adapter_close(&trainer->adapter);
     mt_choices_close(&trainer->choices);

@@ -58,6 +58,8 @@ struct mt_trainer {
     struct mt_comm *expert_comm;          // owned: the ranks that share the experts; NULL: none do
     struct mt_comm *copies_comm;          // owned: the ranks that hold the same experts; NULL: all do
     struct mt_comm *own_comm;             // NULL: the caller has given one
+    struct mt_device *sender;             // owned: the stream that cards send on; NULL: they do not
+    char no_cards[256];                   // why not, where it was left to us
     int threads;                          // of the device; 0: as many as the machine has
     bool automatic_device;                // nobody named one
     struct mt_rank_loss *losses;          // [ranks], in the arena: of a round
@@ -169,6 +171,10 @@ void mt_trainer_close_ranks(struct mt_trainer *trainer);
 /* Whether rows of spread experts are sent from the device's own memory; refuses what was asked for and cannot
  * be. */
 enum mt_status mt_trainer_find_transfer(struct mt_trainer *trainer, bool *direct);
+
+/* trainer_cards.c: once the device is open, on every rank; and what the log says of it. */
+enum mt_status mt_trainer_open_cards(struct mt_trainer *trainer);
+enum mt_status mt_trainer_tell_cards(struct mt_trainer *trainer);
 
 /* Bytes this rank has sent since the run was opened. */
 uint64_t mt_trainer_sent(const struct mt_trainer *trainer);

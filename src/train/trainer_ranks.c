@@ -113,7 +113,7 @@ enum mt_status mt_trainer_join_ranks(struct mt_trainer *trainer)
     if (status != MT_OK) return status;
     mt_model_set_layer_hook(trainer->model,
                             &(struct mt_layer_hook){.layer_done = layer_done, .self = trainer});
-    status = mt_gradient_sum_create(&trainer->optimizer.buckets, &trainer->gradient_sum);
+    status = mt_gradient_sum_create(&trainer->optimizer.buckets, trainer->sender, &trainer->gradient_sum);
     if (status != MT_OK || is_alone(trainer)) return status;
     // A term of all ranks' tokens does not depend on which rank has which.
     if (trainer->settings->statistics == MT_STATISTICS_GLOBAL)

@@ -19,6 +19,7 @@
 
 enum mt_train_kind { MT_TRAIN_LORA, MT_TRAIN_FULL };
 enum mt_statistics_scope { MT_STATISTICS_GLOBAL, MT_STATISTICS_LOCAL };
+enum mt_gpu_transport { MT_TRANSPORT_AUTO, MT_TRANSPORT_HOST, MT_TRANSPORT_NCCL };
 enum mt_row_transfer { MT_TRANSFER_AUTO, MT_TRANSFER_STAGED, MT_TRANSFER_DIRECT };
 /* What activations are kept in; AUTO: what the device computes fastest on. */
 enum mt_train_activations { MT_ACTIVATIONS_AUTO, MT_ACTIVATIONS_F32, MT_ACTIVATIONS_BF16 };
@@ -108,6 +109,7 @@ struct mt_train_settings {
     enum mt_train_recompute recompute;     // recompute; auto until a run is opened
     int64_t expert_ranks;                  // parallel.experts: ranks that share a model's routed experts
     double expert_room;                    // parallel.room
+    enum mt_gpu_transport transport;       // parallel.transport
     enum mt_row_transfer transfer;         // parallel.transfer
     enum mt_statistics_scope statistics;   // parallel.statistics
     enum mt_train_activations activations; // activations

@@ -353,9 +353,12 @@ static const struct mt_key_row rows_from_template[] = {
     {"parallel.room", MT_KEY_NUMBER, AT(expert_room), "NUMBER >= 0", "0",
      .meaning = "if ranks share experts: rows a rank has memory for, as a multiple of those it sends; 0: all",
      .most = 65536.0, .may_differ = true},
+    {"parallel.transport", MT_KEY_CHOICE, AT(transport), "auto|host|nccl", "auto",
+     .meaning = "on GPUs: gradients and rows travel through the host's memory, or from card to card (NCCL)",
+     .may_differ = true},
     {"parallel.transfer", MT_KEY_CHOICE, AT(transfer), "auto|staged|direct", "auto",
      .meaning =
-         "on GPUs that share experts: rows travel through the host's memory, or directly (CUDA-aware MPI)",
+         "rows of shared experts through the host: copied there, or read by the network (CUDA-aware MPI)",
      .may_differ = true},
     {"parallel.statistics", MT_KEY_CHOICE, AT(statistics), "global|local", "global",
      .meaning = "on many ranks: compute L_aux, L_v and the like over all ranks' tokens, or each rank's own"},
