@@ -62,6 +62,23 @@ static enum mt_status select_parameters(struct mt_trainer *trainer)
 
 // ------------------------------------------------------------------ the folder and what is in it
 
+/* The newest checkpoint that can be used, the same for all ranks: another machine may see other files. */
+static enum mt_status find_checkpoint(struct mt_trainer *trainer, struct mt_state_reader **reader)
+{
+    const char *folder = trainer->folder.checkpoints;
+    enum mt_status status = mt_state_find(trainer->ctx, folder, trainer->options.log, reader);
+    status = mt_comm_agree(trainer->comm, trainer->ctx, status);
+    if (status != MT_OK) return status;
+    int64_t step = *reader != NULL ? (int64_t)mt_state_numbers(*reader)->step : 0;
+    int64_t steps[2] = {step, -step};
+    mt_comm_max_i64(trainer->comm, steps, 2);
+    if (steps[0] == -steps[1]) return MT_OK;
+    return mt_fail(trainer->ctx, MT_ERR_IO,
+                   "%s: a rank can use the checkpoint of step %" PRId64 ", another only that of step %" PRId64
+                   " (0: none): all ranks must see the same files",
+                   folder, steps[0], -steps[1]);
+}
+
 /* Rank 0 first, unless something was wrong before, in which case it is told here. */
 static enum mt_status open_folder(struct mt_trainer *trainer, enum mt_status before,
                                   struct mt_state_reader **reader)
@@ -80,7 +97,7 @@ static enum mt_status open_folder(struct mt_trainer *trainer, enum mt_status bef
     // Nobody looks at the checkpoints before they are swept.
     status = mt_comm_agree(trainer->comm, trainer->ctx, status);
     if (status != MT_OK) return status;
-    status = mt_state_find(trainer->ctx, folder->checkpoints, trainer->options.log, reader);
+    status = find_checkpoint(trainer, reader);
     if (status != MT_OK) return status;
     if (*reader != NULL && !trainer->settings->resume) {
         return mt_fail(trainer->ctx, MT_ERR_USAGE,

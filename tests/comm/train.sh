@@ -95,6 +95,16 @@ spoiled "step-00000009/state-2.safetensors: has " cp state-1.safetensors state-2
 spoiled "step-00000009/state.safetensors: has 0 bytes" truncate -s 0 state.safetensors
 spoiled "step-00000009/manifest.json: is damaged" sed -i '/state-1/d' manifest.json
 
+# One rank sees other files than the others.
+cp -r "$place/parts" "$place/elsewhere"
+rm "$place/elsewhere/checkpoints/step-00000009/state-2.safetensors"
+in_time mpirun --oversubscribe --bind-to none -n 2 "$metier" train "$config" out="$place/parts" steps=9 --quiet : \
+    -n 1 "$metier" train "$config" out="$place/elsewhere" steps=9 --quiet >"$place/text" 2>&1
+got=$?
+[ $got -ne 0 ] && [ $got -ne 124 ] &&
+    grep -q '^metier train: .*a rank can use the checkpoint of step 9, another only that of step 6' "$place/text"
+result $? "one rank without a checkpoint: exit status $got, $(head -n 3 "$place/text")"
+
 # The routers' own choices, given in a file: every rank finds its sequences, spread experts get their rows.
 "$metier" train "$config" --record-choices "$place/choices" --quiet >/dev/null
 for sharing in 1 3; do
