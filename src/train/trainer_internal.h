@@ -138,7 +138,7 @@ const char *mt_trainer_bias_file(const struct mt_trainer *trainer);
  * One run on many ranks. The micro-batches of a step are taken in rounds, one for each rank at a time, in the
  * order one rank alone would take them; every rank prepares all data and keeps all that is trained but for
  * the routed experts of other ranks, where these are spread. What several ranks keep stays the same on them,
- * bit by bit. Rank 0 writes.
+ * bit by bit; one of them moves it. Rank 0 writes, but for checkpoints, of which each writes its part.
  */
 
 /* What one rank found out in a round. */
