@@ -52,7 +52,7 @@ examples() {
 # leave_out COMMAND: true for what cannot be tried here.
 leave_out() {
     case $1 in
-    'hf download '* | 'mpirun '* | 'METIER_CPU_LEVEL='* | 'metier judge '* | 'metier probe '* | *' --endpoint '* | *' --teacher '* | *Moonlight-16B-A3B-Instruct*) return 0 ;;
+    'hf download '* | 'mpirun '* | 'METIER_TOKEN='* | 'METIER_CPU_LEVEL='* | 'metier judge '* | 'metier probe '* | *' --endpoint '* | *' --teacher '* | *Moonlight-16B-A3B-Instruct*) return 0 ;;
     *--group-rule*) return 0 ;; # of another record
     *' --routing '*) return 0 ;; # serve_checks.py
     *compare-paper* | *'sandbox --check') return 0 ;; # long
@@ -71,7 +71,7 @@ shorter() {
         echo "$1 --port 0 >served & until grep -q listening served || ! kill -0 \$!; do sleep 0.05; done; kill \$!; wait \$!" ;;
     *' --vocabulary 4096') echo "${1/4096/262}" ;; # of little text
     'metier forward '*) echo "${1//1,306,4658/1,30,46}" ;; # of a small vocabulary
-    'metier train run.yaml out='*) echo "$1 steps=5" ;;
+    'metier train run.yaml out='* | 'metier launch -n 2 train '*) echo "$1 steps=5" ;;
     'metier plan '*) echo "$1" | sed 's/--experts [0-9]*/--experts 2/' ;; # of few experts
     *'--keep 16 '*) echo "${1/--keep 16/--keep 3}" ;; # of six
     *'--count 100000'*) echo "${1//100000/1000}" ;;
@@ -82,7 +82,7 @@ shorter() {
 }
 
 # Verbs in the order in which one has what the next reads.
-verbs="help synth recipe init inspect plan tokenize objective devices train adapter merge forward generate chat analyze prune eval review judge
+verbs="help synth recipe init inspect plan tokenize objective devices train launch adapter merge forward generate chat analyze prune eval review judge
     compare report sandbox serve probe"
 for verb in $("$metier" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
     [[ " $(echo $verbs) " == *" $verb "* ]]
