@@ -10,6 +10,7 @@ static const char *const names[] = {
     "olmoe",
     "llama3",
     "kimi_pattern",
+    "o200k",
     "prefix_space",
     "digits",
     "byte_level_inside",

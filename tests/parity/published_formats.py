@@ -5,6 +5,7 @@ the library's own dequantisation, into bf16, as models in bf16 are dequantised: 
 mxfp4, bitsandbytes' for nf4.
 """
 import os
+import re
 
 os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")  # bitsandbytes' generic code would be compiled for every shape
 
@@ -15,6 +16,7 @@ from transformers.integrations.finegrained_fp8 import Fp8Dequantize
 from transformers.integrations.mxfp4 import FP4_VALUES, convert_moe_packed_tensors
 
 FP8_BLOCK, MXFP4_BLOCK = 128, 32
+STACK = re.compile(r"(.*\.experts)\.(gate_up_proj|down_proj)(_blocks|_scales)?")
 
 
 def fp8_dequantise(codes, scales):
@@ -101,6 +103,27 @@ def mxfp4_together(model, tensors):
     return file, numbers
 
 
+def one_by_one(model, file):
+    """A file's tensors, with a matrix for each expert where these lie together, in floats or in codes."""
+    gate, up, down = model.expert_names()
+    result = {}
+    for name, value in file.items():
+        match = STACK.fullmatch(name)
+        if match is None:
+            result[name] = value
+            continue
+        block, which, kind = match.groups()
+        if kind == "_scales":
+            continue
+        if kind == "_blocks":
+            value = convert_moe_packed_tensors(value, file[f"{block}.{which}_scales"]).transpose(1, 2).float()
+        parts = (gate, up) if which == "gate_up_proj" else (down,)
+        for number, matrix in enumerate(value):
+            result.update((f"{block}.{number}.{part}.weight", piece.contiguous())
+                          for part, piece in zip(parts, matrix.chunk(len(parts))))
+    return result
+
+
 CONFIGS = {
     "fp8": {"quant_method": "fp8", "activation_scheme": "dynamic", "fmt": "e4m3", "weight_block_size": [128, 128],
             "modules_to_not_convert": ["lm_head", "gate"]},
@@ -124,7 +147,7 @@ FORMATS = {
 
 def is_quantised(name, shape, extent):
     """Whether a weight of a folder is quantised: matrices of layers but the router's, experts alone, or all."""
-    if len(shape) != 2 or name.startswith("model.embed"):
+    if len(shape) != 2 or name.startswith("model.embed") or name.endswith("e_score_correction_bias"):
         return False
     if extent == "experts":
         return ".experts." in name

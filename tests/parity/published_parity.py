@@ -44,6 +44,12 @@ MODELS = {
                   "num_key_value_heads": 2},
     "mixtral": {"hidden_size": 192, "intermediate_size": 160, "num_attention_heads": 6, "num_key_value_heads": 2},
     "olmoe": {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4, "num_key_value_heads": 4},
+    "glm4_moe": {"hidden_size": 128, "moe_intermediate_size": 96, "num_attention_heads": 4, "num_key_value_heads": 2,
+                 "head_dim": 32, "intermediate_size": 160},
+    "dots1": {"hidden_size": 192, "moe_intermediate_size": 160, "num_attention_heads": 6, "num_key_value_heads": 2,
+              "head_dim": 32, "intermediate_size": 224},
+    "ernie4_5_moe": {"hidden_size": 128, "moe_intermediate_size": 96, "num_attention_heads": 4, "num_key_value_heads": 2,
+                     "head_dim": 32, "intermediate_size": 160},
 }
 WHOLE_BLOCKS = ("deepseek_v3", "qwen3_moe")
 WHOLE_ROWS = ("deepseek_v3", "qwen3_moe", "mixtral", "olmoe")  # of attention: see nf4_dequantise
@@ -88,9 +94,9 @@ def write_adapter(folder, model, generator):
     os.makedirs(folder, exist_ok=True)
     pairs, file = {}, {}
     for name, shape in model.shapes.items():
-        if len(shape) != 2 or name.startswith("model.embed"):
-            continue
         module = name[:-len(".weight")]
+        if module not in parity.linear_maps(model):
+            continue
         a = torch.randn(RANK, shape[1], generator=generator) / shape[1] ** 0.5
         b = 0.05 * torch.randn(shape[0], RANK, generator=generator)
         pairs[module] = (a, b)
@@ -119,7 +125,7 @@ def folder_of(model, folder):
 
 def numbers_of(model, folder):
     """What the tensors of a requantised folder stand for, by the library's own dequantisation."""
-    file, numbers = load_file(os.path.join(folder, "model.safetensors")), {}
+    file, numbers = formats.one_by_one(model, load_file(os.path.join(folder, "model.safetensors"))), {}
     for name, shape in model.shapes.items():
         if f"{name}_scale_inv" in file:
             numbers[name] = formats.fp8_dequantise(file[name], file[f"{name}_scale_inv"])
@@ -143,7 +149,7 @@ def check_merge(table, case, program, model, numbers, sequences, label, place):
             if name[:-7] in pairs else numbers[name] for name in model.shapes}
     plain = folder_of(model, os.path.join(place, "plain"))
     merge(program, model.folder, adapter, plain.folder, "--dtype", "f32")
-    got = load_file(os.path.join(plain.folder, "model.safetensors"))
+    got = formats.one_by_one(model, load_file(os.path.join(plain.folder, "model.safetensors")))
     if set(got) != set(model.shapes):
         table.fail(case, f"merged tensors differ: {sorted(set(got) ^ set(model.shapes))[:4]}")
         return

@@ -154,6 +154,14 @@ KIMI = "|".join([
     r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n]*", r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+",
 ])
 
+# gpt-oss: Kimi's without a rule for Han, and with slashes behind punctuation.
+O200K_UPPER, O200K_LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+O200K = "|".join([
+    r"[^\r\n\p{L}\p{N}]?" + O200K_UPPER + "*" + O200K_LOWER + r"+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"[^\r\n\p{L}\p{N}]?" + O200K_UPPER + "+" + O200K_LOWER + r"*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n/]*", r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+",
+])
+
 # The letters of DeepSeek's second step: code points and ranges.
 LETTER_CODES = (
     "0041-005A 0061-007A 00B5 00C0-00D6 00D8-00F6 00F8-01BA 01BC-01BF 01C4-0293 0295-02AF 0370-0373 0376 "
@@ -275,6 +283,11 @@ def byte_level_cases():
         pre_tokenizers.Split(Regex(KIMI), "removed", invert=True),
         pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]))
     yield "kimi_pattern", kimi
+    o200k = byte_level(pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(O200K), "removed", invert=True),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]))
+    o200k.add_special_tokens(["<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|return|>", "<|call|>"])
+    yield "o200k", o200k
     prefix = byte_level(pre_tokenizers.ByteLevel(add_prefix_space=True))
     prefix.post_processor = processors.ByteLevel(trim_offsets=True)
     prefix.add_tokens([AddedToken("<mask>", lstrip=True), AddedToken("hello", single_word=True)])
