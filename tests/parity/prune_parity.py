@@ -113,7 +113,7 @@ def selected(tensors, kept, experts):
         elif layer in kept and re.search(r"\.(gate|moe_statics)\.(weight|e_score_correction_bias)$", name):
             assert value.numel() % experts == 0 and experts in value.shape[:2]
             result[name] = value[kept[layer]] if value.shape[0] == experts else value[:, kept[layer]]
-        elif layer in kept and re.search(r"\.(experts\.(gate_up|down)_proj(_bias)?|router\.(weight|bias))$", name):
+        elif layer in kept and re.search(r"\.(experts\.(gate_up|down)_proj(_bias|_blocks|_scales)?|router\.(weight|bias))$", name):
             result[name] = value[kept[layer]]  # gpt_oss: all experts of a layer in one tensor
         else:
             result[name] = value
@@ -204,6 +204,33 @@ def check_codes(metier, report, name, label):
     report.cases += 1
 
 
+def check_gpt_oss_codes(metier, report):
+    """As gpt-oss is published: experts together in mxfp4, their biases in floats."""
+    case = "gpt_oss mxfp4"
+    config = {"model_type": "gpt_oss", **adapters.COMMON, **adapters.CONFIGS["gpt_oss"], "hidden_size": 64,
+              "head_dim": 16, "intermediate_size": 96, "dtype": "bfloat16"}
+    path, folder = os.path.join(metier.folder, "config.json"), metier.new(case)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    metier.run("init", "--config", path, "--seed", "3", "--dtype", "bf16", "--quantize", "mxfp4,routed_experts", "--out", folder)
+    experts = os.path.join(metier.folder, "experts.json")
+    kept = draw_experts(folder, experts, 7)
+    out = prune(metier, case, folder, experts)
+    want = selected(load_file(os.path.join(folder, "model.safetensors")), kept, config["num_local_experts"])
+    got = load_file(os.path.join(out, "model.safetensors"))
+    report.expect(case, f"tensors: {sorted(set(got) ^ set(want))[:4]}", set(got) == set(want))
+    for tensor, value in want.items():
+        report.expect(case, f"{tensor} is another", torch.equal(got[tensor], value) and got[tensor].dtype == value.dtype)
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        out, quantization_config=transformers.Mxfp4Config(dequantize=True), dtype=torch.float32, attn_implementation="eager")
+    ids = adapters.draw_ids()
+    with torch.no_grad():
+        logits = model(torch.tensor([ids])).logits[0]
+    report.add(case, "dequantised by transformers", error_of(metier.logits(out, ids), logits))
+    report.expect(case, "pruning changes nothing", error_of(metier.logits(out, ids), metier.logits(folder, ids)) > 1e-3)
+    report.cases += 1
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=os.path.join(adapters.ROOT, "build", "release", "bin", "metier"))
@@ -225,6 +252,8 @@ def main():
             for label in formats.FORMATS:
                 if arguments.only in f"{name} {label}":
                     check_codes(metier, report, name, label)
+        if arguments.only in "gpt_oss mxfp4":
+            check_gpt_oss_codes(metier, report)
     print("  ".join(f"{name} {error:.1e}" for name, error in report.worst.items()))
     codes = "" if published else "; codes skipped: no bitsandbytes"
     print(f"{report.cases} cases, {len(report.failures)} failures, largest error "
