@@ -4,15 +4,15 @@
 1. openai-python: models, completions, chat, streams, log-probabilities; whole and streamed answers are the same.
 2. lm-evaluation-harness, `local-completions`, with ids and with texts: log-likelihoods and greedy flags of continuations, and
    generated texts with stops, equal those of its own `hf` model on the same folder with transformers, within 1e-4.
-3. metier eval --endpoint against the server: answers and figures equal metier eval in process.
-4. --load N: N requests of 64 clients at once, of mixed lengths, models and seeds. Each answer equals the one it got alone.
-   The server's memory is printed after a tenth and at the end.
+3. metier eval --endpoint against the server: answers and figures equal metier eval in process, and so do the log-likelihoods
+   that lm-evaluation-harness gets for the same choices.
+4. /metrics, where prometheus_client is there, through its parser.
+(tests/cli/serve_load.py asks with many clients at once.)
 
-Usage: serve_parity.py [--program build/release/bin/metier] [--load 1000]
-Needs openai, lm-eval, torch and transformers; no network. Exit status 1: a comparison failed.
+Usage: serve_parity.py [--program build/release/bin/metier]
+Needs openai, lm-eval[api], torch and transformers; no network. Exit status 1: a comparison failed.
 """
 import argparse
-import concurrent.futures
 import json
 import os
 import random
@@ -99,6 +99,12 @@ def instances(kind, arguments):
     return [Instance(request_type=kind, doc={}, arguments=argument, idx=i) for i, argument in enumerate(arguments)]
 
 
+def harness(server, folder, name, tokenized, length):
+    return LocalCompletionsAPI(model=name, base_url=f"{server.address}/v1/completions", tokenizer=folder,
+                               tokenizer_backend="huggingface", tokenized_requests=tokenized, num_concurrent=1, max_length=length,
+                               add_bos_token=True)
+
+
 def with_harness(server, folder, name):
     reference = HFLM(pretrained=folder, device="cpu", dtype="float32", batch_size=1, add_bos_token=True)
     asked = problems(24, 2) + [("a text of several words, ", "and how it goes on"), ("mercury at 20 C:", "liquid")]
@@ -107,9 +113,7 @@ def with_harness(server, folder, name):
     texts = reference.generate_until(instances("generate_until", until))
     worst = 0.0
     for tokenized in (True, False):
-        ours = LocalCompletionsAPI(model=name, base_url=f"{server.address}/v1/completions", tokenizer=folder,
-                                   tokenizer_backend="huggingface", tokenized_requests=tokenized, num_concurrent=1, max_length=200,
-                                   add_bos_token=True)
+        ours = harness(server, folder, name, tokenized, 200)
         if tokenized:
             got = ours.loglikelihood(instances("loglikelihood", asked))
             for (prompt, more), (log, greedy), (log2, greedy2) in zip(asked, wanted, got):
@@ -129,7 +133,7 @@ def rows_of(folder):
 
 def with_eval(server, program, folder, name):
     """Log-likelihoods of choices, and texts, in process and through the server."""
-    worst, rows = 0.0, 0
+    worst, rows, asked, others = 0.0, 0, 0, 0.0
     with tempfile.TemporaryDirectory() as place:
         for task in ("hellaswag", "arc_easy", "winogrande", "gsm8k_chat"):
             common = [program, "eval", task, "--data", f"{SHARE}/samples", "--quiet"]
@@ -145,44 +149,34 @@ def with_eval(server, program, folder, name):
                 for x, y in zip(a.get("log_likelihoods", []), b.get("log_likelihoods", [])):
                     worst = max(worst, abs(x - y))
                 rows += 1
+            if task in ("hellaswag", "arc_easy"):  # one context for all choices
+                pairs = [(row["prompt"], choice) for row in here for choice in row["choices"]]
+                told = [log for row in here for log in row["log_likelihoods"]]
+                got = harness(server, folder, name, True, 250).loglikelihood(instances("loglikelihood", pairs))
+                others = max([others, *(abs(log - own) for (log, _), own in zip(got, told))])
+                asked += len(pairs)
     check(worst < LIMIT, f"metier eval: log-likelihoods differ by {worst}")
-    print(f"metier eval --endpoint: {rows} samples, worst difference of log-likelihoods {worst:.1e}")
+    check(others < LIMIT and asked > 0, f"metier eval and the harness: log-likelihoods differ by {others}")
+    print(f"metier eval --endpoint: {rows} samples, worst difference of log-likelihoods {worst:.1e}; "
+          f"the harness' of {asked} choices and metier eval's: {others:.1e}")
 
 
-def with_many(server, names, count):
-    draw = random.Random(5)
-    distinct = []
-    for i in range(min(count, 400)):
-        body = {"model": draw.choice(names), "prompt": "x " * draw.randrange(60) + problems(1, i)[0][0],
-                "max_tokens": 1 + draw.randrange(40), "temperature": draw.choice([0, 1.0]), "seed": i}
-        distinct.append(body)
-    ask = lambda session, body: session.post(f"{server.address}/v1/completions", json=body, timeout=3600).json()["choices"]
-    with requests.Session() as session:
-        alone = [ask(session, body) for body in distinct]
-    before = [0.0]
-
-    def client(number):
-        wrong = 0
-        order = random.Random(number)
-        with requests.Session() as session:
-            for i in range(number, count, 64):
-                which = order.randrange(len(distinct))
-                wrong += ask(session, distinct[which]) != alone[which]
-                if i == count // 10:
-                    before[0] = server.megabytes()
-        return wrong
-
-    with concurrent.futures.ThreadPoolExecutor(64) as pool:
-        wrong = sum(pool.map(client, range(64)))
-    check(wrong == 0, f"load: {wrong} of {count} answers differ from those alone")
-    print(f"load: {count} requests of 64 clients, {wrong} differ; memory {before[0]:.0f} MB after a tenth, "
-          f"{server.megabytes():.0f} MB at the end")
+def with_prometheus(server):
+    try:
+        from prometheus_client.parser import text_string_to_metric_families
+    except ImportError:
+        print("metrics: no prometheus_client, not parsed")
+        return
+    families = list(text_string_to_metric_families(requests.get(f"{server.address}/metrics", timeout=60).text))
+    samples = [(s.name, tuple(sorted(s.labels.items()))) for family in families for s in family.samples]
+    check(len(samples) == len(set(samples)) > 50, f"metrics: {len(samples)} samples")
+    check(all(family.type in ("counter", "gauge") and family.documentation for family in families), "metrics: types")
+    print(f"metrics: {len(families)} families, {len(samples)} samples")
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", default="build/release/bin/metier")
-    parser.add_argument("--load", type=int, default=1000)
     args = parser.parse_args()
     folder = f"{SHARE}/models/tiny-deepseek-v2"
     names = ["tiny-deepseek-v2", "mix"]
@@ -191,7 +185,7 @@ def main():
         with_openai(server, names)
         with_harness(server, folder, names[0])
         with_eval(server, args.program, folder, names[0])
-        with_many(server, names, args.load)
+        with_prometheus(server)
     finally:
         status = server.stop()
     check(status == 0, f"the server ended with {status}")
