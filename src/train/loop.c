@@ -61,6 +61,9 @@ static enum mt_status write_folder(struct mt_trainer *trainer, const void *self)
     const struct mt_train_settings *settings = trainer->settings;
     const struct mt_chat_template *template = trainer->corpus.template;
     struct mt_trained_texts trained = {.form = trainer->form_text};
+    bool best = directory == trainer->folder.best;
+    status = mt_trainer_card(trainer, best, &trainer->arena, &trained.card);
+    if (status != MT_OK) return status;
     // Whole texts teach nobody to converse.
     if (trainer->corpus.form.answers) trained.chat_template = mt_chat_template_jinja(template);
     if (settings->train == MT_TRAIN_FULL) {

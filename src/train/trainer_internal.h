@@ -132,6 +132,16 @@ bool mt_trainer_has_results(const struct mt_trainer *trainer, const struct mt_ru
 /* The file of the result that holds routers' biases no other program reads; NULL: there are none. */
 const char *mt_trainer_bias_file(const struct mt_trainer *trainer);
 
+// ------------------------------------------------------------------ train/card.c
+
+/*
+ * What the card of the result says of how it was trained (model/files/card.h), in the arena: method, targets,
+ * data by name, length, loss on held-out data, and the settings to train it again. `best`: the parameters are
+ * those of the best evaluation. Nothing in it depends on where or how fast a run went.
+ */
+enum mt_status mt_trainer_card(const struct mt_trainer *trainer, bool best, struct mt_arena *arena,
+                               const char **text);
+
 // ------------------------------------------------------------------ trainer_ranks.c
 
 /*

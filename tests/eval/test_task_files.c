@@ -201,7 +201,7 @@ static void test_one_form(void **state)
  */
 static bool is_aside(const char *key)
 {
-    static const char *const keys[] = {"title",  "domain",        "version",      "comparable",
+    static const char *const keys[] = {"title",  "domain",        "version",      "comparable", "hub",
                                        "data",   "format",        "id",           "columns",
                                        "fields", "few_shot_data", "few_shot_text"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {

@@ -203,6 +203,9 @@ static enum mt_status check_void(const struct eval_arguments *arguments, const s
          "--adapter --quantize --prune --template-option --bos --context --memory --device --threads "
          "--no-routing",
          "with --endpoint: the server knows"},
+        {asks || arguments->answers != NULL || arguments->infer.quantise != NULL ||
+             arguments->infer.prune != NULL,
+         "--card", "unless the model in --model answers, as it is in its folder"},
         {!asks, "--key-env --timeout --retries --backoff --insecure-http", "without --endpoint"},
         {arguments->infer.directory == NULL && !asks, of_a_model, "without --model"},
     };
@@ -406,6 +409,8 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--questions", CLI_TEXT, &arguments.questions, "FILE",
          "write the questions instead, JSONL; - is standard output"},
         {"--out", CLI_TEXT, &arguments.out, "DIR", "where results go; with --model by default eval-MODEL"},
+        {"--card", CLI_FLAG, &arguments.card, NULL,
+         "also put the figures into the card of the adapter, or the model, that answers"},
         {"--again", CLI_FLAG, &arguments.again, NULL, "begin again: what is in --out goes to OUT/before-1"},
         {"--merge-review", CLI_TEXT, &arguments.merge_review, "FILE",
          "take over what a person marked (metier review) into the run of --out"},

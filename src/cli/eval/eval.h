@@ -9,6 +9,7 @@
 
 struct eval_arguments {
     bool list, keys, quiet, again, skip_missing, without_sandbox, no_routing;
+    bool card;         // put figures into the card of what was evaluated
     const char *tasks; // names between commas
     const char *data, *answers, *out, *questions, *merge_review;
     int64_t limit;
@@ -28,5 +29,9 @@ struct eval_arguments {
  */
 enum mt_status cli_eval_run_tasks(struct mt_context *ctx, const struct eval_arguments *arguments,
                                   const struct mt_task_list *list, struct mt_comm *comm, int *exit_status);
+
+/* Puts the figures of a finished evaluation into the card of the adapter, or of the model, that answered. */
+enum mt_status cli_eval_write_card(struct mt_context *ctx, const struct eval_arguments *arguments,
+                                   const struct mt_task_list *list, const struct mt_task_result *results);
 
 #endif

@@ -373,6 +373,8 @@ enum mt_status cli_eval_run_tasks(struct mt_context *ctx, const struct eval_argu
         status = print_results(&e); // a signal came too late to stop anything
         if (status == MT_OK) print_forms(&e);
         if (status == MT_OK) print_places(&e);
+        if (status == MT_OK && arguments->card)
+            status = cli_eval_write_card(ctx, arguments, list, e.tasks.results);
     }
     close_all(&e);
     return status;

@@ -106,6 +106,8 @@ struct mt_task {
     const char *file;   // it was read from; NULL: from memory
     const char *title;
     const char *comparable; // whose published figures its own can stand beside; NULL: nobody's
+    const char
+        *hub; // "openai/gsm8k gsm8k 1319": data set, task and questions on Hugging Face's hub; NULL: none
     enum mt_task_domain domain;
     int64_t version;
     const char *const *members;  // NULL: not a group

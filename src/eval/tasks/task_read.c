@@ -207,6 +207,8 @@ static const struct mt_key_row rows[] = {
     {"title", MT_KEY_NAME, AT(title), "TEXT", "required", .meaning = "what the task is, in one line"},
     {"comparable", MT_KEY_TEXT, AT(comparable), "TEXT", "none",
      .meaning = "the published figures that this task's are comparable with"},
+    {"hub", MT_KEY_TEXT, AT(hub), "\"DATASET TASK QUESTIONS\"", "none",
+     .meaning = "data set, task and number of questions on Hugging Face's hub, for metier eval --card"},
     {"domain", MT_KEY_CHOICE, AT(domain), "language|reasoning|science|math|code", "required",
      .meaning = "the domain its figure counts for"},
     {"version", MT_KEY_WHOLE, AT(version), "WHOLE NUMBER", "1",

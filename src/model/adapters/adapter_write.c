@@ -13,6 +13,7 @@
 #include "model/adapters/adapter_config_write.h"
 #include "model/adapters/adapter_parts.h"
 #include "model/adapters/router_bias.h"
+#include "model/files/card.h"
 #include "model/files/carried_files.h"
 #include "model/params/shards.h"
 
@@ -362,8 +363,12 @@ static enum mt_status write_files(struct writer *writer, const char *directory)
         status = mt_router_bias_save(writer->params, writer->desc, directory, MT_ROUTER_BIAS_OF_ADAPTER);
     if (status == MT_OK) status = mt_adapter_write_config(&writer->targets, writer->options, config);
     if (status == MT_OK) status = mt_model_write_trained(writer->ctx, directory, &writer->options->trained);
-    if (status == MT_OK && writer->options->trained_from != NULL)
-        status = mt_model_carry_trained(writer->ctx, writer->options->trained_from, directory);
+    const char *from = writer->options->trained_from;
+    const struct mt_card card = {
+        .kind = MT_CARD_ADAPTER, .base = writer->options->base_model, .text = writer->options->trained.card};
+    if (status == MT_OK && from != NULL) status = mt_model_carry_trained(writer->ctx, from, directory);
+    if (status == MT_OK && from != NULL) status = mt_card_carry(writer->ctx, from, directory, &card);
+    if (status == MT_OK && from == NULL) status = mt_card_write(writer->ctx, directory, &card);
     mt_path_release(writer->ctx, weights);
     mt_path_release(writer->ctx, config);
     return status;

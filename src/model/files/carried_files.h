@@ -49,6 +49,7 @@ enum mt_status mt_model_carry_trained(struct mt_context *ctx, const char *from, 
 struct mt_trained_texts {
     const char *chat_template;        // its text; NULL: none, or the model's own, which is carried over
     const char *form;                 // text of the record (text/text_form.h); NULL: none
+    const char *card;                 // how it was trained, for its card (card.h); NULL: nothing is known
     const struct mt_row_hashes *rows; // that a model has read; borrowed; NULL: what is carried over stays
 };
 

@@ -7,6 +7,7 @@
 #include "arch/published/stacks.h"
 #include "formats/text/printable.h"
 #include "model/adapters/router_bias.h"
+#include "model/files/card.h"
 #include "model/files/carried_files.h"
 #include "model/files/rewrite.h"
 #include "model/params/params.h"
@@ -36,6 +37,7 @@ struct exporter {
     size_t bias_count;
     size_t beside;                        // biases without a tensor in the checkpoint
     const struct mt_trained_texts *texts; // borrowed: what it was trained on
+    const char *base;                     // borrowed: the folder it was trained from
 };
 
 // ------------------------------------------------------------------ what learned
@@ -159,6 +161,9 @@ static enum mt_status add_files(void *self, const char *directory)
 {
     const struct exporter *exporter = self;
     enum mt_status status = mt_model_write_trained(exporter->ctx, directory, exporter->texts);
+    const struct mt_card card = {
+        .kind = MT_CARD_MODEL, .base = exporter->base, .text = exporter->texts->card};
+    if (status == MT_OK) status = mt_card_write(exporter->ctx, directory, &card);
     if (status != MT_OK || exporter->beside == 0) return status;
     return mt_router_bias_save(exporter->params, exporter->desc, directory, MT_ROUTER_BIAS_OF_MODEL);
 }
@@ -200,7 +205,8 @@ enum mt_status mt_model_export(const struct mt_params *params, const struct mt_m
                                const struct mt_export_options *options, struct mt_export_result *result)
 {
     struct mt_context *ctx = mt_device_context(params->device);
-    struct exporter exporter = {.ctx = ctx, .params = params, .desc = desc, .texts = &options->trained};
+    struct exporter exporter = {
+        .ctx = ctx, .params = params, .desc = desc, .texts = &options->trained, .base = options->directory};
     mt_arena_init(&exporter.arena, ctx, ARENA_BLOCK_BYTES);
     enum mt_status status = mt_stacks_open(ctx, options->directory, desc->config, &exporter.checkpoint);
     if (status == MT_OK) status = mt_params_check(ctx, desc, &exporter.checkpoint);

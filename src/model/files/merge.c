@@ -10,6 +10,7 @@
 #include "formats/text/printable.h"
 #include "model/adapters/adapter.h"
 #include "model/adapters/router_bias.h"
+#include "model/files/card.h"
 #include "model/files/carried_files.h"
 #include "model/files/merge_format.h"
 #include "model/files/rewrite.h"
@@ -238,12 +239,49 @@ static enum mt_status write_kept(const struct merger *merger, const char *direct
     return status;
 }
 
+/* The command, and how the adapter was made. */
+static enum mt_status write_card(const struct merger *merger, const char *directory)
+{
+    const struct mt_merge_options *options = merger->options;
+    struct mt_arena arena;
+    struct mt_byte_list text = {.ctx = merger->ctx};
+    const char *names[3] = {"", "", ""};
+    const char *story = "";
+    const char *dtype = options->dtype == MT_HF_FLOAT32 ? " --dtype f32" : " --dtype bf16";
+    mt_arena_init(&arena, merger->ctx, ARENA_BLOCK_BYTES);
+    enum mt_status status = mt_card_name(&arena, options->directory, &names[0]);
+    if (status == MT_OK) status = mt_card_name(&arena, options->adapter, &names[1]);
+    if (status == MT_OK) status = mt_card_name(&arena, options->out, &names[2]);
+    if (status == MT_OK) status = mt_card_story(&arena, options->adapter, &story);
+    const char *const parts[] = {"An adapter merged into its model:\n\n    metier merge ",
+                                 names[0],
+                                 " --adapter ",
+                                 names[1],
+                                 " --out ",
+                                 names[2],
+                                 options->dtype == MT_HF_FLOAT_UNKNOWN ? "" : dtype,
+                                 options->requantise ? " --requantise" : "",
+                                 "\n",
+                                 story[0] != '\0' ? "\n## The adapter\n\n" : "",
+                                 story};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0] && status == MT_OK; i++)
+        status = mt_byte_list_append_text(&text, parts[i]);
+    if (status == MT_OK) status = mt_byte_list_append(&text, "", 1);
+    const struct mt_card card = {
+        .kind = MT_CARD_MODEL, .base = options->directory, .text = (const char *)text.data};
+    if (status == MT_OK) status = mt_card_write(merger->ctx, directory, &card);
+    mt_byte_list_free(&text);
+    mt_arena_free(&arena);
+    return status;
+}
+
 static enum mt_status add_files(void *self, const char *directory)
 {
     const struct merger *merger = self;
     enum mt_status status = MT_OK;
     if (merger->options->adapter != NULL)
         status = mt_model_carry_trained(merger->ctx, merger->options->adapter, directory);
+    if (status == MT_OK && merger->options->kept == NULL) status = write_card(merger, directory);
     if (status == MT_OK && merger->options->kept != NULL) status = write_kept(merger, directory);
     return status == MT_OK && has_biases_beside(merger) ? write_biases(merger, directory) : status;
 }

@@ -144,6 +144,13 @@ enum mt_status mt_train_quantise(struct mt_context *ctx, const struct mt_train_s
 enum mt_status mt_train_settings_text(struct mt_context *ctx, const struct mt_train_settings *settings,
                                       struct mt_arena *arena, const char **text);
 
+/*
+ * The keys that decide the result and are not as they would be anyway, as YAML: a line each, files and
+ * folders by their names alone. NUL-terminated, in the arena. docs/adapters.md: what a card shows.
+ */
+enum mt_status mt_train_settings_brief(struct mt_context *ctx, const struct mt_train_settings *settings,
+                                       struct mt_arena *arena, const char **text);
+
 /* The tokens that batch.tokens: auto begins with: those of the table, or an example's where that is longer.
  */
 int64_t mt_train_auto_tokens(const struct mt_train_settings *settings);
