@@ -330,7 +330,7 @@ const struct cli_verb cli_verb_plan = {
         "messages of latency + bytes/bandwidth; gradients hide behind the last backward. Where\n"
         "ranks share the experts, the fullest rank keeps the others waiting: with --max-violation the\n"
         "cost of imbalance is printed. With --nodes ranks of a machine are neighbours, and talk faster.\n"
-        "docs/scaling.md has the formulas, and what they are worth.",
+        "docs/lab/scaling.md has the formulas, and what they are worth.",
     .examples = "  metier plan models/OLMoE-1B-7B --ranks 8 --experts 8\n"
                 "  metier plan models/OLMoE-1B-7B --ranks 1 --quantize nf4 --row-bytes 2\n"
                 "  metier plan models/OLMoE-1B-7B --ranks 1 --memory 22GiB\n"

@@ -83,7 +83,7 @@ enum mt_status mt_trainer_card(const struct mt_trainer *trainer, bool best, stru
                        numbers->best_step);
         put_row(&lines, "lowest loss on held-out data", line);
     }
-    put(&lines, "\nThe command, beside its data and models:\n\n    metier train run.yaml out=run\n\n"
+    put(&lines, "\nThe command:\n\n    metier train run.yaml out=run\n\n"
                 "with this `run.yaml`:\n\n```yaml\n");
     put(&lines, brief);
     put(&lines, "```\n");

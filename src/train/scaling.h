@@ -1,7 +1,7 @@
 /*
  * What a step of LoRA training takes on a cluster, before anybody rents it: memory, arithmetic, bytes on the
  * wire, and time by the alpha-beta model (a message of b bytes takes latency + b / bandwidth). Formulas with
- * their reasons: docs/scaling.md.
+ * their reasons: docs/lab/scaling.md.
  */
 #ifndef MT_TRAIN_SCALING_H
 #define MT_TRAIN_SCALING_H
