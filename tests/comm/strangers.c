@@ -52,8 +52,8 @@ static void say_garbage(int port, int count)
         int made = come_in(port);
         for (size_t k = 0; k < sizeof bytes; k++)
             bytes[k] = (unsigned char)((size_t)i * 31 + k * k + (k << 3));
-        if (i % 3 == 0) memcpy(bytes, "metier\n\1", 8);
-        if (i % 3 == 1) memcpy(bytes, "GET / HTTP/1.1\r\n\r\n", 18);
+        if (i % 3 == 0) memcpy(bytes, "metier\n\1", sizeof "metier\n\1");
+        if (i % 3 == 1) memcpy(bytes, "GET / HTTP/1.1\r\n\r\n", sizeof "GET / HTTP/1.1\r\n\r\n");
         (void)mt_socket_send(made, bytes, (size_t)i % sizeof bytes, soon());
         (void)close(made);
     }

@@ -17,6 +17,7 @@
 #define SPARE_FILES   256
 #define REST_LEAST_MS 20 // between two tries to reach a rank
 #define REST_MOST_MS  500
+#define CONNECTING    5.0  // seconds for one address
 #define MARGIN        10.0 // seconds that others wait longer than whoever tells them what went wrong
 #define MOST_NAMES    8    // of a machine that are tried
 
@@ -149,7 +150,7 @@ static enum mt_status let_in(struct meeting *m)
         int at = mt_door_poll(&m->door, m->events);
         for (int r = 0; r < m->place->size; r++)
             m->events[at + r] = (struct pollfd){.fd = m->met->sockets[r], .events = POLLIN};
-        int ready = poll(m->events, (nfds_t)(at + m->place->size), mt_socket_milliseconds(until, 1000));
+        int ready = poll(m->events, (nfds_t)at + (nfds_t)m->place->size, mt_socket_milliseconds(until, 1000));
         if (ready < 0 && errno != EINTR)
             return mt_fail(m->ctx, MT_ERR_IO, "cannot wait for ranks: %s", strerror(errno));
         if (ready < 0) continue;
@@ -241,7 +242,8 @@ static enum mt_status try_rank(struct meeting *m, int there, const struct mt_soc
     if (count == 0) status = mt_fail(m->ctx, MT_ERR_IO, "%s is not the name of a machine", m->place->host);
     for (int i = 0; i < count; i++) {
         int socket = -1;
-        enum mt_socket_end end = mt_socket_connect(&at[i], until, &socket);
+        double limit = mt_clock_seconds() + CONNECTING; // of an address that swallows everything
+        enum mt_socket_end end = mt_socket_connect(&at[i], limit < until ? limit : until, &socket);
         if (end != MT_SOCKET_DONE) {
             status = mt_fail(m->ctx, MT_ERR_IO, "%s",
                              end == MT_SOCKET_LATE ? "no answer from its machine" : strerror(errno));
