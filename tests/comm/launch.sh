@@ -11,7 +11,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # A rank that waits lets others run: on a busy machine those it waits for.
 export OMPI_MCA_mpi_yield_when_idle=1
 # MPI keeps what it has allocated until the process ends.
-export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+[ "$launcher" != mpirun ] || export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 
 # in_time COMMAND...: ends what hangs, with status 124. No job here takes a minute; a busy machine may take ten times that.
 patience=${METIER_TEST_PATIENCE:-1}
