@@ -129,8 +129,9 @@ static size_t count_blanks(const char *text, size_t bytes)
 }
 
 /*
- * Behind an empty thought that the template writes at `start`: two tags, or the second alone. What asks for
- * an answer can begin as its first tag does ("<think>" and "</think>").
+ * Behind an empty thought that the template writes at `start`: two tags, or the second alone; other tags
+ * ("<assistant>") may come first. What asks for an answer can begin as the first tag does ("<think>" and
+ * "</think>").
  */
 static size_t skip_empty_thought(const struct mt_jinja_output *whole, size_t start)
 {
@@ -140,20 +141,17 @@ static size_t skip_empty_thought(const struct mt_jinja_output *whole, size_t sta
     first = within ? first - 1 : start;
     const char *text = whole->text + first;
     size_t bytes = trusted_bytes(whole, first);
-    struct tag opening;
-    struct tag closing;
+    struct tag opened = {0}; // the last, none yet
+    struct tag tag;
     size_t at = count_blanks(text, bytes);
-    if (!read_tag(text + at, bytes - at, &opening)) return start;
-    at += opening.bytes;
-    if (!opening.closes) {
+    while (read_tag(text + at, bytes - at, &tag)) {
+        bool fits = opened.name_bytes == tag.name_bytes && memcmp(opened.name, tag.name, tag.name_bytes) == 0;
+        at += tag.bytes;
         at += count_blanks(text + at, bytes - at);
-        if (!read_tag(text + at, bytes - at, &closing) || !closing.closes) return start;
-        if (closing.name_bytes != opening.name_bytes ||
-            memcmp(closing.name, opening.name, closing.name_bytes) != 0)
-            return start;
-        at += closing.bytes;
+        if (tag.closes) return fits || opened.name == NULL ? first + at : start;
+        opened = tag;
     }
-    return first + at + count_blanks(text + at, bytes - at);
+    return start;
 }
 
 /*

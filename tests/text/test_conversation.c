@@ -290,7 +290,14 @@ static void empty_thoughts(void **state)
     static const char others[] = "{% for m in messages %}{{ '<|im_start|>' + ('' if m.role == 'user' else "
                                  "m.content[:3] + '<a></b>') + m.content + '<|im_end|>' }}{% endfor %}{% if "
                                  "add_generation_prompt %}{{ '<|im_start|>' }}{% endif %}";
+    static const char header[] =
+        "{% for m in messages %}{{ '<|im_start|>' + ('' if m.role == 'user' else "
+        "'<assistant><think></think>') + m.content + '<|im_end|>' }}{% endfor %}{% if "
+        "add_generation_prompt %}{{ '<|im_start|>' }}{% endif %}";
     struct bench b;
+    set_up(&b, state, "qwen3", header, NULL, "{\"messages\": [" U("a") ", " A("b") "]}\n");
+    expect(&b, 0, "<|im_start|>a<|im_end|><|im_start|><assistant><think></think>[[b<|im_end|>]]");
+    tear_down(&b);
     set_up(&b, state, "qwen3", thinking, NULL, "{\"messages\": [" U("a") ", " A("b") "]}\n");
     expect(&b, 0,
            "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n[[b<|im_end|>]]\n");
