@@ -378,7 +378,7 @@ def check_training(metier, report, config, name):
     with open(rows, "w", encoding="utf-8") as file:
         for i in range(64):
             file.write(json.dumps({"instruction": f"add {i} and {i % 7}", "output": f"{i + i % 7}"}) + "\n")
-    variants = {"as shipped": ["method=paper"],
+    variants = {"as shipped": [],
                 "attention, dropout": ["targets=attention", "lora.dropout=0.3", "method=none", "objective.alpha=0",
                                        "objective.beta=0", "objective.gamma=0"]}
     if name == "deepseek_v3":
