@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "serve/serve_struct.h"
 
+#define GONE_SECONDS   0.1 // between two looks whether clients have hung up
 #define IDLE_MILLIS    200 // between two looks for a signal while there is nothing to do
 #define SENDING_MILLIS 50
 #define MOST_SENDING   100 // such waits, for clients to read the last answers
@@ -169,10 +170,10 @@ static void step_engines(struct mt_serving *serving)
 
 // ------------------------------------------------------------------ answers
 
-static void look_after(struct mt_serving *serving, struct mt_ask *ask, double now)
+static void look_after(struct mt_serving *serving, struct mt_ask *ask, double now, bool look)
 {
     double most = serving->options->request_seconds;
-    if (ask->exchange != NULL && mt_exchange_is_gone(ask->exchange)) {
+    if (look && ask->exchange != NULL && mt_exchange_is_gone(ask->exchange)) {
         mt_ask_refuse(ask, 500, "nobody reads the answer");
     } else if (most > 0.0 && now - ask->since > most) {
         mt_ask_refuse(ask, 504, "the request took longer than the server allows");
@@ -184,9 +185,11 @@ static void look_after(struct mt_serving *serving, struct mt_ask *ask, double no
 static void send_answers(struct mt_serving *serving)
 {
     double now = mt_clock_seconds();
+    bool look = now - serving->looked > GONE_SECONDS;
+    if (look) serving->looked = now;
     for (struct mt_ask **place = &serving->first; *place != NULL;) {
         struct mt_ask *ask = *place;
-        look_after(serving, ask, now);
+        look_after(serving, ask, now, look);
         if (!mt_ask_is_over(ask)) {
             place = &ask->next;
             continue;

@@ -14,6 +14,7 @@ struct mt_serving {
     struct mt_ask *first; // asks at work; those whose turn it is first
     uint64_t asks;        // that came so far
     uint64_t refused;
+    double looked; // for clients that have hung up, at mt_clock_seconds
 };
 
 /* What a route writes. */
