@@ -16,6 +16,7 @@
 #define ARENA_BYTES 16384
 #define MOST_TEXT   ((size_t)16 << 20)
 #define LINE_BYTES  2048
+#define FEW_EXPERTS 8   // that are listed
 #define UNSEEN      1e3 // an error above it is no figure
 
 struct settings {
@@ -111,6 +112,27 @@ static void list_parts(const struct mt_probe_result *result, enum mt_probe_state
     }
 }
 
+/* "expert 0 has those of 1, 1 of 2": the first few that do not have their own. */
+static void list_sources(const struct mt_probe_result *result, char *line)
+{
+    size_t used = 0;
+    int shown = 0;
+    line[0] = '\0';
+    for (int64_t e = 0; e < result->experts; e++) {
+        char text[64];
+        int32_t source = result->source[e];
+        if (source == e) continue;
+        if (shown++ == FEW_EXPERTS) {
+            add_text(line, &used, ", ...");
+            return;
+        }
+        (void)snprintf(text, sizeof text,
+                       shown == 1 ? "expert %" PRId64 " has those of %" PRId32 : ", %" PRId64 " of %" PRId32,
+                       e, source);
+        add_text(line, &used, text);
+    }
+}
+
 static void print_verdict(const struct mt_probe_result *result)
 {
     char line[LINE_BYTES];
@@ -119,7 +141,13 @@ static void print_verdict(const struct mt_probe_result *result)
     case MT_PROBE_NOT_APPLIED: printf("not applied\n"); break;
     case MT_PROBE_PARTLY:
         list_parts(result, MT_PROBE_DEAD, line);
-        printf("applied, but these parts are dead: %s\n", line);
+        printf("applied, but these parts are dead%s: %s\n", result->or_wrong ? " or wrong" : "", line);
+        break;
+    case MT_PROBE_EXCHANGED:
+        list_sources(result, line);
+        printf("applied, but experts have each other's pairs: %s\n", line);
+        list_parts(result, MT_PROBE_DEAD, line);
+        if (line[0] != '\0') printf("these parts are dead: %s\n", line);
         break;
     case MT_PROBE_STRENGTH:
         printf("applied with %.2f times its strength: scale, alpha or rank are not as in the adapter\n",
@@ -135,8 +163,9 @@ static void print_verdict(const struct mt_probe_result *result)
 
 static enum mt_status print_parts(struct mt_context *ctx, const struct mt_probe_result *result)
 {
-    static const char *const states[] = {
-        [MT_PROBE_APPLIED] = "applied", [MT_PROBE_DEAD] = "dead", [MT_PROBE_UNCLEAR] = "unclear"};
+    const char *dead = result->verdict == MT_PROBE_PARTLY && result->or_wrong ? "dead or wrong" : "dead";
+    const char *const states[] = {
+        [MT_PROBE_APPLIED] = "applied", [MT_PROBE_DEAD] = dead, [MT_PROBE_UNCLEAR] = "unclear"};
     static const struct cli_column columns[] = {{"part", false},    {"layers", true}, {"changes", true},
                                                 {"presence", true}, {"+-", true},     {"", false}};
     struct cli_table table;
@@ -248,7 +277,7 @@ static enum mt_status run_verb(struct cli_call *call)
         {0},
     };
     struct mt_http_options http;
-    struct mt_probe_result result;
+    struct mt_probe_result result = {0};
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
     settings.endpoint.url = call->positional[0];
@@ -256,6 +285,7 @@ static enum mt_status run_verb(struct cli_call *call)
     if (status == MT_OK) status = probe(call->ctx, &settings, &http, &result);
     if (status == MT_OK) status = print(call->ctx, &result);
     if (status == MT_OK) call->exit_status = result.verdict == MT_PROBE_IS_APPLIED ? 0 : 1;
+    mt_probe_result_release(call->ctx, &result);
     return status;
 }
 
@@ -270,7 +300,8 @@ const struct cli_verb cli_verb_probe = {
         "logprobs 20, prompts as token ids). They are compared with ours: with the adapter, without it, and\n"
         "with single parts left out. The texts are those that show the parts best, out of a built-in list\n"
         "or FILE.\n"
-        "The first line is the verdict: applied; not applied; applied, but these parts are dead: ...;\n"
+        "The first line is the verdict: applied; not applied; applied, but these parts are dead: ...; dead\n"
+        "or wrong, if something else may be there instead; applied, but experts have each other's pairs;\n"
         "applied with X times its strength; or cannot say. changes: of log-probabilities by the part, in\n"
         "nats, root mean square. presence: how much of that is in the server's values, +- two standard\n"
         "errors. A part is applied, or dead, if its presence is above, or below, 0.5 by more than that.\n"

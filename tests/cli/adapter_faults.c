@@ -1,16 +1,20 @@
 /*
- * Replicas of broken adapters, for adapter_check.sh:
+ * Replicas of broken adapters, for adapter_check.sh and probe.sh:
  *
- *     adapter_faults FAULT FROM TO EXPERTS    FROM, TO: adapter_model.safetensors; EXPERTS of a stack
+ *     adapter_faults FAULT FROM TO EXPERTS    FROM, TO: adapter_model.safetensors; EXPERTS of a layer
  *
- *     expert-order      Unsloth until September 2026: columns of a stack's B expert by expert
- *     peft-0.18         in and out of stacks exchanged: lora_A is Bᵀ, lora_B is Aᵀ, rows and columns in their
- * orders shards            one rank's eighth of the rows of every lora_B, the rest zero ranks             one
- * rank's eighth of the experts: zero in the other lora_B zero              every lora_B zero, as before the
- * first step nan, huge         one NaN in the first lora_B; all of lora_B a thousand times as large half
- * without the first lora_B renamed           "language_model." in front of the modules unknown
- * "model.layers." is "model.blocks." stray             one tensor more narrow            the first lora_A
- * without its last column
+ *     expert-order    Unsloth until September 2026: columns of a stack's B expert by expert
+ *     peft-0.18       in and out of stacks exchanged: lora_A is Bᵀ, lora_B is Aᵀ, each in its own order
+ *     shards          one rank's eighth of the rows of every lora_B, the rest zero
+ *     ranks           one rank's eighth of the experts: zero in the other lora_B
+ *     exchanged       each expert has the pairs of the one before it
+ *     zero            every lora_B zero, as before the first step
+ *     nan, huge       one NaN in the first lora_B; all of lora_B a thousand times as large
+ *     half            without the first lora_B
+ *     renamed         "language_model." in front of the modules
+ *     unknown         "model.layers." is "model.blocks."
+ *     stray           one tensor more
+ *     narrow          the first lora_A without its last column
  */
 #include <math.h>
 #include <stdio.h>
@@ -133,9 +137,22 @@ static void change_values(struct replica *replica, size_t i, bool first)
     }
 }
 
+/* "experts.3." becomes "experts.4.", the last one the first. */
+static void exchange_name(const struct replica *replica, char *name)
+{
+    char rest[NAME_BYTES];
+    char *number = strstr(name, ".experts.") + strlen(".experts.");
+    char *end = NULL;
+    long expert = strtol(number, &end, 10);
+    (void)snprintf(rest, sizeof rest, "%s", end);
+    (void)snprintf(number, NAME_BYTES - (size_t)(number - name), "%ld%s",
+                   (expert + 1) % (long)replica->experts, rest);
+}
+
 static void change_name(const struct replica *replica, char *name)
 {
     char rest[NAME_BYTES];
+    if (is_fault(replica, "exchanged") && is_expert(name)) exchange_name(replica, name);
     char *layers = strstr(name, "model.layers.");
     if (layers == NULL) return;
     (void)snprintf(rest, sizeof rest, "%s", layers);

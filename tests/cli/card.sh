@@ -73,6 +73,14 @@ ln -s "$base" 'odd|`name/---'
 expect 0 '' adapter vllm --model 'odd|`name/---' --out odd
 lacks odd/README.md 'base_model'
 
+# What is no card does not stop a merge.
+head -c 3000000 /dev/zero >vllm/README.md
+expect 0 'merged' merge "$base" --adapter vllm --out merged-large
+has merged-large/README.md 'metier merge'
+rm vllm/README.md
+ln -s /dev/zero vllm/README.md
+expect 0 'merged' merge "$base" --adapter vllm --out merged-endless
+
 # Figures: a row for each task, once, and a file for the hub if all of its questions were asked.
 mkdir -p data
 printf '{"q": "1 + 2 = ", "a": "3"}\n{"q": "3 + 4 = ", "a": "7"}\n' >data/two.jsonl

@@ -1,8 +1,9 @@
 #!/bin/sh
 # metier probe against metier serve: adapters that are applied, not applied, and of which parts are dead; and servers that
-# answer something else. Usage: probe.sh METIER
+# answer something else. Usage: probe.sh METIER ADAPTER_FAULTS
 set -u
 metier=$1
+faults=$2
 . "$(dirname "$0")/../support/expect.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 base=$here/../../share/models/tiny-deepseek-v2
@@ -36,10 +37,13 @@ write unexpert "attention,$most"
 write unkey "*.q_proj,*.kv_a_proj_with_mqa,*.o_proj,routed_experts,$most"
 write begun 'model.layers.0.*,model.layers.1.*'
 write half "attention,routed_experts,$most" 0.025
+cp -r "$place/whole" "$place/exchanged"
+"$faults" exchanged "$place/whole/adapter_model.safetensors" "$place/exchanged/adapter_model.safetensors" 16
+result $? "adapter_faults exchanged"
 write faint "attention,routed_experts,$most" 0.0000001
 
 "$metier" serve "$base" --threads 1 --adapter whole="$place/whole" --adapter unexpert="$place/unexpert" \
-    --adapter unkey="$place/unkey" --adapter begun="$place/begun" --adapter half="$place/half" --port 0 \
+    --adapter unkey="$place/unkey" --adapter begun="$place/begun" --adapter half="$place/half" --adapter exchanged="$place/exchanged" --port 0 \
     >"$place/served" 2>"$place/serve.log" &
 server=$!
 until grep -q listening "$place/served" || ! kill -0 $server 2>/dev/null; do sleep 0.05; done
@@ -68,6 +72,7 @@ for part in q_proj kv_b_proj o_proj 'routed experts'; do
     head -n 1 "$place/text" | grep -q "$part of layers 2 to 3"
     result $? "begun: $part of layers 2 to 3 are not named: $(head -n 1 "$place/text")"
 done
+probes 1 "applied, but experts have each other's pairs: expert 0 has those of 15, 1 of 0, 2 of 1, 3 of 2" exchanged
 probes 1 'applied with 0.50 times its strength' half
 probes 1 'cannot say: the adapter changes next to nothing' whole faint
 expect 2 "there is no model 'nobody'" probe "$url" --threads 1 --data "$place/texts" --model nobody --adapter "$place/whole" \

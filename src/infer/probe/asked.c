@@ -139,7 +139,9 @@ static enum mt_status request(void *self, size_t index, struct mt_byte_list *bod
 static enum mt_status reply(void *self, size_t index, const struct mt_byte_list *body)
 {
     const struct round *round = self;
-    return mt_asked_read(round->arena, body->data, body->count, &round->places[index]);
+    enum mt_status status = mt_asked_read(round->arena, body->data, body->count, &round->places[index]);
+    // llama.cpp gives none where the token that was drawn ends the text.
+    return status == MT_ERR_UNSUPPORTED ? MT_OK : status;
 }
 
 static enum mt_status refused(void *self, size_t index, const char *why)
@@ -177,5 +179,7 @@ enum mt_status mt_ask_places(struct mt_arena *arena, const struct mt_asking *ask
     if (status == MT_OK) status = ask(&round, count);
     if (status == MT_OK && round.refused[0] != '\0')
         return mt_fail(arena->ctx, MT_ERR_UNSUPPORTED, "the server refuses: %s", round.refused);
-    return status;
+    int logs = 0;
+    for (size_t i = 0; i < count && status == MT_OK; i++) logs += places[i].count;
+    return status == MT_OK && logs == 0 ? mt_fail(arena->ctx, MT_ERR_UNSUPPORTED, NO_LOGS) : status;
 }

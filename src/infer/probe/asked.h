@@ -19,7 +19,7 @@ struct mt_asked_token {
 /* What follows one text. */
 struct mt_asked_place {
     struct mt_asked_token token[MT_ASKED_MOST];
-    int count;
+    int count; // 0: the server gave none for this text
 };
 
 struct mt_asking {
@@ -29,12 +29,13 @@ struct mt_asking {
 
 /*
  * Asks about every text; places[count] are filled in, their texts in the arena. Servers that do not give
- * MT_ASKED_MOST tokens are asked for 5. A server that refuses a text, or gives no log-probabilities, ends it.
+ * MT_ASKED_MOST tokens are asked for 5. A server that refuses a text, or gives no log-probabilities at all,
+ * ends it.
  */
 enum mt_status mt_ask_places(struct mt_arena *arena, const struct mt_asking *asking,
                              const struct mt_probe_text *texts, size_t count, struct mt_asked_place *places);
 
-/* Reads one reply. */
+/* Reads one reply; MT_ERR_UNSUPPORTED: it has no log-probabilities. */
 enum mt_status mt_asked_read(struct mt_arena *arena, const void *body, size_t bytes,
                              struct mt_asked_place *place);
 

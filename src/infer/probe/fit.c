@@ -2,11 +2,14 @@
 #include "infer/probe/fit.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define RIDGE 1e-9 // relative to the diagonal
 #define FAINT 1e-5 // a part with less than this share of the largest effect cannot be seen
 #define SMALL 1e-12
+#define FITS  4   // the first with equal weights
+#define LEAST 0.2 // weight of a text
 
 double mt_fit_rms(const double *numbers, size_t count)
 {
@@ -22,8 +25,33 @@ static double product(const double *a, const double *b, size_t count)
     return sum;
 }
 
+/* Where the values of the text end that begins at i. */
+static size_t text_end(const size_t *text, size_t count, size_t i)
+{
+    size_t end = i;
+    while (end < count && text[end] == text[i]) end++;
+    return end;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double mt_fit_typical(const double *numbers, const size_t *text, size_t count, double *scratch)
+{
+    size_t texts = 0;
+    for (size_t i = 0; i < count; i = text_end(text, count, i))
+        scratch[texts++] = mt_fit_rms(numbers + i, text_end(text, count, i) - i);
+    if (texts == 0) return 0.0;
+    qsort(scratch, texts, sizeof *scratch, compare_numbers);
+    return 0.5 * (scratch[texts / 2] + scratch[(texts - 1) / 2]);
+}
+
 struct system {
-    const struct mt_fit_values *values;
+    const struct mt_fit_values *values; // as they are weighted
     int parts;
     double *normal;  // [parts,parts], then its lower factor
     double *inverse; // [parts,parts]
@@ -109,8 +137,7 @@ static void make_meat(struct system *s)
     const struct mt_fit_values *v = s->values;
     const int n = s->parts;
     for (size_t i = 0; i < v->count;) {
-        size_t end = i;
-        while (end < v->count && v->text[end] == v->text[i]) end++;
+        size_t end = text_end(v->text, v->count, i);
         for (int p = 0; p < n; p++)
             s->column[p] = product(v->effect + (size_t)p * v->count + i, s->rest + i, end - i);
         for (int p = 0; p < n; p++) {
@@ -137,29 +164,73 @@ static void find_errors(struct system *s, struct mt_fitted *fitted)
     }
 }
 
-enum mt_status mt_fit(struct mt_context *ctx, const struct mt_fit_values *values, struct mt_fitted *fitted)
+/* Values times the weights of their texts. */
+static void weigh(const struct mt_fit_values *plain, const double *weight, double *rest, double *effect)
+{
+    for (size_t i = 0; i < plain->count; i++) rest[i] = weight[i] * plain->rest[i];
+    for (size_t i = 0; i < plain->count * (size_t)plain->parts; i++)
+        effect[i] = weight[i % plain->count] * plain->effect[i];
+}
+
+/* New weights, by how far each text is from the fit; s->rest is scratch. */
+static void find_weights(struct system *s, const struct mt_fit_values *plain, const struct mt_fitted *fitted,
+                         double *weight, double *scratch)
+{
+    size_t count = plain->count;
+    for (size_t i = 0; i < count; i++) {
+        s->rest[i] = plain->rest[i];
+        for (int p = 0; p < s->parts; p++)
+            if (s->seen[p]) s->rest[i] -= fitted[p].presence * plain->effect[(size_t)p * count + i];
+    }
+    double far = 2.0 * mt_fit_typical(s->rest, plain->text, count, scratch);
+    for (size_t i = 0; i < count;) {
+        size_t end = text_end(plain->text, count, i);
+        double rms = mt_fit_rms(s->rest + i, end - i);
+        double own = rms > far ? fmax(far / rms, LEAST) : 1.0;
+        for (; i < end; i++) weight[i] = own;
+    }
+}
+
+static enum mt_status make_system(struct mt_arena *arena, size_t parts, size_t count, struct system *s)
+{
+    enum mt_status status = MT_OK;
+    s->normal = mt_arena_array(arena, parts * parts, sizeof *s->normal, &status);
+    s->inverse = mt_arena_array(arena, parts * parts, sizeof *s->inverse, &status);
+    s->meat = mt_arena_array(arena, parts * parts, sizeof *s->meat, &status);
+    s->column = mt_arena_array(arena, parts, sizeof *s->column, &status);
+    s->rest = mt_arena_array(arena, count, sizeof *s->rest, &status);
+    s->seen = mt_arena_array(arena, parts, sizeof *s->seen, &status);
+    return status;
+}
+
+enum mt_status mt_fit(struct mt_context *ctx, const struct mt_fit_values *plain, struct mt_fitted *fitted)
 {
     struct mt_arena arena;
-    enum mt_status status = MT_OK;
-    size_t parts = (size_t)values->parts;
-    struct system s = {.values = values, .parts = values->parts};
+    size_t parts = (size_t)plain->parts;
+    struct mt_fit_values weighted = *plain;
+    struct system s = {.values = &weighted, .parts = plain->parts};
     mt_arena_init(&arena, ctx, 4096);
-    s.normal = mt_arena_array(&arena, parts * parts, sizeof *s.normal, &status);
-    s.inverse = mt_arena_array(&arena, parts * parts, sizeof *s.inverse, &status);
-    s.meat = mt_arena_array(&arena, parts * parts, sizeof *s.meat, &status);
-    s.column = mt_arena_array(&arena, parts, sizeof *s.column, &status);
-    s.rest = mt_arena_array(&arena, values->count, sizeof *s.rest, &status);
-    s.seen = mt_arena_array(&arena, parts, sizeof *s.seen, &status);
-    if (status == MT_OK) {
+    enum mt_status status = make_system(&arena, parts, plain->count, &s);
+    double *weight = mt_arena_array(&arena, plain->count, sizeof *weight, &status);
+    double *scratch = mt_arena_array(&arena, plain->count, sizeof *scratch, &status);
+    double *rest = mt_arena_array(&arena, plain->count, sizeof *rest, &status);
+    double *effect = mt_arena_array(&arena, parts * plain->count, sizeof *effect, &status);
+    for (size_t i = 0; i < plain->count && status == MT_OK; i++) weight[i] = 1.0;
+    weighted.rest = rest;
+    weighted.effect = effect;
+    bool solved = true;
+    for (int fit = 0; fit < FITS && solved && status == MT_OK; fit++) {
+        weigh(plain, weight, rest, effect);
+        memset(s.meat, 0, parts * parts * sizeof *s.meat);
         make_normal(&s);
-        bool solved = factor(&s);
-        if (solved) {
-            invert(&s);
-            find_presence(&s, fitted);
-            find_errors(&s, fitted);
-        }
-        for (size_t p = 0; p < parts && !solved; p++) fitted[p] = (struct mt_fitted){.error = INFINITY};
+        solved = factor(&s);
+        if (!solved) break;
+        invert(&s);
+        find_presence(&s, fitted);
+        find_errors(&s, fitted);
+        find_weights(&s, plain, fitted, weight, scratch);
     }
+    for (size_t p = 0; p < parts && !solved; p++) fitted[p] = (struct mt_fitted){.error = INFINITY};
     mt_arena_free(&arena);
     return status;
 }

@@ -3,17 +3,23 @@
 
 #include <math.h>
 
+#include "infer/probe/experts.h"
 #include "infer/probe/values.h"
 
 #define ARENA_BYTES  65536
 #define ROUNDS       4    // of toggling parts, until nothing moves
 #define CUTS         7    // of kinds into halves
 #define SURE         2.0  // standard errors
+#define CERTAIN      4.0  // of them: rounding, too, moves presences that are hard to see
 #define FAR          0.25 // from 0 and from 1: neither there nor not
 #define LOUD         2.0  // noise against what the adapter changes
 #define LEAST_CHANGE 1e-4 // nats that an adapter must change to be seen at all
 #define LEAST_VALUES 3    // of a text, in the mean
 #define GOOD         0.3  // of the noise before: an explanation that is better by far
+#define BETTER       0.7 // of the noise before: dead layers explain half of its square, which chance does not
+#define EXPLAINED    0.4 // of the noise before: an order of experts that chance does not find
+#define SHARE        0.2 // of what routed experts change: with more noise other orders of them are tried
+#define HIDDEN       0.4 // of what the adapter changes: with a part of that size unclear, it is not "applied"
 #define STEP         0.05 // of an adapter's strength, for its derivative
 
 struct probe {
@@ -26,9 +32,10 @@ struct probe {
     size_t text_count;
     struct mt_probe_values values;
     bool dead[MT_VARIANTS_PARTS];
-    double *ours;   // [values] with dead parts left out
-    double *rest;   // [values] the server's above ours
-    double *effect; // [MT_VARIANTS_PARTS,values] what a part adds
+    double *ours;    // [values] with dead parts left out
+    double *rest;    // [values] the server's above ours
+    double *scratch; // [values]
+    double *effect;  // [MT_VARIANTS_PARTS,values] what a part adds
 };
 
 // ------------------------------------------------------------------ texts
@@ -135,6 +142,7 @@ static enum mt_status ask_server(struct probe *probe)
                        count, count + probe->values.unknown);
     probe->ours = mt_arena_array(&probe->arena, count, sizeof *probe->ours, &status);
     probe->rest = mt_arena_array(&probe->arena, count, sizeof *probe->rest, &status);
+    probe->scratch = mt_arena_array(&probe->arena, count, sizeof *probe->scratch, &status);
     probe->effect = mt_arena_array(&probe->arena, MT_VARIANTS_PARTS * count, sizeof *probe->effect, &status);
     return status;
 }
@@ -153,7 +161,7 @@ static double find_rest(struct probe *probe)
 {
     for (size_t i = 0; i < probe->values.count; i++)
         probe->rest[i] = probe->values.server[i] - probe->ours[i];
-    return mt_fit_rms(probe->rest, probe->values.count);
+    return mt_fit_typical(probe->rest, probe->values.text, probe->values.count, probe->scratch);
 }
 
 /* Presence of every part, seen from the state that is taken for the server's. */
@@ -202,9 +210,9 @@ static enum mt_status settle(struct probe *probe)
     return status;
 }
 
-static bool is_between(const struct mt_fitted *fitted, double margin)
+static bool is_between(const struct mt_fitted *fitted, double margin, double sure)
 {
-    double error = SURE * fitted->error;
+    double error = sure * fitted->error;
     return isfinite(error) && fabs(fitted->presence) > margin + error &&
            fabs(fitted->presence - 1.0) > margin + error;
 }
@@ -215,7 +223,7 @@ static bool cut(struct probe *probe)
     bool any = false;
     int parts = probe->variants.parts;
     for (int p = 0; p < parts; p++) {
-        if (!is_between(&probe->result->fitted[p], 0.0)) continue;
+        if (!is_between(&probe->result->fitted[p], 0.0, SURE)) continue;
         if (fabs(probe->result->fitted[p].presence - (probe->dead[p] ? 0.0 : 1.0)) < FAR / 5.0) continue;
         const struct mt_variant_part *part = &probe->variants.part[p];
         if (!mt_variants_split(&probe->variants, p, part->first + (part->last - part->first) / 2)) continue;
@@ -332,35 +340,96 @@ static enum mt_status try_layers(struct probe *probe, bool *found)
     return status;
 }
 
+// ------------------------------------------------------------------ experts
+
+/*
+ * Whether the server's experts have each other's pairs, if that may be what is not explained. Then the model
+ * has them so from here on.
+ */
+static enum mt_status try_experts(struct probe *probe, bool *found)
+{
+    struct mt_probe_result *result = probe->result;
+    struct mt_variants *variants = &probe->variants;
+    float strength[MT_VARIANTS_PARTS];
+    int routed = 0;
+    *found = false;
+    while (routed < variants->parts && !mt_variants_is_routed(&variants->part[routed])) routed++;
+    if (routed == variants->parts || result->noise < SHARE * result->effect[routed]) return MT_OK;
+    void *memory = NULL;
+    enum mt_status status =
+        mt_allocate_array(probe->ctx, (size_t)variants->experts, sizeof *result->source, &memory);
+    if (status != MT_OK) return status;
+    result->source = memory;
+    result->experts = variants->experts;
+    struct mt_experts_search search = {.variants = variants,
+                                       .values = &probe->values,
+                                       .strength = strength,
+                                       .logs = probe->ours,
+                                       .scratch = probe->scratch,
+                                       .enough = EXPLAINED * result->noise,
+                                       .source = result->source,
+                                       .noise = result->noise};
+    // Parts may look dead for what experts do: with all of them first, then without.
+    for (int all = 1; all >= 0 && status == MT_OK && search.noise > search.enough; all--) {
+        for (int p = 0; p < MT_VARIANTS_PARTS; p++)
+            strength[p] = all == 0 && probe->dead[p] && p != routed ? 0.0F : 1.0F;
+        status = mt_experts_search(&search);
+    }
+    if (status != MT_OK || search.noise > search.enough) return status;
+    *found = true;
+    variants->source = result->source;
+    for (int p = 0; p < variants->parts; p++) probe->dead[p] = strength[p] == 0.0F;
+    return settle(probe);
+}
+
 // ------------------------------------------------------------------ verdict
 
-static enum mt_probe_state state_of(const struct mt_fitted *fitted)
+static enum mt_probe_state state_of(const struct mt_fitted *fitted, double sure)
 {
-    double error = SURE * fitted->error;
+    double error = sure * fitted->error;
     if (fitted->presence - error > 0.5) return MT_PROBE_APPLIED;
     if (fitted->presence + error < 0.5) return MT_PROBE_DEAD;
     return MT_PROBE_UNCLEAR;
 }
 
-static void judge(struct probe *probe)
+/* States of all parts, so sure; counts[state] parts have each. */
+static void find_states(struct mt_probe_result *result, double sure, int counts[3])
 {
-    struct mt_probe_result *result = probe->result;
-    int counts[3] = {0, 0, 0};
-    bool odd = false;
+    counts[MT_PROBE_APPLIED] = counts[MT_PROBE_DEAD] = counts[MT_PROBE_UNCLEAR] = 0;
     for (int p = 0; p < result->parts; p++) {
-        result->part[p] = probe->variants.part[p];
-        result->state[p] = state_of(&result->fitted[p]);
+        result->state[p] = state_of(&result->fitted[p], sure);
         counts[result->state[p]]++;
-        odd = odd || is_between(&result->fitted[p], FAR);
     }
-    enum mt_probe_state whole = state_of(&result->whole);
+}
+
+/* Whether what ours cannot explain is as large as what the dead parts change. */
+static bool is_loud(const struct mt_probe_result *result)
+{
+    double effect = 0.0;
+    for (int p = 0; p < result->parts; p++)
+        effect = result->state[p] == MT_PROBE_DEAD ? fmax(effect, result->effect[p]) : effect;
+    return result->noise > 0.5 * effect;
+}
+
+static void judge(struct mt_probe_result *result)
+{
+    int counts[3];
+    bool odd = false;
+    for (int p = 0; p < result->parts; p++) odd = odd || is_between(&result->fitted[p], FAR, CERTAIN);
+    find_states(result, odd ? 1.0 : SURE, counts);
+    double hidden = 0.0; // what an unclear part changes
+    for (int p = 0; p < result->parts; p++)
+        hidden = result->state[p] == MT_PROBE_UNCLEAR ? fmax(hidden, result->effect[p]) : hidden;
+    enum mt_probe_state whole = state_of(&result->whole, SURE);
     result->verdict = MT_PROBE_CANNOT_SAY;
     if (result->change < LEAST_CHANGE)
         result->why = "the adapter changes next to nothing after these texts";
     else if (result->noise > LOUD * result->change)
         result->why = "the server differs from the model by far more than the adapter changes";
-    else if (odd)
+    else if (odd && (counts[MT_PROBE_APPLIED] == 0 || counts[MT_PROBE_DEAD] == 0))
         result->why = "the server differs from the model in something else than parts of the adapter";
+    else if (counts[MT_PROBE_DEAD] == 0 && counts[MT_PROBE_APPLIED] > 0 && hidden > HIDDEN * result->change)
+        result->why = "the noise hides whether a large part is applied";
     else if (counts[MT_PROBE_APPLIED] > 0)
         result->verdict = counts[MT_PROBE_DEAD] > 0 ? MT_PROBE_PARTLY : MT_PROBE_IS_APPLIED;
     else if (counts[MT_PROBE_DEAD] > 0 && whole == MT_PROBE_DEAD)
@@ -369,29 +438,42 @@ static void judge(struct probe *probe)
         result->verdict = whole == MT_PROBE_APPLIED ? MT_PROBE_IS_APPLIED : MT_PROBE_NOT_APPLIED;
     else
         result->why = "the noise hides what the adapter changes";
+    result->or_wrong = is_loud(result);
+}
+
+static void note_parts(struct probe *probe)
+{
+    memcpy(probe->result->part, probe->variants.part, sizeof probe->variants.part);
 }
 
 /* Which parts explain the server. */
 static enum mt_status explain(struct probe *probe)
 {
     struct mt_probe_result *result = probe->result;
+    struct mt_probe_result kinds;
     int partly = 0;
     bool strength = false;
     bool layers = false;
+    bool experts = false;
     enum mt_status status = fit_whole(probe);
     if (status == MT_OK) status = settle(probe);
+    note_parts(probe);
+    kinds = *result;
     for (int p = 0; p < result->parts && status == MT_OK; p++)
-        partly += is_between(&result->fitted[p], 0.05) ? 1 : 0;
+        partly += is_between(&result->fitted[p], 0.05, SURE) ? 1 : 0;
     if (partly > 0 && status == MT_OK) status = try_strength(probe, &strength);
-    if (partly > 0 && !strength && status == MT_OK) status = try_layers(probe, &layers);
+    if (!strength && status == MT_OK) status = try_experts(probe, &experts);
+    if (experts) kinds = *result;
+    if (partly > 0 && !strength && !experts && status == MT_OK) status = try_layers(probe, &layers);
     if (layers && status == MT_OK) status = settle(probe);
     for (int i = 0; i < CUTS && !strength && status == MT_OK && cut(probe); i++) status = settle(probe);
     if (status != MT_OK) return status;
-    judge(probe);
-    if (strength) {
-        result->verdict = MT_PROBE_STRENGTH;
-        result->why = NULL;
-    }
+    note_parts(probe);
+    if (!strength && result->noise > BETTER * kinds.noise) *result = kinds;
+    judge(result);
+    if (experts) result->verdict = MT_PROBE_EXCHANGED;
+    if (strength) result->verdict = MT_PROBE_STRENGTH;
+    if (experts || strength) result->why = NULL;
     return MT_OK;
 }
 
@@ -412,4 +494,10 @@ enum mt_status mt_probe(struct mt_context *ctx, const struct mt_probe_options *o
     mt_variants_close(&probe.variants);
     mt_arena_free(&probe.arena);
     return status;
+}
+
+void mt_probe_result_release(struct mt_context *ctx, struct mt_probe_result *result)
+{
+    mt_release(ctx, result->source, (size_t)result->experts * sizeof *result->source);
+    result->source = NULL;
 }

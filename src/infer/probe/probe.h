@@ -28,8 +28,9 @@ enum mt_probe_state {
 enum mt_probe_verdict {
     MT_PROBE_IS_APPLIED,
     MT_PROBE_NOT_APPLIED,
-    MT_PROBE_PARTLY,   // some parts are dead
-    MT_PROBE_STRENGTH, // all of it, but weaker or stronger than it should be
+    MT_PROBE_PARTLY,    // some parts are dead
+    MT_PROBE_EXCHANGED, // experts have each other's pairs; other parts may be dead
+    MT_PROBE_STRENGTH,  // all of it, but weaker or stronger than it should be
     MT_PROBE_CANNOT_SAY,
 };
 
@@ -48,17 +49,24 @@ struct mt_probe_result {
     struct mt_fitted fitted[MT_VARIANTS_PARTS];
     double effect[MT_VARIANTS_PARTS]; // root mean square of what the part changes, in nats
     enum mt_probe_state state[MT_VARIANTS_PARTS];
+    bool
+        or_wrong; // the noise is as large as what the dead parts change: something else may be in their place
     int parts;
     struct mt_fitted whole; // of the adapter as one part
     double change;          // root mean square of what the adapter changes
     double noise;           // root mean square of what is left unexplained
     double strength;        // of MT_PROBE_STRENGTH: so many times its own
-    size_t texts, values;   // compared
-    size_t unknown;         // tokens the server named that are not among our likeliest
-    bool biases;            // the adapter also moves router biases, which were not looked for
+    int32_t *source;        // [experts] of MT_PROBE_EXCHANGED: whose pairs each expert has; owned
+    int64_t experts;
+    size_t texts, values; // compared
+    size_t unknown;       // tokens the server named that are not among our likeliest
+    bool biases;          // the adapter also moves router biases, which were not looked for
 };
 
+/* The caller releases the result, also after a failure. */
 enum mt_status mt_probe(struct mt_context *ctx, const struct mt_probe_options *options,
                         struct mt_probe_result *result);
+
+void mt_probe_result_release(struct mt_context *ctx, struct mt_probe_result *result);
 
 #endif

@@ -5,12 +5,17 @@
 
 #define BATCH_TOKENS    256
 #define BATCH_SEQUENCES 64
+#define NOT_YET         SIZE_MAX
 
 struct mt_variant_pair {
     const struct mt_param *b; // lora_B
+    const struct mt_param *a; // lora_A, of routed experts; else NULL
     int part;
-    size_t at, count; // in `saved`
-    float strength;   // that it has on the device
+    size_t at, count;     // of lora_B in `saved`
+    size_t a_at, a_count; // of lora_A
+    size_t peers;         // in `peers`, of routed experts; NOT_YET: not looked for
+    size_t source;        // the pair it has on the device
+    float strength;       // that it has there
 };
 
 // ------------------------------------------------------------------ parts
@@ -25,6 +30,11 @@ static void name_kind(const struct mt_param *param, char kind[MT_VARIANTS_KIND_B
         (void)snprintf(kind, MT_VARIANTS_KIND_BYTES, "%.*s", (int)(end - start), start);
     else
         (void)snprintf(kind, MT_VARIANTS_KIND_BYTES, "%s", mt_model_part_name(param->part));
+}
+
+bool mt_variants_is_routed(const struct mt_variant_part *part)
+{
+    return strcmp(part->kind, mt_model_part_name(MT_PART_EXPERTS)) == 0;
 }
 
 static enum mt_status find_part(struct mt_variants *variants, const struct mt_param *param, int *part)
@@ -78,6 +88,26 @@ static bool is_b(const struct mt_param *param)
     return strstr(param->name, ".lora_B.") != NULL;
 }
 
+/* The lora_A of a lora_B. */
+static const struct mt_param *find_a(const struct mt_params *params, const struct mt_param *b)
+{
+    size_t letter = (size_t)(strstr(b->name, ".lora_B.") - b->name) + strlen(".lora_");
+    for (size_t i = (size_t)(b - params->trained); i-- > 0;) { // right before it
+        const struct mt_param *a = &params->trained[i];
+        if (strlen(a->name) > letter && a->name[letter] == 'A' && strncmp(a->name, b->name, letter) == 0)
+            return a;
+    }
+    return NULL;
+}
+
+static void place(struct mt_variants *variants, const struct mt_param *param, size_t *at, size_t *count)
+{
+    *at = variants->elements;
+    *count = (size_t)mt_tensor_count(&param->value);
+    variants->elements += *count;
+    if (*count > variants->largest) variants->largest = *count;
+}
+
 static enum mt_status list_pairs(struct mt_variants *variants)
 {
     const struct mt_params *params = mt_model_params(variants->model);
@@ -93,16 +123,57 @@ static enum mt_status list_pairs(struct mt_variants *variants)
     for (size_t i = 0; i < params->trained_count && status == MT_OK; i++) {
         const struct mt_param *param = &params->trained[i];
         if (!is_b(param)) continue;
-        struct mt_variant_pair *pair = &variants->pair[filled++];
-        *pair = (struct mt_variant_pair){.b = param,
-                                         .at = variants->elements,
-                                         .count = (size_t)mt_tensor_count(&param->value),
-                                         .strength = 1.0F};
-        variants->elements += pair->count;
-        if (pair->count > variants->largest) variants->largest = pair->count;
+        struct mt_variant_pair *pair = &variants->pair[filled];
+        *pair = (struct mt_variant_pair){.b = param, .source = filled, .peers = NOT_YET, .strength = 1.0F};
+        filled++;
+        place(variants, param, &pair->at, &pair->count);
+        if (param->expert >= 0) pair->a = find_a(params, param);
+        if (pair->a != NULL) place(variants, pair->a, &pair->a_at, &pair->a_count);
         status = find_part(variants, param, &pair->part);
     }
     return status;
+}
+
+/* Two pairs of one map: their names are the same but for the expert's number. */
+static bool is_peer(const struct mt_param *one, const struct mt_param *other)
+{
+    const char *end = strrchr(one->name, '.'); // of ".weight", then ".lora_B", then the map
+    for (int i = 0; i < 2; i++) {
+        do end--;
+        while (*end != '.');
+    }
+    size_t bytes = strlen(end);
+    size_t length = strlen(other->name);
+    return one->layer == other->layer && other->expert >= 0 && length > bytes &&
+           strcmp(other->name + length - bytes, end) == 0;
+}
+
+/* The peers of a layer's map are found once, by its first pair, for all of them. */
+static enum mt_status find_peers(struct mt_variants *variants)
+{
+    void *memory = NULL;
+    variants->experts = mt_model_description(variants->model)->experts;
+    for (size_t i = 0; i < variants->pairs; i++) variants->peer_count += variants->pair[i].a != NULL ? 1 : 0;
+    variants->peer_count *= (size_t)variants->experts;
+    if (variants->peer_count == 0) return MT_OK;
+    enum mt_status status =
+        mt_allocate_array(variants->ctx, variants->peer_count, sizeof *variants->peers, &memory);
+    if (status != MT_OK) return status;
+    variants->peers = memory;
+    size_t next = 0;
+    for (size_t i = 0; i < variants->pairs; i++) {
+        struct mt_variant_pair *pair = &variants->pair[i];
+        if (pair->a == NULL || pair->peers != NOT_YET) continue;
+        for (int64_t e = 0; e < variants->experts; e++) variants->peers[next + (size_t)e] = -1;
+        for (size_t j = i; j < variants->pairs; j++) {
+            struct mt_variant_pair *other = &variants->pair[j];
+            if (other->a == NULL || !is_peer(pair->b, other->b)) continue;
+            variants->peers[next + (size_t)other->b->expert] = (int32_t)j;
+            other->peers = next;
+        }
+        next += (size_t)variants->experts;
+    }
+    return MT_OK;
 }
 
 static enum mt_status save_pairs(struct mt_variants *variants)
@@ -118,6 +189,9 @@ static enum mt_status save_pairs(struct mt_variants *variants)
         const struct mt_variant_pair *pair = &variants->pair[i];
         status = mt_device_download(variants->device, variants->saved + pair->at, pair->b->value.data,
                                     pair->count * sizeof *variants->saved);
+        if (status == MT_OK && pair->a != NULL)
+            status = mt_device_download(variants->device, variants->saved + pair->a_at, pair->a->value.data,
+                                        pair->a_count * sizeof *variants->saved);
     }
     return status;
 }
@@ -168,6 +242,7 @@ enum mt_status mt_variants_open(struct mt_context *ctx, const struct mt_variants
     *variants = (struct mt_variants){.ctx = ctx, .silent_last = -1};
     enum mt_status status = open_model(variants, options);
     if (status == MT_OK) status = list_pairs(variants);
+    if (status == MT_OK) status = find_peers(variants);
     if (status == MT_OK) status = save_pairs(variants);
     if (status == MT_OK) status = open_texts(variants, options->base);
     if (status != MT_OK) mt_variants_close(variants);
@@ -186,6 +261,7 @@ void mt_variants_close(struct mt_variants *variants)
     mt_tokenizer_free(variants->tokenizer);
     mt_release(ctx, variants->saved, variants->elements * sizeof *variants->saved);
     mt_release(ctx, variants->scaled, variants->largest * sizeof *variants->scaled);
+    mt_release(ctx, variants->peers, variants->peer_count * sizeof *variants->peers);
     mt_release(ctx, variants->pair, variants->pairs * sizeof *variants->pair);
     mt_model_close(variants->model);
     mt_device_destroy(variants->device);
@@ -204,20 +280,44 @@ enum mt_status mt_variants_encode(struct mt_variants *variants, const char *text
     return status;
 }
 
+/* The pair that a pair's expert has; variants->pairs: none. */
+static size_t source_of(const struct mt_variants *variants, size_t i)
+{
+    const struct mt_variant_pair *pair = &variants->pair[i];
+    if (variants->source == NULL || pair->a == NULL) return i;
+    int32_t peer = variants->peers[pair->peers + (size_t)variants->source[pair->b->expert]];
+    return peer < 0 ? variants->pairs : (size_t)peer;
+}
+
+/* Puts pair `source` at `strength` where pair i is. */
+static enum mt_status put(struct mt_variants *variants, size_t i, size_t source, float strength)
+{
+    struct mt_variant_pair *pair = &variants->pair[i];
+    const struct mt_variant_pair *from = &variants->pair[source];
+    for (size_t j = 0; j < pair->count; j++) variants->scaled[j] = strength * variants->saved[from->at + j];
+    enum mt_status status = mt_device_upload(variants->device, pair->b->value.data, variants->scaled,
+                                             pair->count * sizeof *variants->scaled);
+    if (status == MT_OK && source != pair->source)
+        status = mt_device_upload(variants->device, pair->a->value.data, variants->saved + from->a_at,
+                                  pair->a_count * sizeof *variants->saved);
+    pair->source = source;
+    pair->strength = strength;
+    return status;
+}
+
 static enum mt_status set_strength(struct mt_variants *variants, const float *strength)
 {
     bool changed = false;
     for (size_t i = 0; i < variants->pairs; i++) {
         struct mt_variant_pair *pair = &variants->pair[i];
         int64_t layer = pair->b->layer;
+        size_t source = source_of(variants, i);
         bool silent = layer >= variants->silent_first && layer <= variants->silent_last;
-        float wanted = silent ? 0.0F : strength[pair->part];
-        if (pair->strength == wanted) continue;
-        for (size_t j = 0; j < pair->count; j++) variants->scaled[j] = wanted * variants->saved[pair->at + j];
-        enum mt_status status = mt_device_upload(variants->device, pair->b->value.data, variants->scaled,
-                                                 pair->count * sizeof *variants->scaled);
+        float wanted = silent || source == variants->pairs ? 0.0F : strength[pair->part];
+        if (wanted == 0.0F) source = pair->source;
+        if (pair->strength == wanted && pair->source == source) continue;
+        enum mt_status status = put(variants, i, source, wanted);
         if (status != MT_OK) return status;
-        pair->strength = wanted;
         changed = true;
     }
     return changed ? mt_params_round(mt_model_params(variants->model)) : MT_OK;

@@ -20,6 +20,9 @@ struct mt_variant_part {
     int64_t first, last;               // layers with pairs of it; -1: of no layer
 };
 
+/* The part of the routed experts. */
+bool mt_variants_is_routed(const struct mt_variant_part *part);
+
 struct mt_variant_pair; // opaque
 
 struct mt_variants {
@@ -33,11 +36,15 @@ struct mt_variants {
     int parts;
     struct mt_variant_pair *pair; // [pairs]
     size_t pairs;
-    float *saved;  // every lora_B as the adapter has it
-    float *scaled; // [elements]: one lora_B on its way to the device
+    float *saved;  // every lora_B as the adapter has it, and every lora_A of routed experts
+    float *scaled; // [largest]: one of them on its way to the device
     size_t elements, largest;
-    struct mt_buffer logits;           // of a batch's tokens, on the device
-    float *row;                        // [vocabulary]
+    int32_t *peers;          // [experts] for each routed pair: those of its map in the layer; -1: none
+    size_t peer_count;       // of all of them
+    int64_t experts;         // of a layer
+    const int32_t *source;   // [experts] whose pair each expert has; borrowed; NULL: its own
+    struct mt_buffer logits; // of a batch's tokens, on the device
+    float *row;              // [vocabulary]
     int64_t silent_first, silent_last; // layers whose pairs are left out, whatever their part; none: 0, -1
     bool biases;                       // the adapter also moves the routers' biases, which every variant has
 };

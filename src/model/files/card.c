@@ -132,7 +132,8 @@ static enum mt_status read_card(struct mt_arena *arena, const char *directory, c
     size_t count = 0;
     *text = NULL;
     enum mt_status status = mt_path_join(ctx, directory, MT_CARD_FILE, &path);
-    bool there = status == MT_OK && stat(path, &info) == 0 && S_ISREG(info.st_mode);
+    bool there = status == MT_OK && stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
+                 (uint64_t)info.st_size <= MOST_BYTES; // a longer one is none that we read
     if (there) status = mt_file_read_all(ctx, path, MOST_BYTES, &bytes, &count);
     if (there && status == MT_OK) status = mt_arena_copy_text(arena, bytes, strnlen(bytes, count), text);
     mt_release(ctx, bytes, count);
