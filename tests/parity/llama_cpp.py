@@ -1,7 +1,7 @@
 """llama.cpp for the parity scripts: its converter and its server, on small models.
 
 The converter is that of a checkout (convert_hf_to_gguf.py). It refuses tokenizers it does not know, as our small ones;
-prompts are sent as ids, so models get made-up tokens here. The server is `llama-server` of the checkout's build/bin, or
+prompts are sent as ids, so only the texts of their tokens go along, of byte-level BPE. The server is `llama-server` of the checkout's build/bin, or
 that of the package xllamacpp.
 """
 import json
@@ -54,16 +54,25 @@ def convert(root, folder, out, outtype="ALL_F32"):
         model = kind(pathlib.Path(folder), gguf.LlamaFileType[outtype], pathlib.Path(out))
 
         def set_vocab():
-            count = config["vocab_size"]
+            texts = token_texts(folder, config["vocab_size"])
             model.gguf_writer.add_tokenizer_model("gpt2")
             model.gguf_writer.add_tokenizer_pre("gpt-2")
-            model.gguf_writer.add_token_list([chr(0x4e00 + i) for i in range(count)])
-            model.gguf_writer.add_token_types([gguf.TokenType.NORMAL] * count)
-            model.gguf_writer.add_token_merges([chr(0x4e00) + " " + chr(0x4e01)])
+            model.gguf_writer.add_token_list(texts)
+            model.gguf_writer.add_token_types([gguf.TokenType.NORMAL] * len(texts))
+            model.gguf_writer.add_token_merges([texts[3] + " " + texts[4]])
             model.gguf_writer.add_eos_token_id(2)
 
         model.set_vocab = set_vocab
         model.write()
+
+
+def token_texts(folder, count):
+    """Of every id; made up where the folder's tokenizer has none."""
+    texts = [chr(0x4e00 + i) for i in range(count)]
+    with open(os.path.join(folder, "tokenizer.json"), encoding="utf-8") as file:
+        for text, id in json.load(file)["model"]["vocab"].items():
+            texts[id] = text
+    return texts
 
 
 def free_port():
