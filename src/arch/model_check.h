@@ -22,7 +22,7 @@ struct mt_model_check {
     struct mt_model_findings missing;
     struct mt_model_findings unexpected;
     size_t unread; // present and known to be of no use here: prediction layers, rotary tables, a tied head
-    struct mt_model_findings wrong; // another shape, or a type that is no number to compute with
+    struct mt_model_findings wrong; // another shape, or a type that is not a number to compute with
     size_t expected;
     // of the expected, those stored in the format the config names
     size_t quantised;

@@ -40,7 +40,7 @@ enum mt_status mt_quantise_read(struct mt_context *ctx, const char *format, bool
         number++;
     options->on = number < MT_QUANTISED_FORMATS;
     if (!options->on && strcmp(format, "none") != 0)
-        return mt_fail(ctx, MT_ERR_USAGE, "'%s' is no format: expected none, fp8, int8, nf4 or mxfp4",
+        return mt_fail(ctx, MT_ERR_USAGE, "'%s' is not a format: expected none, fp8, int8, nf4 or mxfp4",
                        mt_printable(format).text);
     if (!options->on) return MT_OK;
     options->format = (enum mt_quantised_format)number;

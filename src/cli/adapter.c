@@ -234,9 +234,9 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--out", CLI_TEXT, &settings.out, "DIR",
          "write the adapter in that layout; must not exist, or be empty"},
         {"--check", CLI_FLAG, &settings.check, NULL,
-         "what it is, what is wrong with it, who leaves out what of it"},
+         "what the adapter is, what is wrong with it, and which programs leave out parts of it"},
         {"--repair", CLI_TEXT, &settings.repair, "OUT",
-         "check it, and write it mended; must not exist, or be empty"},
+         "check it, and write a mended adapter here; must not exist, or be empty"},
         {0},
     };
     enum mt_status status = cli_parse(call, options);
@@ -255,28 +255,30 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_adapter = {
     .name = "adapter",
-    .summary = "an adapter checked, mended or in another layout, and the lines of Python that load it",
+    .summary = "check, mend or rewrite an adapter, and print the lines of Python that load it",
     .arguments = "ADAPTER --model DIR",
     .wanted = "an adapter's folder",
     .details =
-        "ADAPTER is the folder of a PEFT adapter, as metier train or PEFT writes it, DIR that of its model.\n"
-        "Printed are its layout and the lines of Python that load it; with --out it is written again, with\n"
-        "the same values, in the layout that\n"
-        "  auto        PEFT with transformers >= 5.22 loads right for this model\n"
-        "  fused       transformers 5 has: one pair for all experts of a layer\n"
-        "  per-expert  transformers 4 has: a pair for each projection of each expert, names of the "
-        "checkpoint\n"
-        "  vllm        vLLM insists on: per-expert, with zeros for experts that have no pair\n"
-        "With --to gguf, llama.cpp's form is written to a file instead. Pairs that llama.cpp would ignore "
-        "are\n"
-        "named and refused, unless --drop leaves them out.\n"
-        "What is written appears whole or not at all. docs/adapters.md says what is right where.\n"
-        "--check holds anybody's adapter against its model: pairs whose names or shapes fit nothing, "
+        "ADAPTER is the folder of a PEFT adapter, as metier train or PEFT writes it. DIR is its model's "
+        "folder.\n"
+        "The command prints the adapter's layout and the lines of Python that load it. With --out it also\n"
+        "writes the adapter again, with the same values, in one of these layouts:\n"
+        "  auto        what PEFT with transformers >= 5.22 loads correctly for this model\n"
+        "  fused       as in transformers 5: one pair for all experts of a layer\n"
+        "  per-expert  as in transformers 4: a pair for each projection of each expert, with the "
+        "checkpoint's names\n"
+        "  vllm        as vLLM needs it: per-expert, with zeros for experts that have no pair\n"
+        "With --to gguf it writes one file for llama.cpp instead. metier names the pairs that llama.cpp "
+        "would\n"
+        "ignore and refuses to write, unless you pass --drop.\n"
+        "The output appears whole or not at all. docs/adapters.md says which program reads which layout.\n"
+        "--check compares anybody's adapter with its model: pairs whose names or shapes fit nothing, "
         "experts\n"
-        "in another order, experts that were lost in saving, numbers that make no sense. It prints what is\n"
-        "wrong, whom that concerns and how to mend it, and what single programs leave out. --repair OUT\n"
-        "also writes it mended, if that can be done with certainty. With findings that are not mended the\n"
-        "exit status is 1.",
+        "in another order, experts that were lost in saving, values that cannot be right. It prints what is\n"
+        "wrong, which programs that concerns and how to mend it, and what single programs leave out.\n"
+        "--repair OUT also writes a mended adapter, if metier can mend it with certainty. The exit status "
+        "is\n"
+        "1 if there are findings that are not mended.",
     .examples =
         "  metier adapter runs/first/adapter --model models/moe\n"
         "  metier adapter runs/first/adapter --model models/moe --layout vllm --out runs/first/adapter-vllm\n"

@@ -76,7 +76,7 @@ static enum mt_status print_run(struct mt_context *ctx, const struct mt_judged_r
     for (int judge = MT_JUDGE_LLM; judge < MT_JUDGES; judge++) {
         size_t edited = mt_judged_outdated(run, (enum mt_judge)judge);
         if (edited > 0)
-            printf("\n%s: %s left out, because the answer, the question or the right answer is another now\n",
+            printf("\n%s: %s left out, because the answer, the question or the right answer has changed\n",
                    mt_judge_name((enum mt_judge)judge),
                    mt_counted(edited, "verdict is", "verdicts are").text);
     }

@@ -345,30 +345,32 @@ static enum mt_status run_verb(struct cli_call *call)
          "a PEFT adapter to run with; the model without it is the base"},
         {"--quantize", CLI_TEXT, &asked.analysis.quantise, "HOW", CLI_QUANTISE_HELP},
         {"--against", CLI_TEXT, &asked.analysis.against, "HOW",
-         "the base is this model itself, adapter included, with its weights so: none, nf4, ..."},
+         "the base is this model and adapter, with the weights stored as none, nf4, ..."},
         {"--base", CLI_TEXT, &asked.analysis.base, "DIR", "another model folder: report the drift from it"},
         {"--data", CLI_LIST, &asked.data, "FILE[=DOMAIN]",
-         "rows as training reads them, or text; may come several times"},
+         "rows as training reads them, or text; may be given several times"},
         {"--out", CLI_TEXT, &asked.out, "DIR", "where analysis.json goes; with --select-experts a file"},
         {"--select-experts", CLI_TEXT, &asked.select, "RULE",
          "write a file of experts: gate or token (ESFT), sieve, or best, the --keep best by --score"},
         {"--threshold", CLI_REAL, &asked.choice.threshold, "P",
-         "what they reach: of all weights (gate: 0.1), slots (token: 0.2), experts (sieve: 0.25)"},
+         "share that the experts reach together: of weights (gate: 0.1), slots (token: 0.2), experts (sieve: "
+         "0.25)"},
         {"--score", CLI_TEXT, &asked.score, "NAME", "of rule best: use, mean, reap or easy-ep (reap)"},
         {"--keep", CLI_TEXT, &asked.analysis.keep, "K", "of rule best: experts of each layer, 16 or 50%"},
         {"--cache", CLI_TEXT, &asked.analysis.cache, "C,...",
-         "misses a token if a layer had room for C experts: LRU, LFU, Belady (the best possible)"},
+         "misses per token with room for C experts in a layer: LRU, LFU, Belady (the best possible)"},
         {"--tokens", CLI_INTEGER, &asked.analysis.tokens, "N",
-         "of each domain, but the last sequence is whole (20000)"},
-        {"--length", CLI_INTEGER, &asked.analysis.length, "N", "tokens of a sequence at the most (512)"},
+         "tokens of each domain; the last sequence is kept whole (20000)"},
+        {"--length", CLI_INTEGER, &asked.analysis.length, "N", "maximum tokens of a sequence (512)"},
         {"--template", CLI_TEXT, &asked.analysis.template_name, "NAME",
-         "how conversations are written out: a name of share/templates or a file (model: its own)"},
+         "chat template: a name of share/templates or a file (model: the model's own)"},
         {"--sample", CLI_INTEGER, &asked.analysis.sample, "N",
          "vectors kept per layer and domain, for overlap, silhouette and PCA (2048)"},
         {"--queries", CLI_INTEGER, &asked.analysis.queries, "N",
-         "points of the sample that are asked; errors are stated (0: all, exact)"},
-        {"--neighbours", CLI_INTEGER, &asked.analysis.neighbours, "K", "of the overlap (10)"},
-        {"--seed", CLI_INTEGER, &asked.analysis.seed, "S", "of shuffling and sampling (0)"},
+         "points of the sample to compare with all others; errors are reported (0: all points, exact)"},
+        {"--neighbours", CLI_INTEGER, &asked.analysis.neighbours, "K",
+         "number of neighbours for the overlap (10)"},
+        {"--seed", CLI_INTEGER, &asked.analysis.seed, "S", "seed of shuffling and sampling (0)"},
         {"--layers", CLI_FLAG, &asked.layers, NULL, "a row of the table for every layer"},
         {"--json", CLI_FLAG, &asked.json, NULL, "print analysis.json instead of tables"},
         {"--device", CLI_TEXT, &asked.device, "NAME", CLI_DEVICE_HELP},
@@ -386,17 +388,18 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_analyze = {
     .name = "analyze",
-    .summary = "what the experts became: balance, specialisation, affinity to domains, drift",
+    .summary = "show what the experts became: balance, specialisation, affinity to domains, drift",
     .arguments = "--model DIR --data FILE[=DOMAIN] ... --out DIR",
     .details =
-        "Runs data through a model and watches its routers and experts: load and MaxVio, routing\n"
+        "Runs data through a model and records what its routers and experts do: load and MaxVio, routing\n"
         "variance, overlap and silhouette of inputs and expert outputs, |cos| between a token's expert\n"
-        "outputs, which expert serves which domain; with --adapter or --base also how far routing moved\n"
-        "from the base, on the same tokens; with --against what storing its weights otherwise does to the\n"
-        "choice of experts. A domain is a file, or the files of the same =DOMAIN.\n"
-        "Under mpirun ranks share the batches; the figures are the same.\n"
-        "OUT/analysis.json has every figure by layer and domain; metier report OUT shows it, and the\n"
-        "log too when OUT is the folder of a run. docs/analysis.md has the formulas.",
+        "outputs, and which experts serve which domain. With --adapter or --base it also measures how far\n"
+        "routing moved from the base on the same tokens. With --against it measures how storing the weights\n"
+        "in another way changes the choice of experts. A domain is a file, or all files with the same "
+        "=DOMAIN.\n"
+        "Under mpirun the ranks share the batches, and the figures are the same.\n"
+        "OUT/analysis.json has every figure by layer and domain. metier report OUT shows it, together with\n"
+        "the log if OUT is the folder of a run. docs/analysis.md has the formulas.",
     .examples = "  metier analyze --model models/moe --data math.jsonl --data code.jsonl --out runs/base\n"
                 "  metier analyze --model models/moe --adapter runs/first/adapter --data math.jsonl \\\n"
                 "      --out runs/first     # in the run's folder: metier report runs/first shows both\n"

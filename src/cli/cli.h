@@ -21,7 +21,7 @@ enum cli_value {
     CLI_THREADS, // the same, 0 to 4096
     CLI_AUTO,    // the same, or the word auto: -1
     CLI_REAL,    // double, finite and not negative
-    CLI_LIST,    // struct cli_list: the option may come several times
+    CLI_LIST,    // struct cli_list: the option may be given several times
 };
 
 #define CLI_LIST_MOST 16

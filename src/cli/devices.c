@@ -10,7 +10,7 @@ static enum mt_status run_verb(struct cli_call *call)
 {
     int64_t threads = 0;
     const struct cli_option options[] = {
-        {"--threads", CLI_THREADS, &threads, "N", "threads to use (default: all this machine has)"},
+        {"--threads", CLI_THREADS, &threads, "N", "number of threads (default: all this machine has)"},
         {0},
     };
     enum mt_status status = cli_parse(call, options);
@@ -33,7 +33,7 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_devices = {
     .name = "devices",
-    .summary = "what can compute here, and with which kernels",
+    .summary = "list what this machine can compute on, and with which kernels",
     .arguments = "",
     .examples = "  metier devices\n"
                 "  METIER_CPU_LEVEL=v3 metier devices --threads 1",

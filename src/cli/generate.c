@@ -343,20 +343,22 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_generate = {
     .name = "generate",
-    .summary = "answers to prompts: one from the command line, or a file of them to a file",
+    .summary = "answer one prompt, or every prompt of a file",
     .arguments = "DIR",
     .wanted = "a model folder",
     .details =
-        "DIR is a Hugging Face model folder. Each row of FILE (JSONL, or JSON, CSV, TSV) has a\n"
-        "\"prompt\", or \"messages\" of {role, content}. They are written out as the run was trained that "
-        "made\n"
-        "the model or the adapter, else by the model's own chat template, and a prompt is what a user says;\n"
-        "--template names another one, --template none and a model without one make a prompt a plain text\n"
-        "to go on from. Out comes JSONL, in\n"
-        "the order of the rows: index, text, tokens, prompt_tokens, and finish: eos (the model ended it),\n"
-        "stop (a --stop text came; it is left out) or length. Sampling is as generation_config.json says,\n"
-        "greedy where it says nothing, unless options say otherwise. An answer depends on its prompt,\n"
-        "its row's index and the seed, not on --batch. SIGINT ends after the answers at hand.",
+        "DIR is a Hugging Face model folder. Each row of FILE (JSONL, JSON, CSV or TSV) has a \"prompt\", "
+        "or\n"
+        "\"messages\" of {role, content}. metier writes the conversation in the form in which the adapter "
+        "or\n"
+        "model was trained, else with the model's own chat template; a prompt is what the user says.\n"
+        "--template overrides both. With --template none, or a model without a template, the model "
+        "continues\n"
+        "the prompt as plain text. The output is JSONL in the order of the rows: index, text, tokens,\n"
+        "prompt_tokens, and finish: eos (the model ended the answer), stop (a --stop text came; it is left\n"
+        "out) or length. Sampling follows generation_config.json, and is greedy if that file sets none;\n"
+        "options override single values. An answer depends on its prompt, its row's index and the seed, not\n"
+        "on --batch. SIGINT ends after the answers that have begun.",
     .examples =
         "  metier generate models/moe --prompt 'The capital of France is' --max-new 20\n"
         "  metier generate models/moe --in prompts.jsonl --out answers.jsonl --batch 16\n"

@@ -108,10 +108,10 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_help = {
     .name = "help",
-    .summary = "the verbs, or one of them; as a manual page, or as completions for a shell",
+    .summary = "explain the verbs, as text, as a manual page, or as completions for a shell",
     .arguments = "[VERB]",
     .counts_arguments = true,
-    .details = "An installed metier has its manual pages (man metier-train) and completions already.",
+    .details = "An installed metier already has its manual pages (man metier-train) and completions.",
     .examples = "  metier help train\n"
                 "  metier help train --man > metier-train.1\n"
                 "  metier help --complete bash > metier-completion.bash",

@@ -101,18 +101,17 @@ static enum mt_status run_verb(struct cli_call *call)
     const struct cli_option options[] = {
         {"--config", CLI_TEXT, &settings.config, "FILE", "config.json of one of the known architectures"},
         {"--upcycle", CLI_TEXT, &settings.upcycle, "DIR",
-         "instead: a model whose experts become copies of one of them, layer by layer"},
-        {"--expert", CLI_INTEGER, &settings.expert, "N", "that is copied (0)"},
+         "instead of --config: a model whose experts become copies of one of them, layer by layer"},
+        {"--expert", CLI_INTEGER, &settings.expert, "N", "the expert to copy (0)"},
         {"--noise", CLI_REAL, &settings.noise, "X",
-         "added to the copies: standard deviation over the root mean square of a row (0)"},
-        {"--out", CLI_TEXT, &settings.out, "DIR", "where to write; made where it does not exist"},
-        {"--seed", CLI_INTEGER, &settings.seed, "N", "of the random numbers (0)"},
-        {"--dtype", CLI_TEXT, &settings.dtype, "TYPE",
-         "f32, bf16 or f16 (as the config says, and f32 where it does not)"},
+         "noise added to the copies: standard deviation over the root mean square of a row (0)"},
+        {"--out", CLI_TEXT, &settings.out, "DIR", "where to write; created if it does not exist"},
+        {"--seed", CLI_INTEGER, &settings.seed, "N", "seed of the random numbers (0)"},
+        {"--dtype", CLI_TEXT, &settings.dtype, "TYPE", "f32, bf16 or f16 (the config's, else f32)"},
         {"--quantize", CLI_TEXT, &settings.quantise, "HOW",
-         "written in codes, as folders are published: fp8, nf4 or mxfp4, then parts, with commas"},
+         "write codes, as in published folders: fp8, nf4 or mxfp4, then parts, with commas"},
         {"--std", CLI_REAL, &settings.deviation, "X",
-         "standard deviation (the config's initializer_range, 0.02 where it has none)"},
+         "standard deviation (the config's initializer_range, else 0.02)"},
         {"--threads", CLI_THREADS, &settings.threads, "N", "0: as many as the machine has"},
         {0},
     };
@@ -125,15 +124,17 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_init = {
     .name = "init",
-    .summary = "a model folder with random weights, from a config.json",
+    .summary = "make a model folder with random weights from a config.json",
     .arguments = "",
     .details =
-        "Writes a copy of the config and weights under the names the architecture has on disk: normal\n"
-        "with mean 0, norms 1, biases 0. The same config, seed, type and deviation give the same bytes.\n"
-        "With --quantize the codes are those that the folder's floats would be quantised to.\n"
-        "A folder that already has weights is refused.\n"
-        "With --upcycle everything is the model's, but for its routed experts: in each layer they are\n"
-        "copies of one, as where a dense model is upcycled. Routers stay.",
+        "Writes a copy of the config, and weights under the architecture's names on disk: normal with mean "
+        "0,\n"
+        "norms 1, biases 0. The same config, seed, type and deviation give the same bytes. With --quantize\n"
+        "the folder has the codes that its floats would be quantised to. metier refuses a folder that "
+        "already\n"
+        "has weights.\n"
+        "--upcycle copies a model, except for its routed experts: in each layer they become copies of one\n"
+        "expert, as if a dense model had been upcycled. Routers stay the same.",
     .examples = "  metier init --config config.json --seed 1 --out models/small\n"
                 "  metier init --config config.json --seed 1 --dtype bf16 --std 0.006 --out models/narrow\n"
                 "  metier init --upcycle models/moe --noise 0.01 --seed 1 --out models/alike",

@@ -461,12 +461,14 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_inspect = {
     .name = "inspect",
-    .summary = "what a model folder holds: architecture, parameters, missing tensors, memory to train it",
+    .summary =
+        "show what a model folder holds: architecture, parameters, missing tensors, memory to train it",
     .arguments = "DIR",
     .counts_arguments = true,
-    .details = "DIR is a Hugging Face model folder. config.json is enough for the counts; with\n"
-               "model.safetensors.index.json the tensor names are checked too, with the weights also their\n"
-               "shapes and types. Exit status 2 when a tensor is missing or of another shape.",
+    .details =
+        "DIR is a Hugging Face model folder. config.json is enough for the counts. With\n"
+        "model.safetensors.index.json metier also checks the tensors' names, and with the weights their\n"
+        "shapes and types. The exit status is 2 if a tensor is missing or has another shape.",
     .examples = "  hf download allenai/OLMoE-1B-7B-0924 --local-dir models/OLMoE-1B-7B    # metier downloads "
                 "nothing\n"
                 "  metier inspect models/OLMoE-1B-7B\n"

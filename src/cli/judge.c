@@ -99,17 +99,17 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--model", CLI_TEXT, &arguments.model, "NAME", "the judge, as the endpoint calls it"},
         {"--tasks", CLI_TEXT, &arguments.tasks, "A,B", "only these tasks of the run"},
         {"--key-env", CLI_TEXT, &arguments.endpoint.key_env, "VARIABLE",
-         "of the environment that holds the key; default " CLI_KEY_NAME ", if set"},
+         "environment variable with the key; default " CLI_KEY_NAME ", if set"},
         {"--parallel", CLI_INTEGER, &arguments.parallel, "N", "requests at the same time (4)"},
-        {"--timeout", CLI_REAL, &arguments.endpoint.timeout, "SECONDS", "for one request (60)"},
+        {"--timeout", CLI_REAL, &arguments.endpoint.timeout, "SECONDS", "timeout of one request (60)"},
         {"--retries", CLI_INTEGER, &arguments.endpoint.retries, "N",
-         "of a request, when the endpoint is busy (5)"},
+         "retries of a request if the endpoint is busy (5)"},
         {"--backoff", CLI_REAL, &arguments.endpoint.backoff, "SECONDS",
-         "before the first retry, doubling (1)"},
+         "wait before the first retry, doubled each time (1)"},
         {"--max-tokens", CLI_INTEGER, &arguments.max_tokens, "N",
-         "of a reply; 0: the endpoint's limit (1024)"},
+         "maximum tokens of a reply; 0: the endpoint's limit (1024)"},
         {"--no-temperature", CLI_FLAG, &arguments.no_temperature, NULL,
-         "do not ask for temperature 0, which some models refuse"},
+         "do not send temperature 0, which some models refuse"},
         {"--prompt", CLI_TEXT, &arguments.prompt, "FILE", "another prompt than share/judge/prompt.txt"},
         {"--insecure-http", CLI_FLAG, &arguments.endpoint.insecure_http, NULL,
          "allow plain http to other machines"},
@@ -130,18 +130,19 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_judge = {
     .name = "judge",
-    .summary = "have a language model judge the answers of a run, through an OpenAI-compatible endpoint",
+    .summary = "let a language model judge the answers of a run, through an OpenAI-compatible server",
     .arguments = "RUN_DIR --endpoint URL --model NAME",
     .wanted = "the folder of a run",
     .details =
-        "RUN_DIR is what metier eval wrote. Every answer goes out with its question and reference; the\n"
-        "verdicts (correct, incorrect, unsure) are appended to RUN_DIR/judge_TASK.jsonl, and agreement\n"
-        "with the rules (and with a person, see metier review) is printed and stored in results.json.\n"
-        "An answer that has a verdict is not asked about again: the same command goes on after a stop.\n"
-        "Another model, endpoint or prompt judges all answers again. A reply without a verdict is asked\n"
-        "for again, three times in all, and then counted as unreadable.\n"
-        "The key is read from the environment and goes nowhere but to the endpoint. Exit status 1 when\n"
-        "an answer got no verdict.",
+        "RUN_DIR is a folder that metier eval wrote. metier sends every answer with its question and\n"
+        "reference, and appends the verdicts (correct, incorrect, unsure) to RUN_DIR/judge_TASK.jsonl. It\n"
+        "prints how well they agree with the rules, and with a person (metier review), and stores this in\n"
+        "results.json. Answers that have a verdict are not sent again, so after a stop the same command "
+        "goes\n"
+        "on. With another model, endpoint or prompt all answers are judged again. A reply without a verdict\n"
+        "is requested again, three times in all, and then counted as unreadable.\n"
+        "The key comes from the environment and is sent only to the endpoint. The exit status is 1 if an\n"
+        "answer got no verdict.",
     .examples =
         "  metier judge runs/eval --endpoint https://api.openai.com/v1 --model gpt-4.1\n"
         "  metier judge runs/eval --endpoint http://localhost:8000/v1 --model judge --parallel 16\n"

@@ -199,7 +199,7 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--verify", CLI_FLAG, &settings.verify, NULL,
          "then compare the logits of merged and unmerged model on 256 random ids"},
         {"--device", CLI_TEXT, &settings.device, "NAME",
-         "of --verify: what computes, see metier devices (auto: cuda with a GPU, else cpu)"},
+         "of --verify: device to compute on, see metier devices (auto: cuda with a GPU, else cpu)"},
         {"--threads", CLI_THREADS, &settings.threads, "N", "0: as many as the machine has"},
         {0},
     };
@@ -217,26 +217,29 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_merge = {
     .name = "merge",
-    .summary = "an adapter merged into its model: a complete model folder",
+    .summary = "merge an adapter into its model: a complete model folder",
     .arguments = "DIR",
     .wanted = "a model folder",
     .details =
-        "DIR is a Hugging Face model folder. Weights become W + alpha/r B A, rounded once; config,\n"
-        "tokenizer and every other small file are carried over, correction biases the adapter has are\n"
-        "written back, or into a file of their own (router_bias.metier) where the architecture has no "
-        "tensor\n"
-        "for them: other programs then route without them. Tensors are streamed, so memory is needed\n"
-        "for a piece of one of them only. The folder appears whole or not at all. With\n"
-        "--verify the exit status is 1 when the logits are further apart than 1e-4 (f32: root mean\n"
-        "square) or 2e-2 (16 bits: median of tokens), relative. A model whose weights are quantised is\n"
-        "merged into floats: what its codes stand for, plus the pairs. --requantise writes it in the same\n"
-        "format again: weights without a pair keep their codes, the others are rounded to new ones. What\n"
-        "that costs is printed for each kind of weight; with --verify a table compares the logits of the\n"
-        "adapter on top, of the merge into floats, which is written next to OUT for the purpose and\n"
-        "removed, and of the requantised one.\n"
-        "--check compares a folder that anybody merged with DIR, by kinds of weights: relative change, what\n"
-        "the adapter adds, and what is left over. The exit status is 1 if more is left over than twice the\n"
-        "rounding of the weights' type, or if weights are missing.",
+        "DIR is a Hugging Face model folder. Weights become W + alpha/r B A, rounded once. Config, "
+        "tokenizer\n"
+        "and all other small files are copied. If the adapter has correction biases, they go to the\n"
+        "checkpoint's tensor, or to a file of their own (router_bias.metier) if the architecture has no "
+        "such\n"
+        "tensor; other programs then route without them. Tensors are streamed, so metier needs memory for a\n"
+        "piece of one tensor only. The folder appears whole or not at all. With --verify the exit status is\n"
+        "1 if the logits differ by more than 1e-4 (f32: root mean square) or 2e-2 (16 bits: median of\n"
+        "tokens), relative. A quantised model is merged into floats: the values of its codes, plus the "
+        "pairs.\n"
+        "--requantise writes it in the same format again: weights without a pair keep their codes, the "
+        "others\n"
+        "are rounded to new ones. It prints what that costs for each kind of weight. With --verify a table\n"
+        "compares the logits of three models: the adapter on top, the merge into floats (written next to "
+        "OUT\n"
+        "for this purpose and then removed), and the requantised one.\n"
+        "--check compares a folder that anybody merged with DIR, by kinds of weights: the relative change,\n"
+        "what the adapter adds, and what is left over. The exit status is 1 if more is left over than twice\n"
+        "the rounding of the weights' type, or if weights are missing.",
     .examples =
         "  metier merge models/moe --adapter runs/first/adapter --out models/merged --verify\n"
         "  metier merge models/moe --adapter runs/first/adapter --check models/merged\n"

@@ -85,9 +85,9 @@ static enum mt_status check(const struct settings *settings, const struct cli_ca
     if (!(settings->teraflops > 0.0) || !(settings->gigabytes > 0.0) || !(settings->microseconds >= 0.0) ||
         !(settings->node_gigabytes > 0.0) || !(settings->node_microseconds >= 0.0) ||
         !(settings->room >= 0.0) || !(settings->max_violation >= 0.0)) {
-        return mt_fail(
-            ctx, MT_ERR_USAGE,
-            "--flops and bandwidths must be above 0, latencies, --room and --max-violation not below");
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "--flops and bandwidths must be above 0; latencies, --room and --max-violation must "
+                       "not be below 0");
     }
     struct mt_memory_limit limit = {.bytes = 1.0};
     bool readable = settings->memory == NULL || mt_memory_limit_read(settings->memory, &limit);
@@ -282,29 +282,30 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--model", CLI_TEXT, &settings.directory, "DIR", "the model folder, instead of an argument"},
         {"--ranks", CLI_INTEGER, &settings.ranks, "P", "processes, one for each GPU (8)"},
         {"--nodes", CLI_INTEGER, &settings.nodes, "N",
-         "machines, instead of --ranks: neighbours have a faster wire"},
-        {"--per-node", CLI_INTEGER, &settings.per_node, "G", "ranks of a machine (8)"},
+         "machines, instead of --ranks: the network inside a machine is faster"},
+        {"--per-node", CLI_INTEGER, &settings.per_node, "G", "ranks of one machine (8)"},
         {"--network", CLI_TEXT, &settings.network, "NAME",
          "infiniband-400, infiniband-200, ethernet-400, ethernet-100, ethernet-25, ethernet-10: a port a "
          "rank"},
         {"--experts", CLI_INTEGER, &settings.experts, "E", "ranks that share the routed experts (1)"},
         {"--room", CLI_REAL, &settings.room, "F", "as the key parallel.room: 0, room for all rows (0)"},
-        {"--tokens", CLI_INTEGER, &settings.tokens, "T", "of one rank in one step (8192)"},
+        {"--tokens", CLI_INTEGER, &settings.tokens, "T", "tokens of one rank in one step (8192)"},
         {"--length", CLI_INTEGER, &settings.length, "N", "tokens of a sequence (512)"},
         {"--rank", CLI_INTEGER, &settings.lora_rank, "R", "of LoRA (32)"},
         {"--quantize", CLI_TEXT, &settings.quantise, "HOW",
          "frozen weights in fewer bits: fp8, int8, nf4 or mxfp4, then parts, with commas (none)"},
         {"--row-bytes", CLI_INTEGER, &settings.row_bytes, "N", "of an activation: 4, or 2 for 16 bits (4)"},
-        {"--flops", CLI_REAL, &settings.teraflops, "TFLOP/S", "a rank sustains, in 10^12 a second (400)"},
+        {"--flops", CLI_REAL, &settings.teraflops, "TFLOP/S",
+         "sustained rate of one rank, in 10^12 a second (400)"},
         {"--bandwidth", CLI_REAL, &settings.gigabytes, "GB/S",
-         "a rank sends, in 10^9 bytes a second (the network's; 50)"},
+         "sending rate of one rank, in 10^9 bytes a second (the network's; 50)"},
         {"--latency", CLI_REAL, &settings.microseconds, "US",
-         "of a message, in microseconds (the network's; 10)"},
-        {"--node-bandwidth", CLI_REAL, &settings.node_gigabytes, "GB/S", "within a machine (300)"},
-        {"--node-latency", CLI_REAL, &settings.node_microseconds, "US", "within a machine (3)"},
+         "latency of a message, in microseconds (the network's; 10)"},
+        {"--node-bandwidth", CLI_REAL, &settings.node_gigabytes, "GB/S", "the same within a machine (300)"},
+        {"--node-latency", CLI_REAL, &settings.node_microseconds, "US", "the same within a machine (3)"},
         {"--max-violation", CLI_REAL, &settings.max_violation, "V", "MaxVio of the experts' loads (0)"},
         {"--memory", CLI_TEXT, &settings.memory, "LIMIT",
-         "of a rank, as 22GiB: how few tokens at a time fit it"},
+         "of one rank, as 22GiB: print how many tokens at a time fit"},
         {"--table", CLI_FLAG, &settings.table, NULL, "1, 2, 4, ... up to P ranks, a line each"},
         {0},
     };
@@ -322,15 +323,15 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_plan = {
     .name = "plan",
-    .summary = "memory, bytes on the wire and step time of LoRA training on many ranks, predicted",
+    .summary = "predict memory, network traffic and step time of LoRA training on many ranks",
     .arguments = "DIR",
     .counts_arguments = true,
     .details =
-        "DIR holds a config.json; no weights are needed. Time is arithmetic at the sustained rate, plus\n"
-        "messages of latency + bytes/bandwidth; gradients hide behind the last backward. Where\n"
-        "ranks share the experts, the fullest rank keeps the others waiting: with --max-violation the\n"
-        "cost of imbalance is printed. With --nodes ranks of a machine are neighbours, and talk faster.\n"
-        "docs/lab/scaling.md has the formulas, and what they are worth.",
+        "DIR holds a config.json; no weights are needed. A step takes the arithmetic at the sustained\n"
+        "rate plus the messages, each latency + bytes/bandwidth. Gradients overlap with the last\n"
+        "backward. If ranks share the experts, all wait for the fullest rank; --max-violation prints what\n"
+        "this imbalance costs. With --nodes the ranks of one machine use the faster network inside it.\n"
+        "docs/lab/scaling.md has the formulas, and says how good the predictions are.",
     .examples = "  metier plan models/OLMoE-1B-7B --ranks 8 --experts 8\n"
                 "  metier plan models/OLMoE-1B-7B --ranks 1 --quantize nf4 --row-bytes 2\n"
                 "  metier plan models/OLMoE-1B-7B --ranks 1 --memory 22GiB\n"

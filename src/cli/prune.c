@@ -145,8 +145,8 @@ static enum mt_status choose_layer(struct pruning *pruning, const struct mt_laye
     for (int j = 0; j < desc->experts; j++) {
         total += figures->load[j];
         if (isfinite(score[j])) continue;
-        return mt_fail(pruning->ctx, MT_ERR_NUMERIC, "layer %" PRId64 ": the score of expert %d is no number",
-                       figures->number, j);
+        return mt_fail(pruning->ctx, MT_ERR_NUMERIC,
+                       "layer %" PRId64 ": the score of expert %d is not a number", figures->number, j);
     }
     mt_experts_keep_best(score, desc->experts, groups, keep, flags);
     for (int j = 0; j < desc->experts; j++) {
@@ -415,27 +415,26 @@ static enum mt_status run_verb(struct cli_call *call)
                                 .template_name = "model",
                                 .speed = -1};
     const struct cli_option options[] = {
-        {"--keep", CLI_TEXT, &settings.keep, "K", "experts of each layer that stay, 16 or 50%"},
+        {"--keep", CLI_TEXT, &settings.keep, "K", "experts to keep in each layer, 16 or 50%"},
         {"--data", CLI_LIST, &settings.data, "FILE",
-         "rows as training reads them, or text: the best experts on it stay; may come several times"},
+         "rows as training reads them, or text: the best experts on these stay; may be given several times"},
         {"--score", CLI_TEXT, &settings.score_name, "NAME", "of --data: use, mean, reap or easy-ep (reap)"},
         {"--experts", CLI_TEXT, &settings.experts, "FILE",
          "the experts that stay, as metier analyze --select-experts best writes them"},
         {"--adapter", CLI_TEXT, &settings.adapter, "DIR", "a PEFT adapter to merge before experts go"},
         {"--out", CLI_TEXT, &settings.out, "DIR", "where to write; must not exist, or be empty"},
         {"--verify", CLI_FLAG, &settings.verify, NULL,
-         "then compare its logits with those of the whole model whose other experts are masked"},
+         "compare the result's logits with those of the whole model with the other experts masked"},
         {"--tokens", CLI_INTEGER, &settings.tokens, "N",
-         "of each domain of --data, but the last sequence is whole (20000)"},
-        {"--length", CLI_INTEGER, &settings.length, "N", "tokens of a sequence at the most (512)"},
+         "tokens of each domain of --data; the last sequence is kept whole (20000)"},
+        {"--length", CLI_INTEGER, &settings.length, "N", "maximum tokens of a sequence (512)"},
         {"--template", CLI_TEXT, &settings.template_name, "NAME",
-         "how conversations are written out: a name of share/templates or a file (model: its own)"},
+         "chat template: a name of share/templates or a file (model: the model's own)"},
         {"--speed", CLI_INTEGER, &settings.speed, "N",
-         "tokens of the forward that is timed before and after, 0: none (256 where the model is loaded "
-         "anyway "
-         "or small)"},
+         "tokens of the forward to time before and after; 0: none (256 if the model is loaded anyway or "
+         "small)"},
         {"--device", CLI_TEXT, &settings.device, "NAME",
-         "of --data, --verify and the speed: what computes, see metier devices (auto)"},
+         "of --data, --verify and the speed: device to compute on, see metier devices (auto)"},
         {"--threads", CLI_THREADS, &settings.threads, "N", "0: as many as the machine has"},
         {0},
     };
@@ -455,23 +454,25 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_prune = {
     .name = "prune",
-    .summary = "a smaller model folder: experts that data does not need are taken away",
+    .summary = "make a smaller model folder by removing the experts that data needs least",
     .arguments = "DIR",
     .wanted = "a model folder",
     .details =
-        "DIR is a Hugging Face model folder. The result is one, too, with K experts in every layer: rows of\n"
-        "the routers, selection biases, experts and config.json shrink, and nothing else changes. Not a bit\n"
-        "of what stays is rounded again; weights in codes (fp8, nf4, mxfp4) keep their codes and scales. "
-        "With\n"
-        "--adapter the adapter is merged first, as metier merge does, a quantised model into floats. "
-        "Experts\n"
-        "keep their order; experts.json in the folder has their old numbers.\n"
-        "A share is rounded to the nearest number. Where a token chooses among groups of experts first\n"
-        "(n_group, topk_group), every group keeps equally many, its own best: K must be a multiple of\n"
-        "n_group. Groups that limit nothing become one. Layers that predict further tokens\n"
-        "(num_nextn_predict_layers) are left out. Tensors are streamed, so memory is needed for a piece of\n"
-        "one of them only, and for the model where --data, --verify or --speed run it. The folder appears\n"
-        "whole or not at all. With --verify the exit status is 1 when the logits are too far apart.",
+        "DIR is a Hugging Face model folder, and so is the result, with K experts in every layer. Experts, "
+        "the\n"
+        "routers' rows, selection biases and config.json shrink; nothing else changes. No value that stays "
+        "is\n"
+        "rounded again: weights in codes (fp8, nf4, mxfp4) keep their codes and scales. With --adapter the\n"
+        "adapter is merged first, as by metier merge; a quantised model then becomes floats. Experts keep\n"
+        "their order, and experts.json in the folder has their old numbers.\n"
+        "A share is rounded to the nearest number. If a token first chooses among groups of experts "
+        "(n_group,\n"
+        "topk_group), every group keeps the same number, its own best, so K must be a multiple of n_group.\n"
+        "Groups that limit nothing become one. Layers that predict further tokens "
+        "(num_nextn_predict_layers)\n"
+        "are left out. Tensors are streamed, so metier needs memory for a piece of one tensor only, and for\n"
+        "the model if --data, --verify or --speed run it. The folder appears whole or not at all. With\n"
+        "--verify the exit status is 1 if the logits are too far apart.",
     .examples =
         "  metier prune models/moe --keep 50% --data math.jsonl --out models/moe-half --verify\n"
         "  metier prune models/moe --keep 16 --data math.jsonl --data code.jsonl --score easy-ep \\\n"

@@ -358,7 +358,7 @@ static enum mt_status check(struct cli_call *call, struct recipe_arguments *argu
     if (status == MT_OK) status = cli_check_limits(ctx, limits, 2);
     if (status != MT_OK || lists) return status;
     if (call->positional_count != 1)
-        return mt_fail(ctx, MT_ERR_USAGE, "a recipe is expected, the name of one or a file; --list has them");
+        return mt_fail(ctx, MT_ERR_USAGE, "name a recipe or a recipe file; --list has the recipes");
     if (arguments->data == NULL) arguments->data = getenv("METIER_DATA");
     if (arguments->data == NULL)
         return mt_fail(ctx, MT_ERR_USAGE, "--data DIR is missing ($METIER_DATA is not set)");
@@ -395,41 +395,44 @@ static enum mt_status run_verb(struct cli_call *call)
                                          .samples = 1,
                                          .slots = AT_ONCE};
     const struct cli_option options[] = {
-        {"--list", CLI_FLAG, &arguments.list, NULL, "the recipes there are"},
+        {"--list", CLI_FLAG, &arguments.list, NULL, "list the recipes"},
         {"--keys", CLI_FLAG, &arguments.keys, NULL, "the keys of recipe files"},
         {"--data", CLI_TEXT, &arguments.data, "DIR", "folder of the benchmarks' files; default $METIER_DATA"},
         {"--out", CLI_TEXT, &arguments.out, "FILE", "the rows, JSONL; FILE.json says what they were made of"},
-        {"--count", CLI_INTEGER, &arguments.count, "N", "rows, instead of what the recipe says; 0: that"},
-        {"--seed", CLI_INTEGER, &arguments.seed, "N", "of the draw (0)"},
+        {"--count", CLI_INTEGER, &arguments.count, "N", "number of rows; 0: as the recipe says (0)"},
+        {"--seed", CLI_INTEGER, &arguments.seed, "N", "seed of the draw (0)"},
         {"--words", CLI_INTEGER, &arguments.words, "N",
-         "words in a row that a row may not share with a test question (13); 0: do not look"},
-        {"--against", CLI_TEXT, &arguments.against, "A,B",
-         "further tasks whose test questions are looked for"},
+         "remove rows that share this many words in sequence with a test question (13); 0: none"},
+        {"--against", CLI_TEXT, &arguments.against, "A,B", "more tasks to compare with"},
         {"--exclude", CLI_LIST, &arguments.exclude, "FILE",
-         "leave out the rows of this file: rows, or a model's rows_read.hashes; may come several times"},
+         "leave out the rows of this file: rows, or a model's rows_read.hashes; may be given several times"},
         {"--overlap-out", CLI_TEXT, &arguments.overlaps, "FILE", "the rows removed and why, JSONL"},
         {"--skip-missing", CLI_FLAG, &arguments.skip_missing, NULL,
-         "leave out files that are not there, of sources and of tests"},
+         "leave out missing files, of sources and of tests"},
         {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress"},
         {"--teacher", CLI_TEXT, &arguments.endpoint.url, "URL",
          "an OpenAI-compatible server that writes the answers; those that are right are kept"},
         {"--teacher-model", CLI_TEXT, &arguments.model, "NAME", "the teacher, as the server calls it"},
         {"--samples", CLI_INTEGER, &arguments.samples, "N", "answers to a question, until one is right (1)"},
         {"--fill", CLI_FLAG, &arguments.fill, NULL,
-         "draw other questions for those that were answered wrong, until there are --count rows"},
-        {"--temperature", CLI_REAL, &arguments.temperature, "T", "of the answers (0; with --samples 0.8)"},
-        {"--top-p", CLI_REAL, &arguments.top_p, "P", "of the answers (1)"},
-        {"--max-new", CLI_INTEGER, &arguments.max_new, "N", "tokens of an answer; 0: as the task says (0)"},
+         "draw other questions for those answered wrong, until there are --count rows"},
+        {"--temperature", CLI_REAL, &arguments.temperature, "T",
+         "temperature of the answers (0; with --samples 0.8)"},
+        {"--top-p", CLI_REAL, &arguments.top_p, "P", "top-p of the answers (1)"},
+        {"--max-new", CLI_INTEGER, &arguments.max_new, "N",
+         "maximum tokens of an answer; 0: as the task says (0)"},
         {"--slots", CLI_INTEGER, &arguments.slots, "N", "requests at once (8)"},
         {"--key-env", CLI_TEXT, &arguments.endpoint.key_env, "VARIABLE",
-         "of the environment that holds the server's key; default " CLI_KEY_NAME ", if set"},
-        {"--timeout", CLI_REAL, &arguments.endpoint.timeout, "SECONDS", "for one request (300)"},
-        {"--retries", CLI_INTEGER, &arguments.endpoint.retries, "N", "of a request, when it is busy (5)"},
-        {"--backoff", CLI_REAL, &arguments.endpoint.backoff, "SECONDS", "before a retry, doubling (1)"},
+         "environment variable with the server's key; default " CLI_KEY_NAME ", if set"},
+        {"--timeout", CLI_REAL, &arguments.endpoint.timeout, "SECONDS", "timeout of one request (300)"},
+        {"--retries", CLI_INTEGER, &arguments.endpoint.retries, "N",
+         "retries of a request if the server is busy (5)"},
+        {"--backoff", CLI_REAL, &arguments.endpoint.backoff, "SECONDS",
+         "wait before the first retry, doubled each time (1)"},
         {"--insecure-http", CLI_FLAG, &arguments.endpoint.insecure_http, NULL,
-         "plain http to another machine, too"},
+         "allow plain http to other machines"},
         {"--without-sandbox", CLI_FLAG, &arguments.without_sandbox, NULL,
-         "run the teacher's programs without one: they may do all that you can"},
+         "run the teacher's programs without a sandbox: they can do everything you can do"},
         {0},
     };
     enum mt_status status = cli_parse(call, options);
@@ -442,17 +445,17 @@ static const struct cli_keys keys = {.keys = &mt_recipe_keys, .title = "a recipe
 
 const struct cli_verb cli_verb_recipe = {
     .name = "recipe",
-    .summary = "training rows out of benchmarks' training splits, without what is in their tests",
+    .summary =
+        "make training rows from benchmarks' training splits, without rows that overlap with their tests",
     .arguments = "NAME|FILE.yaml --data DIR --out ROWS.jsonl",
     .details =
-        "A recipe names the task whose prompt it uses, the file of the training split and what the answer\n"
-        "looks like, or mixes other recipes. Rows are drawn by the seed, each at most once; those that "
-        "share\n"
-        "13 words in a row with a test question of any task in the mixture are removed and counted. The "
-        "same\n"
-        "command gives the same bytes. ROWS.jsonl.json has sources, checksums and counts. With --teacher a\n"
-        "model writes the answers; they are kept where the task's own judge finds them right, in\n"
-        "ROWS.jsonl.teacher, and nothing is asked twice. docs/recipes.md has the rest.",
+        "A recipe names the task whose prompt it uses, the file of the training split, and what the answer\n"
+        "looks like; or it mixes other recipes. The seed draws the rows, each at most once. metier removes\n"
+        "and counts rows that share 13 words in sequence with a test question of any task in the mixture.\n"
+        "The same command gives the same bytes. ROWS.jsonl.json has sources, checksums and counts. With\n"
+        "--teacher a model writes the answers. metier keeps those that the task's own judge finds right, "
+        "and\n"
+        "stores all in ROWS.jsonl.teacher, so that no question is asked twice. docs/recipes.md has the rest.",
     .examples =
         "  metier recipe --list\n"
         "  metier recipe gsm8k --data data --out gsm8k.jsonl\n"

@@ -25,7 +25,7 @@ static enum mt_status check(const struct settings *settings, const struct cli_ca
         const struct cli_void alone[] = {
             {true, "--markdown --latex --csv --png --svg --data --title --chart-js", "with --routing"}};
         if (call->positional_count > 0)
-            return mt_fail(call->ctx, MT_ERR_USAGE, "--routing is a page of its own: no run goes with it");
+            return mt_fail(call->ctx, MT_ERR_USAGE, "--routing makes a page of its own: leave out the runs");
         if (settings->files.html == NULL)
             return mt_fail(call->ctx, MT_ERR_USAGE, "nothing to write: give --out FILE.html");
         return cli_refuse_void(call, alone, 1);
@@ -81,7 +81,7 @@ static enum mt_status count_comparisons(const struct cli_call *call, int *compar
         if (!mt_board_is_comparison(call->positional[i]))
             return mt_fail(
                 call->ctx, MT_ERR_USAGE,
-                "%.300s is no comparison, and others are: give compare.json files or folders of runs",
+                "%.300s is not a comparison, but others are: give compare.json files or folders of runs",
                 call->positional[i]);
     }
     return MT_OK;
@@ -160,9 +160,9 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--data", CLI_TEXT, &settings.files.data, "DIR", "every figure's numbers, as CSV and JSON"},
         {"--title", CLI_TEXT, &settings.title, "TEXT", "of the page"},
         {"--routing", CLI_TEXT, &settings.routing, "FILE",
-         "no runs: answers that metier serve gave with their routing, a line of JSON each"},
+         "instead of runs: answers of metier serve with their routing, one JSON line each"},
         {"--chart-js", CLI_TEXT, &settings.files.chart_js, "FILE",
-         "Chart.js 3, when it is not where Debian puts it"},
+         "Chart.js 3, if it is not where Debian installs it"},
         {0},
     };
     enum mt_status status = cli_parse(call, options);
@@ -177,17 +177,18 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_report = {
     .name = "report",
-    .summary = "runs as one page: curves, loads, results, settings; also Markdown, LaTeX, pictures, CSV",
+    .summary =
+        "show runs on one page: curves, loads, results, settings; also as Markdown, LaTeX, pictures, CSV",
     .arguments = "RUN...",
     .counts_arguments = true,
     .details =
-        "RUN is a folder as metier train (out), eval or analyze (--out) leaves it; given the same folder,\n"
-        "they are one run. Several are drawn into the same figures, with their differences to the first.\n"
-        "The page is one HTML file without any request to the network; each figure says what it means,\n"
-        "which formula made it, and gives its numbers as CSV and JSON. What a run lacks is left out,\n"
-        "with a line on how to get it.\n"
-        "RUN may be a compare.json, or a folder with one: of one or several of these the page is a\n"
-        "leaderboard, methods by bases by metrics with 95 % intervals. A row more is a file more.",
+        "RUN is a folder of metier train (out), eval or analyze (--out); if they wrote to the same folder, "
+        "they\n"
+        "are one run. Several runs share the figures, with their differences to the first.\n"
+        "The page is one HTML file that needs no network. Each figure says what it means and which formula\n"
+        "made it, and has its numbers as CSV and JSON. If a run lacks something, a line says how to get it.\n"
+        "RUN may also be a compare.json, or a folder with one. One or more of these make a leaderboard:\n"
+        "methods by bases by metrics, with 95 % intervals. To add rows, add files.",
     .examples = "  metier report runs/first --out first.html\n"
                 "  metier report runs/first runs/wide runs/metier --out compared.html --title 'Three runs'\n"
                 "  metier report runs/first --markdown first.md --png pictures --data numbers\n"

@@ -55,11 +55,11 @@ static enum mt_status run_verb(struct cli_call *call)
     const struct cli_option options[] = {
         {"--out", CLI_TEXT, &arguments.out, "PAGE.html", "write the page"},
         {"--tasks", CLI_TEXT, &arguments.tasks, "A,B", "only these tasks of the run"},
-        {"--sample", CLI_INTEGER, &arguments.sample, "N", "review N answers, drawn from all"},
-        {"--seed", CLI_INTEGER, &arguments.seed, "S", "of the drawing (0)"},
-        {"--merge", CLI_TEXT, &arguments.merge, "FILE", "take over the marks a page saved"},
+        {"--sample", CLI_INTEGER, &arguments.sample, "N", "review N answers, drawn at random"},
+        {"--seed", CLI_INTEGER, &arguments.seed, "S", "seed of the sample (0)"},
+        {"--merge", CLI_TEXT, &arguments.merge, "FILE", "add the marks that a page saved"},
         {"--agreement", CLI_FLAG, &arguments.agreement, NULL,
-         "how far rule, language model and person agree"},
+         "how well rule, language model and person agree"},
         {0},
     };
     enum mt_status status = cli_parse(call, options);
@@ -74,14 +74,15 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_review = {
     .name = "review",
-    .summary = "a page on which a person judges the answers of a run, and agreement of all judges",
+    .summary = "make a page on which a person judges the answers of a run, and compare all judges",
     .wanted = "the folder of a run",
     .arguments = "RUN_DIR --out PAGE.html | --merge FILE | --agreement",
     .details =
-        "RUN_DIR is what metier eval wrote. The page is one HTML file that needs no network: open it,\n"
-        "mark answers as right, wrong or unsure, save. --merge takes what was saved over into\n"
-        "RUN_DIR/review_TASK.jsonl, as metier eval --merge-review does. Agreement is Cohen's kappa of\n"
-        "each two of rule, language model (metier judge) and person, Fleiss' kappa of all three.",
+        "RUN_DIR is a folder that metier eval wrote. The page is one HTML file that needs no network: open "
+        "it,\n"
+        "mark answers as right, wrong or unsure, and save. --merge copies the saved marks to\n"
+        "RUN_DIR/review_TASK.jsonl, as metier eval --merge-review does. Agreement is Cohen's kappa for each\n"
+        "pair of rule, language model (metier judge) and person, and Fleiss' kappa for all three.",
     .examples = "  metier review runs/eval --out review.html\n"
                 "  metier review runs/eval --tasks gsm8k,math500 --sample 100 --seed 1 --out review.html\n"
                 "  metier review runs/eval --merge review.json\n"

@@ -188,7 +188,7 @@ static enum mt_status measure(struct mt_context *ctx, const struct mt_sandbox_op
         seconds[i] = mt_clock_seconds() - began;
         if (status != MT_OK) return status;
         if (result.outcome != MT_SANDBOX_PASSED)
-            return mt_fail(ctx, MT_ERR_INTERNAL, "a program that does nothing ends so: %s",
+            return mt_fail(ctx, MT_ERR_INTERNAL, "a program that does nothing ends like this: %s",
                            mt_sandbox_outcome_name(result.outcome));
     }
     qsort(seconds, MEASURED, sizeof seconds[0], mt_by_number);
@@ -342,15 +342,18 @@ static enum mt_status run_verb(struct cli_call *call)
                                 .launcher = defaults.launcher};
     const struct cli_option options[] = {
         {"--check", CLI_FLAG, &settings.check, NULL,
-         "run programs that try to get out or to pass without solving anything, and say whether they did"},
+         "run programs that try to escape or to pass without solving anything, and report whether they did"},
         {"--tests", CLI_TEXT, &settings.tests, "FILE",
-         "Python that calls the program's functions, from an interpreter of its own"},
-        {"--seconds", CLI_REAL, &settings.seconds, "S", "from start to end (10)"},
-        {"--cpu-seconds", CLI_INTEGER, &settings.cpu_seconds, "S", "processor time of each process (10)"},
-        {"--memory", CLI_INTEGER, &settings.memory, "MIB", "of each process, and of all together (1024)"},
-        {"--processes", CLI_INTEGER, &settings.processes, "N", "and threads, at the same time (32)"},
-        {"--output", CLI_INTEGER, &settings.output, "MIB", "standard output and error together (1)"},
-        {"--files", CLI_INTEGER, &settings.files, "MIB", "in /tmp, and in /dev/shm (64)"},
+         "Python that calls the program's functions from a separate interpreter"},
+        {"--seconds", CLI_REAL, &settings.seconds, "S", "limit of wall-clock time (10)"},
+        {"--cpu-seconds", CLI_INTEGER, &settings.cpu_seconds, "S",
+         "limit of processor time of each process (10)"},
+        {"--memory", CLI_INTEGER, &settings.memory, "MIB",
+         "memory limit of each process, and of all together (1024)"},
+        {"--processes", CLI_INTEGER, &settings.processes, "N",
+         "limit of processes and threads at the same time (32)"},
+        {"--output", CLI_INTEGER, &settings.output, "MIB", "limit of standard output and error together (1)"},
+        {"--files", CLI_INTEGER, &settings.files, "MIB", "limit of files in /tmp, and in /dev/shm (64)"},
         {"--interpreter", CLI_TEXT, &settings.interpreter, "PATH", "python3, or a path under /usr"},
         {"--bwrap", CLI_TEXT, &settings.launcher, "PATH", "bubblewrap (bwrap)"},
         {"--at-once", CLI_INTEGER, &settings.at_once, "N", "programs of --check at a time (4)"},
@@ -372,17 +375,20 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_sandbox = {
     .name = "sandbox",
-    .summary = "run a Python program nobody trusts, contained and limited; --check: does it hold here?",
+    .summary = "run an untrusted Python program in a sandbox; --check: test the sandbox",
     .arguments = "PROGRAM.py | --check",
     .counts_arguments = true,
     .details =
-        "The program runs under bubblewrap: no network, a read-only system, a private /tmp, no home, no\n"
-        "other process in sight, few system calls. It has passed when it reached its last line and left\n"
-        "with status 0; then the exit status is 0, else 1. With --tests another interpreter, which the\n"
-        "program cannot reach, calls its functions and compares what they give. --check runs a suite of\n"
-        "hostile programs (fork and memory bombs, endless output, network, files, ptrace, signals, ...)\n"
-        "and of answers that cheat, and lists how each was stopped; exit status 1 when one was not.\n"
-        "docs/sandbox.md says what this protects from.",
+        "The program runs under bubblewrap: no network, a read-only system, a private /tmp, no home, no "
+        "view\n"
+        "of other processes, few system calls. It passes if it reaches its last line and exits with status "
+        "0;\n"
+        "the exit status is then 0, else 1. With --tests another interpreter, which the program cannot "
+        "reach,\n"
+        "calls its functions and compares their results. --check runs a suite of hostile programs (fork and\n"
+        "memory bombs, endless output, network, files, ptrace, signals, ...) and of answers that cheat, and\n"
+        "lists how each was stopped. The exit status is 1 if one was not stopped. docs/sandbox.md says what\n"
+        "this protects against.",
     .examples = "  metier sandbox --check\n"
                 "  metier sandbox solution.py --seconds 3 --memory 512\n"
                 "  metier sandbox solution.py --tests tests.py",

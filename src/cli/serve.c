@@ -213,7 +213,7 @@ static enum mt_status run_verb(struct cli_call *call)
     infer->own_template = true;
     const struct cli_option options[] = {
         {"--adapter", CLI_LIST, &settings.adapters, "NAME=DIR",
-         "an adapter of the first model; may come several times"},
+         "an adapter of the first model; may be given several times"},
         {"--adapters", CLI_TEXT, &settings.folder, "FOLDER", "requests may load adapters from here"},
         {"--port", CLI_INTEGER, &settings.port, "P", "0: any that is free (8000)"},
         {"--address", CLI_TEXT, &settings.address, "A", "to listen on (127.0.0.1: this machine alone)"},
@@ -225,11 +225,11 @@ static enum mt_status run_verb(struct cli_call *call)
          "seconds after which a request is given up (0: never)"},
         {"--quantize", CLI_TEXT, &infer->quantise, "HOW", CLI_QUANTISE_HELP},
         {"--template", CLI_TEXT, &infer->template_name, "NAME",
-         "form of the texts: model, a name, a file, none; default that of training, else the model's own"},
+         "chat template: model, a name, a file, none; default that of training, else the model's own"},
         {"--template-option", CLI_LIST, &infer->template_options, "X=Y",
-         "a variable of the template, as enable_thinking=false; may come several times"},
+         "a variable of the template, as enable_thinking=false; may be given several times"},
         {"--context", CLI_INTEGER, &infer->context, "N",
-         "tokens of prompt and answer there is room for (4096, or the model's own limit)"},
+         "maximum tokens of prompt and answer together (4096, or the model's own limit)"},
         {"--memory", CLI_TEXT, &infer->memory, "LIMIT", CLI_MEMORY_HELP},
         {"--device", CLI_TEXT, &infer->device, "NAME", CLI_DEVICE_HELP},
         {"--threads", CLI_THREADS, &infer->threads, "N", "0: as many as the machine has"},

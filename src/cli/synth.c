@@ -216,10 +216,11 @@ static enum mt_status run_verb(struct cli_call *call)
          "of language, reasoning, science, math, code, with commas between; or all"},
         {"--split", CLI_TEXT, &settings.split, "SPLIT", "train, valid or test (train)"},
         {"--count", CLI_INTEGER, &settings.count, "N", "items of a file (1000)"},
-        {"--seed", CLI_INTEGER, &settings.seed, "N", "of the random numbers (0)"},
+        {"--seed", CLI_INTEGER, &settings.seed, "N", "seed of the random numbers (0)"},
         {"--difficulty", CLI_INTEGER, &settings.difficulty, "N", "1, easy, to 5 (3)"},
         {"--exclude", CLI_LIST, &settings.exclude, "FILE",
-         "leave out the problems of this file: rows, or a model's rows_read.hashes; may come several times"},
+         "leave out the problems of this file: rows, or a model's rows_read.hashes; may be given several "
+         "times"},
         {"--out", CLI_TEXT, &settings.out, "FILE", "JSONL; {domain} in its name: a file for each domain"},
         {"--list", CLI_FLAG, &settings.list, NULL, "list the sub-tasks"},
         {"--show", CLI_INTEGER, &settings.show, "N", "print N examples of each sub-task instead"},
@@ -242,13 +243,13 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_synth = {
     .name = "synth",
-    .summary = "built-in problems with exact answers, to train and measure a small model with",
+    .summary = "make problems with exact answers, to train and measure a small model",
     .arguments = "",
     .details =
         "Writes JSONL with prompt, completion, domain, task and id: short problems in five domains, all\n"
-        "different. A hash of the prompt decides between train, valid and test, so that these share\n"
-        "nothing, whatever the seed and the difficulty. The same options give the same bytes. Domains\n"
-        "and their sub-tasks take turns. docs/synth.md shows every sub-task.",
+        "different. A hash of the prompt decides between train, valid and test, so these never overlap,\n"
+        "whatever the seed and the difficulty. The same options give the same bytes. Domains and their\n"
+        "sub-tasks take turns. docs/synth.md shows every sub-task.",
     .examples =
         "  metier synth --list\n"
         "  metier synth --show 2 --domain math --difficulty 5\n"

@@ -262,17 +262,21 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_tokenize = {
     .name = "tokenize",
-    .summary = "text to token ids, and back; learning a tokenizer",
+    .summary = "turn text into token ids, and back; learn a tokenizer",
     .arguments = "DIR",
     .wanted = "a folder with tokenizer.json or tiktoken.model",
     .details =
-        "DIR holds tokenizer.json or tiktoken.model, or is one of these files. The whole of FILE is\n"
-        "one text; its ids go to standard output, one per line. Special tokens spelled out in the\n"
-        "text become their ids; those the tokenizer puts around a text are added only with\n"
-        "--special. Bytes that are not UTF-8 count as U+FFFD.\n\n"
-        "With --train a byte-level BPE is learnt from files such as metier train reads (docs/bases.md):\n"
-        "plain texts, or rows whose fields text, prompt, completion, ... hold them. The same texts\n"
-        "give the same tokenizer, in whatever order.",
+        "DIR holds tokenizer.json or tiktoken.model, or is one of these files. The whole of FILE is one "
+        "text;\n"
+        "its ids go to standard output, one per line. Special tokens that the text spells out become their\n"
+        "ids. The special tokens that the tokenizer puts around a text are added only with --special. Bytes\n"
+        "that are not UTF-8 count as U+FFFD.\n"
+        "\n"
+        "--train learns a byte-level BPE from files as metier train reads them (docs/bases.md): plain "
+        "texts,\n"
+        "or rows with the fields text, prompt, completion, ... The same texts give the same tokenizer, in "
+        "any\n"
+        "order.",
     .examples = "  metier tokenize models/moe --file letter.txt --special\n"
                 "  metier tokenize models/moe --file - --count < letter.txt\n"
                 "  metier tokenize models/moe --file ids.txt --decode\n"

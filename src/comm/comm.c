@@ -69,7 +69,7 @@ static enum mt_status open_with(struct mt_context *ctx, const struct mt_transpor
     sized->rank = transport->rank(sized->group);
     sized->size = transport->size(sized->group);
     if (transport->watch != NULL && transport->watch(sized->group, timeout) != 0) {
-        (void)mt_fail(ctx, MT_ERR_MEMORY, "%s: no thread to be had", transport->name);
+        (void)mt_fail(ctx, MT_ERR_MEMORY, "%s: cannot start a thread", transport->name);
         return mt_comm_abort(sized, ctx, MT_ERR_MEMORY, stderr); // the others' threads have begun
     }
     *comm = sized;

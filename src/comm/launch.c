@@ -203,7 +203,7 @@ static enum mt_status load_mpi(struct mt_context *ctx, const struct mt_launch_cl
                                const struct mt_transport **transport)
 {
     char path[PATH_BYTES];
-    if (!module_path(path)) return mt_fail(ctx, MT_ERR_IO, "cannot tell where this program lies");
+    if (!module_path(path)) return mt_fail(ctx, MT_ERR_IO, "cannot tell where this program is");
     // Open MPI loads plugins of its own, which look for its symbols. The module stays until the process ends.
     void *module = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     if (module == NULL && by->ranks == 0) return MT_OK; // perhaps alone; mt_transport_check knows the others

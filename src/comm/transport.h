@@ -31,7 +31,7 @@ struct mt_transport {
     // Waits at most `timeout` seconds for the others, 0: for ever, where it has to find them itself.
     int (*open)(struct mt_context *ctx, int timeout, void *group);
     // From here on a rank that is not heard of for so many seconds ends the job; 0 seconds: never. All ranks,
-    // once the group's state is where it stays. Not 0: there is no thread to be had. NULL: nobody to hear of.
+    // once the group's state is where it stays. Not 0: a thread cannot be started. NULL: nobody to hear of.
     int (*watch)(void *group, int timeout);
     void (*split)(void *group, int colour, void *part); // a part of them
     void (*close)(void *group, bool all);               // all: the job's own group, the library ends with it

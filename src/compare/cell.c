@@ -266,10 +266,10 @@ enum mt_status mt_cell_check_shared(const struct mt_cell_job *job, const struct 
             if (c == 0) first = why;
         }
         if (why == NULL) continue;
-        return mt_fail(
-            job->ctx, MT_ERR_USAGE,
-            "%s: %.*s under training means nothing: no method has a use for it (%s: %s); leave it out",
-            settings->file, (int)strcspn(word, "="), word, settings->method[cells[0].method].name, first);
+        return mt_fail(job->ctx, MT_ERR_USAGE,
+                       "%s: %.*s under training means nothing: no method uses it (%s: %s); leave it out",
+                       settings->file, (int)strcspn(word, "="), word, settings->method[cells[0].method].name,
+                       first);
     }
     return MT_OK;
 }

@@ -37,7 +37,7 @@ static enum mt_status check_file(const struct mt_comparison *comparison, const s
     if (status != MT_OK || found.known == 0) return status;
     return mt_fail(comparison->ctx, MT_ERR_USAGE,
                    "%s: %" PRIu64 " of %" PRIu64
-                   " rows are rows that the model %s has read (its " MT_ROWS_READ_FILE
+                   " rows have already been read by the model %s (its " MT_ROWS_READ_FILE
                    "), the first in line %" PRIu64 ": '%s'; leave them out (metier synth --exclude, metier "
                    "recipe --exclude), or set allow_read_rows: true",
                    path, found.known, found.rows, model, found.line, found.example.text);
@@ -125,7 +125,7 @@ static enum mt_status write_problems(const struct preparing *preparing, const ch
     struct mt_file_writer writer = {0};
     if (access(path, F_OK) == 0) return MT_OK;
     if (!mt_synth_domain(domain, &options.domain))
-        return mt_fail(job->ctx, MT_ERR_INTERNAL, "%s is no built-in domain", domain);
+        return mt_fail(job->ctx, MT_ERR_INTERNAL, "%s is not a built-in domain", domain);
     enum mt_status status = mt_synth_create(job->ctx, &options, &source);
     if (status == MT_OK) status = mt_file_writer_open(job->ctx, path, &writer);
     int64_t count = train ? settings->train_problems : settings->test_problems;

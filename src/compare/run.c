@@ -254,8 +254,7 @@ static enum mt_status check_inputs(const struct mt_comparison *comparison)
         mt_log_warning(
             comparison->job.log,
             "%s/" MT_FINGERPRINT_FILE
-            ": is not there: whether model and data are what they were when the cell was made is not "
-            "known",
+            ": is missing: metier cannot tell whether model and data have changed since the cell was made",
             unknown->folder);
     mt_fingerprint_release(&inputs);
     return status;

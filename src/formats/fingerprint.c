@@ -216,7 +216,7 @@ static enum mt_status read_entry(const struct mt_json_node *node, struct mt_fing
         enum mt_status status = mt_json_as_string(node, &digits);
         if (status != MT_OK) return status;
         if (strlen(digits) != MT_DIGEST_DIGITS || strspn(digits, "0123456789abcdef") != MT_DIGEST_DIGITS)
-            return mt_json_fail(node, "is no checksum of 32 hexadecimal digits");
+            return mt_json_fail(node, "is not a checksum of 32 hexadecimal digits");
     }
     return append(before, node->key, digits, false);
 }
@@ -230,7 +230,7 @@ static enum mt_status read_root(const struct mt_json_node *root, struct mt_finge
     enum mt_status status = mt_json_expect_object(root);
     if (status == MT_OK) status = mt_json_get_string(root, "format", &format);
     if (status == MT_OK && strcmp(format, FORMAT_NAME) != 0)
-        status = mt_json_fail(root, "is no list of inputs: its format is '%s'", mt_printable(format).text);
+        status = mt_json_fail(root, "is not a list of inputs: its format is '%s'", mt_printable(format).text);
     if (status == MT_OK) status = mt_json_get_integer(root, "version", 1, VERSION, &version);
     if (status == MT_OK) status = mt_json_get_object(root, "files", &files);
     for (void *position = NULL; status == MT_OK && mt_json_next(&files, &position, &entry);)

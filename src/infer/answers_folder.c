@@ -335,11 +335,10 @@ static enum mt_status claim_inputs(struct mt_context *ctx, const struct mt_answe
     if (status == MT_OK) status = add_inputs(&print, source, form);
     if (status == MT_OK && before) status = mt_fingerprint_compare(&print, path, &words, false, log, &known);
     if (status == MT_OK && !known)
-        mt_log_warning(
-            log,
-            "%s: is not there: whether model, tokenizer and tasks are what they were when the answers "
-            "were made is not known",
-            path);
+        mt_log_warning(log,
+                       "%s: is missing: metier cannot tell whether model, tokenizer and tasks have changed "
+                       "since the answers were made",
+                       path);
     if (status == MT_OK) status = mt_fingerprint_write(&print, path);
     mt_path_release(ctx, path);
     mt_fingerprint_release(&print);

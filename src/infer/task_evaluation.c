@@ -49,7 +49,7 @@ static void warn_of_form(const struct mt_task_evaluation *e, const struct mt_tas
     const char *warning = mt_text_form_warning(form, sentence);
     if (warning != NULL && before != form->name) mt_log_warning(log, "%s is %s", task->name, warning);
     if (task->form != NULL && strcmp(task->form, form->name) != 0 && e->options.source.answers == NULL)
-        mt_log_warning(log, "%s fixes its text (%s), and is put as %s: %s", task->name, task->form,
+        mt_log_warning(log, "%s fixes its text (%s), but is asked as %s: %s", task->name, task->form,
                        form->name, form->why);
 }
 

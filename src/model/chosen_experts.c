@@ -22,7 +22,7 @@ static enum mt_status read_layer_number(const struct mt_json_node *node, const s
     long long number = strtoll(node->key, NULL, 10);
     (void)snprintf(plain, sizeof plain, "%lld", number);
     if (strcmp(plain, node->key) != 0 || number < 0 || number >= desc->layers) {
-        return mt_json_fail(node, "is no layer: the model has layers 0 to %lld",
+        return mt_json_fail(node, "is not a layer: the model has layers 0 to %lld",
                             (long long)(desc->layers - 1));
     }
     *layer = number;
@@ -41,7 +41,7 @@ static enum mt_status read_layer(const struct mt_json_node *node, const struct m
         int64_t expert = 0;
         status = mt_json_as_integer(&element, 0, desc->experts - 1, &expert);
         if (status == MT_OK && flags[layer][expert])
-            status = mt_json_fail(&element, "is expert %lld a second time", (long long)expert);
+            status = mt_json_fail(&element, "names expert %lld a second time", (long long)expert);
         if (status != MT_OK) return status;
         flags[layer][expert] = true;
         *chosen += 1;

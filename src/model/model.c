@@ -124,7 +124,8 @@ static enum mt_status make_objective(struct mt_model *model, const struct mt_obj
     model->method = *method;
     int layers = moe_layers(model);
     if (layers == 0)
-        return mt_fail(model->ctx, MT_ERR_USAGE, "no layer has experts: the objective has no object");
+        return mt_fail(model->ctx, MT_ERR_USAGE,
+                       "no layer has experts, so there is nothing the objective could act on");
     if (model->options.backward) {
         enum mt_status status = check_live(model, layers);
         if (status != MT_OK) return status;

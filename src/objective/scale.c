@@ -48,7 +48,7 @@ static bool is_per_layer(const struct mt_objective_config *config, enum mt_term 
     return term == MT_TERM_O && config->form != MT_ORTHO_COSINE;
 }
 
-/* β · aux / |loss|, or β itself, with a note, where that is no number. */
+/* β · aux / |loss|, or β itself, with a note, where that is not a number. */
 static double ratio_weight(struct mt_objective *objective, enum mt_term term, double aux, double loss)
 {
     double coefficient = objective->config.coefficient[term];

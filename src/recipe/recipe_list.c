@@ -24,7 +24,7 @@ static enum mt_status resolve(struct mt_context *ctx, const char *folder, const 
     char own[MT_YAML_PATH_BYTES];
     enum mt_status status = MT_OK;
     if (depth > MOST_DEPTH)
-        return mt_fail(ctx, MT_ERR_USAGE, "recipe '%s': mixtures that hold each other",
+        return mt_fail(ctx, MT_ERR_USAGE, "recipe '%s': mixtures that contain each other",
                        mt_printable(name).text);
     if (!(beside != NULL && mt_yaml_find(beside, name, path)) && !mt_yaml_find(folder, name, path))
         return refuse(ctx, folder, name);

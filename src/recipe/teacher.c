@@ -242,7 +242,7 @@ static enum mt_status check_tasks(const struct mt_making *making)
         const char *name = source->recipe->name;
         if (source->recipe->task == NULL)
             return mt_fail(making->ctx, MT_ERR_USAGE,
-                           "recipe %s names no task, so nobody can judge a teacher's answers", name);
+                           "recipe %s names no task, so a teacher's answers cannot be judged", name);
         if (source->files[0].task.compare == MT_COMPARE_NUMBERS)
             return mt_fail(making->ctx, MT_ERR_USAGE,
                            "recipe %s: answers of task %s are neither right nor wrong: no teacher", name,
@@ -267,7 +267,7 @@ static enum mt_status claim(struct mt_context *ctx, const char *folder, const ch
     mt_release(ctx, noted, bytes);
     if (same) return MT_OK;
     return mt_fail(ctx, MT_ERR_USAGE,
-                   "%s holds answers of another teacher, or one that was asked in another way: remove it, or "
+                   "%s holds answers of another teacher, or of one with other settings: remove it, or "
                    "choose another --out",
                    folder);
 }

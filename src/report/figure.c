@@ -181,7 +181,7 @@ static bool next_cell(struct mt_figure *figure, enum mt_column_kind kind)
     if (figure->head.kind != MT_FIGURE_TABLE || figure->column_count == 0 ||
         figure->column[figure->next_column].kind != kind) {
         page->status = mt_fail(page->ctx, MT_ERR_INTERNAL,
-                               "a cell of the figure %s is of another kind than its column", figure->id);
+                               "a cell of the figure %s is of a different kind than its column", figure->id);
         return false;
     }
     return true;

@@ -175,7 +175,7 @@ static enum mt_status fail_without_form(const struct mt_row *row)
     }
     return mt_row_fail(
         row,
-        "the fields of the row ('%s') are of no known form (messages; instruction, output; "
+        "the fields of the row ('%s') have no known form (messages; instruction, output; "
         "prompt, completion; question, answer; text); data.sources[].fields can name them, as in "
         "fields: instruction=problem,output=solution",
         names);
@@ -197,7 +197,7 @@ static enum mt_status fail_of_form(const struct mt_example_source *source, const
         }
         if (!fits(asked[i], field)) {
             return mt_row_fail(row, "the field '%s' is %s", mt_printable(field->name).text,
-                               asked[i] == PART_MESSAGES ? "no list of messages" : "no text");
+                               asked[i] == PART_MESSAGES ? "not a list of messages" : "not a text");
         }
     }
     return mt_row_fail(row, "the row is not of the form %s", forms[form].name);
@@ -217,7 +217,7 @@ static enum mt_status read_part(const struct mt_row *row, const struct mt_row_fi
     struct mt_json_node list = {0};
     if (field->kind == MT_FIELD_TEXT) return add_text(conversation, role, field);
     if (!mt_row_value(row, field->name, &list))
-        return mt_row_fail(row, "the field '%s' is no list of messages", mt_printable(field->name).text);
+        return mt_row_fail(row, "the field '%s' is not a list of messages", mt_printable(field->name).text);
     return mt_conversation_read(conversation, row, &list);
 }
 
@@ -230,7 +230,7 @@ static enum mt_status read_pair(const struct mt_example_source *source, const st
     const struct mt_row_field *input = NULL;
     if (forms[form].input != PART_NONE) input = find_part(source, row, forms[form].input);
     if (input != NULL && input->kind != MT_FIELD_TEXT) {
-        return mt_row_fail(row, "the field '%s' is no text", mt_printable(input->name).text);
+        return mt_row_fail(row, "the field '%s' is not a text", mt_printable(input->name).text);
     }
     enum mt_status status = read_part(row, asked, MT_ROLE_USER, conversation);
     if (status != MT_OK) return status;

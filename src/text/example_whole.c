@@ -630,7 +630,7 @@ static enum mt_status write_turns(struct mt_example_maker *maker, struct mt_chat
     if (status == MT_OK) status = encode_all(maker, rendering, &output, example, place);
     if (status == MT_OK && !has_label(example))
         status = mt_fail(maker->ctx, MT_ERR_USAGE,
-                         "none of the answers can be found in what %s writes; it is given the content of "
+                         "none of the answers can be found in what %s writes; metier gives it the content of "
                          "a message as one text, never as a list of parts",
                          mt_chat_template_name(maker->options.template));
     mt_jinja_output_free(&output);

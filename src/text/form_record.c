@@ -69,7 +69,7 @@ static enum mt_status check_name(const struct mt_json_node *root, const char *na
 {
     bool sound = name != NULL && name[0] != '\0' && name[0] != '.';
     for (const char *at = name; sound && *at != '\0'; at++) sound = *at > ' ' && *at < 0x7F && *at != '/';
-    return sound ? MT_OK : mt_json_fail(root, "has no sound name of a template");
+    return sound ? MT_OK : mt_json_fail(root, "does not name a template");
 }
 
 static enum mt_status take_rows(const struct mt_json_node *root, struct mt_form_record *record)

@@ -147,7 +147,7 @@ enum mt_status mt_continuation_encode(struct mt_continuation_maker *maker, const
     if (empty) skipped = whole->count > 0 && whole->data[0] == maker->beginning.id ? 1 : 0;
     if (whole->count <= skipped)
         return mt_fail(ids->ctx, MT_ERR_USAGE,
-                       "a continuation has no tokens of its own: its text melts into the one before");
+                       "a continuation has no tokens of its own: its text merges with the text before it");
     for (size_t i = skipped; i < whole->count && status == MT_OK; i++)
         status = mt_id_list_append(ids, whole->data[i]);
     return status;

@@ -276,7 +276,7 @@ static enum mt_status set_date(struct mt_chat_template *template, const char *da
     for (size_t i = 0; reads && form[i] != '\0'; i++)
         reads = form[i] == 'd' ? date[i] >= '0' && date[i] <= '9' : date[i] == form[i];
     if (!reads) {
-        return mt_fail(template->ctx, MT_ERR_USAGE, "'%s' is no date, expected YYYY-MM-DD",
+        return mt_fail(template->ctx, MT_ERR_USAGE, "'%s' is not a date, expected YYYY-MM-DD",
                        mt_printable(date).text);
     }
     // Noon exists on every day, wherever this runs.

@@ -253,8 +253,8 @@ enum mt_status mt_trainer_step(struct mt_trainer *trainer)
     if (status != MT_OK) return mt_trainer_fail_alone(trainer, status);
     mt_timeline_add(trainer->timeline, MT_SPAN_DATA, -1, began);
     if (step.micro_batches >= MICRO_BATCHES_MOST) {
-        return mt_fail(trainer->ctx, MT_ERR_USAGE,
-                       "a step of %zu micro-batches is more than can be told apart", step.micro_batches);
+        return mt_fail(trainer->ctx, MT_ERR_USAGE, "a step of %zu micro-batches has too many to number",
+                       step.micro_batches);
     }
     numbers->position = mt_batches_position(trainer->corpus.training);
     numbers->counts = mt_batches_counts(trainer->corpus.training);

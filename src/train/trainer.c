@@ -136,11 +136,10 @@ static enum mt_status check_inputs(struct mt_trainer *trainer, bool goes_on)
     status = mt_fingerprint_compare(&trainer->inputs, folder->inputs, &words, trainer->finished_before,
                                     trainer->options.log, &known);
     if (status != MT_OK || known) return status;
-    mt_log_warning(
-        trainer->options.log,
-        "%s: is not there: whether data, tokenizer and model are what they were when this run began is "
-        "not known",
-        folder->inputs);
+    mt_log_warning(trainer->options.log,
+                   "%s: is missing: metier cannot tell whether data, tokenizer and model have changed since "
+                   "this run began",
+                   folder->inputs);
     return MT_OK;
 }
 

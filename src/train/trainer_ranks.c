@@ -260,7 +260,7 @@ enum mt_status mt_trainer_share_losses(struct mt_trainer *trainer, const struct 
     mine.failed = status == MT_OK ? 0.0 : 1.0;
     mt_comm_gather(trainer->comm, &mine, sizeof mine, trainer->losses);
     bool failed = false;
-    bool met = false; // somebody's own loss is no number
+    bool met = false; // somebody's own loss is not a number
     for (int r = 0; r < mt_comm_size(trainer->comm); r++) {
         failed = failed || trainer->losses[r].failed != 0.0;
         met = met || !isfinite(trainer->losses[r].task);

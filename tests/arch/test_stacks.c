@@ -283,7 +283,7 @@ static void refusals(void **state)
         {{{STACK, MT_SAFETENSORS_F32, 2, {3, 6}},
           {"model.layers.0.mlp.experts.2.up_proj.weight", MT_SAFETENSORS_F32, 1, {3}}},
          2,
-         "model.layers.0.mlp.experts.2.up_proj.weight is there as a tensor of its own, and among those"},
+         "model.layers.0.mlp.experts.2.up_proj.weight is stored twice: as a tensor of its own, and"},
         {{{STACK, MT_SAFETENSORS_F32, 3, {3, 0, 2}}}, 1, NULL},
         {{{STACK, MT_SAFETENSORS_F32, 5, {3, 4, 1, 2, 1}}}, 1, NULL},
         {{{"model.layers.1.mlp.experts.gate_up_proj", MT_SAFETENSORS_F32, 1, {7}}}, 1, NULL}, // it is dense
@@ -326,7 +326,7 @@ static void gaps(void **state)
         assert_int_equal(mt_stacks_writer_open(&model.ctx, place->directory, &model.config, true, specs, 2,
                                                MT_CHECKPOINT_SHARD_BYTES, &writer),
                          MT_ERR_UNSUPPORTED);
-        assert_non_null(strstr(model.ctx.message, "lies together with the layer's other experts"));
+        assert_non_null(strstr(model.ctx.message, "is stacked with the layer's other experts"));
         mt_hf_config_free(&model.config);
         assert_int_equal(model.ctx.live_bytes, 0);
         assert_int_equal(workplace_entries(place), 0);

@@ -101,7 +101,7 @@ holds nf4 'd["quantize"] == "nf4,routed_experts" and d["against"] == "none" and 
 expect 0 "both ways" analyze --model "$model" --adapter "$place/run/adapter" --against none $data --out "$place/itself"
 holds itself 'all(v == 0 for v in d["drift"]["overall"]["mean"].values())'
 expect 2 "--base means nothing with --against" analyze --model "$model" --against none --base "$model" --data "$place/one.txt" --out "$place/o"
-expect 2 "'q4' is no format" analyze --model "$model" --against q4 --data "$place/one.txt" --out "$place/o"
+expect 2 "'q4' is not a format" analyze --model "$model" --against q4 --data "$place/one.txt" --out "$place/o"
 
 # The same numbers whatever the threads; a sample states its error; tokens are a limit.
 # shellcheck disable=SC2086

@@ -108,7 +108,7 @@ def piped(lines, *options):
 status, out, said = piped(["mercury at 20 C:", "/experts", "/adapter /nowhere", "/nothing", "/quit", "never"], "--max-new", "3")
 check(status == 0 and out.startswith("liq\n") and "cut after 3 tokens" in said, f"{out!r} {said!r}")
 check(re.search(r"layer 2.*\nl\t\d+ 0\.\d\d, \d+ 0\.\d\d", out), f"experts through a pipe: {out!r}")
-check("there is no such file" in said and "/nothing is no command" in said and "never" not in out, f"{said!r}")
+check("there is no such file" in said and "/nothing is not a command" in said and "never" not in out, f"{said!r}")
 if os.path.exists(f"{place}/adapters/math"):
     status, out, said = piped(["/adapter " + f"{place}/adapters/math", "Compute (3 + 4) * 2.", "/experts 1", "/adapter none", "mercury at 20 C:", "/experts 1"])
     check(status == 0 and said.count("a new conversation") == 2, f"changing adapters: {said!r}")

@@ -42,7 +42,7 @@ expect 2 "objective.form means nothing here: L_o is off" compare "$place/compare
     "methods=[{name: aux, objective.form: cosine}]"
 # A key for all that changes nothing under any method; for one of them is enough; what the file says is void where its
 # methods are replaced.
-expect 2 "objective.bias_rate under training means nothing: no method has a use for it (aux: bias_rule is none)" \
+expect 2 "objective.bias_rate under training means nothing: no method uses it (aux: bias_rule is none)" \
     compare "$place/compare.yaml" training.objective.bias_rate=0.01
 sed 's/^training:$/training:\n    objective.form: cosine/' "$place/compare.yaml" >"$place/shared.yaml"
 expect 0 "" compare "$place/shared.yaml" out="$place/shared" training.steps=1
@@ -53,9 +53,9 @@ expect 2 "(strong: it has its own)" compare "$place/shared.yaml" out="$place/idl
     "methods=[{name: strong, method: paper, objective.beta: 0.1}]" training.objective.beta=0.2
 # The seed of what a method draws, for the one that draws; noise for none.
 expect 0 "" compare "$place/compare.yaml" out="$place/drawing" training.steps=1 training.objective.seed=9 "methods=[none, gshard]"
-expect 2 "objective.seed under training means nothing: no method has a use for it (none: the method draws nothing" \
+expect 2 "objective.seed under training means nothing: no method uses it (none: the method draws nothing" \
     compare "$place/compare.yaml" out="$place/idle" training.objective.seed=9 "methods=[none]"
-expect 2 "objective.jitter under training means nothing: no method has a use for it (aux: noise is false" \
+expect 2 "objective.jitter under training means nothing: no method uses it (aux: noise is false" \
     compare "$place/compare.yaml" out="$place/idle" training.objective.jitter=0.1 training.noise=false "methods=[aux]"
 expect 2 "analysis.agreement means nothing" compare "$place/compare.yaml" out="$place/idle" analysis.agreement=true
 expect 2 "problems.test means nothing: every domain has a test file" compare "$place/compare.yaml" out="$place/idle" problems.test=5
@@ -133,7 +133,7 @@ expect 2 "there is no method 'pepper'" compare "$place/compare.yaml" "methods=[a
     cp "$place/kept.jsonl" "$place/test.jsonl"
     expect 0 "strong" compare "$place/compare.yaml" $js --quiet
     rm "$place"/whole/cells/*/inputs.json
-    expect 0 "inputs.json: is not there: whether model and data are what they were" compare "$place/compare.yaml" $js --quiet
+    expect 0 "inputs.json: is missing: metier cannot tell whether model and data" compare "$place/compare.yaml" $js --quiet
 
     # Figures that there are none of are left out: of other domains, and of the seconds of a single step.
     sed '/^others:/d' "$place/compare.yaml" >"$place/alone.yaml"

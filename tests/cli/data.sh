@@ -129,7 +129,7 @@ LC_ALL=C grep -q -e "$(printf '\033')" -e "$(printf '\007')" -e "$(printf '\302\
 [ $? -eq 1 ]
 result $? "a template drives the terminal: $(od -c "$place/raised" | head -n 5)"
 expect 2 "must read as name=value" train "$config" model="$place/own" data.template_options=loud --dry-run
-expect 2 "is no date" train "$config" model="$place/own" data.template_date=today --dry-run
+expect 2 "is not a date" train "$config" model="$place/own" data.template_date=today --dry-run
 expect 2 "data.template_options means nothing here: the data.template that is named has neither options nor dates" train "$config" data.template=chatml data.template_options=a=b --dry-run
 expect 0 "data.template_options changes nothing: the model has no chat template" train "$config" data.template_options=a=b --dry-run
 

@@ -109,8 +109,8 @@ expect 0 "" merge "$place/merged" --adapter "$place/moved" --out "$place/twice" 
 [ ! -e "$place/twice/text_form.json" ]
 result $? "a merged model has the record of its base, which the adapter was not trained in"
 printf '{"text_form": 1, "template": "../x", "rows": "answers"}' >"$place/moved/text_form.json"
-expect 2 "no sound name of a template" eval "$place/open_sst2.yaml" --data "$share/samples" --out "$place/bad" --model "$model" --adapter "$place/moved"
-expect 2 "no sound name of a template" generate "$model" --adapter "$place/moved" --prompt x
+expect 2 "does not name a template" eval "$place/open_sst2.yaml" --data "$share/samples" --out "$place/bad" --model "$model" --adapter "$place/moved"
+expect 2 "does not name a template" generate "$model" --adapter "$place/moved" --prompt x
 
 # Adapters of versions that had files of keys: the template of that name; a file of one's own is refused, however it is named.
 printf '{"text_form": 1, "template": "plain", "keys": "start = ...", "rows": "answers"}' >"$place/moved/text_form.json"

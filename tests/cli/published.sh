@@ -34,17 +34,17 @@ for format in fp8 nf4 nf4,single mxfp4; do
     same $format.st floats.st
     expect 0 "expected tensors are there, and no others" inspect "$place/drawn-$format"
 done
-expect 2 "no folder is written in int8" init --config "$place/config.json" --quantize int8 --out "$place/x"
+expect 2 "metier cannot write a folder in int8" init --config "$place/config.json" --quantize int8 --out "$place/x"
 expect 2 "has a quantization_config of its own" init --config "$place/drawn-nf4/config.json" --quantize nf4 --out "$place/x"
-expect 2 "'q4' is no format" init --config "$place/config.json" --quantize q4 --out "$place/x"
+expect 2 "'q4' is not a format" init --config "$place/config.json" --quantize q4 --out "$place/x"
 [ ! -e "$place/x" ]
 result $? "init leaves a folder after a refusal"
 
 expect 0 "" train "$config" out="$place/int8" quantize.format=int8 --quiet
-expect 2 "trained on weights in int8, which no folder is written in" merge "$base" --adapter "$place/int8/adapter" --out "$place/x" --requantise
+expect 2 "trained on weights in int8, a format that metier does not write" merge "$base" --adapter "$place/int8/adapter" --out "$place/x" --requantise
 expect 0 "tolerance" merge "$base" --adapter "$place/int8/adapter" --out "$place/int8-floats" --verify
 expect 0 "" train "$config" out="$place/plain" --quiet
-expect 2 "is not quantised: there is no format" merge "$base" --adapter "$place/plain/adapter" --out "$place/x" --requantise
+expect 2 "is not quantised: leave out --requantise" merge "$base" --adapter "$place/plain/adapter" --out "$place/x" --requantise
 expect 2 "--dtype means nothing with --requantise" merge "$base" --adapter "$place/nf4/adapter" --out "$place/x" --requantise --dtype f32
 
 # Every verb takes a folder in codes.

@@ -130,7 +130,7 @@ expect 2 "only nf4's scales are quantised" train "$config" out="$place/no" quant
 expect 2 "quantize.format is none" train "$config" out="$place/no" quantize.parts=attention
 expect 2 "lm_head cannot be quantised" train "$config" out="$place/no" quantize.format=nf4 'quantize.parts=[lm_head]'
 expect 2 "quantize.parts is empty" train "$config" out="$place/no" quantize.format=nf4 'quantize.parts=[]'
-expect 2 "'q4' is no format" generate "$model" --quantize q4 --prompt x
+expect 2 "'q4' is not a format" generate "$model" --quantize q4 --prompt x
 expect 2 "none of them" generate "$model" --quantize nf4,shared_experts --prompt x
 
 printf '%d passed, %d failed\n' $passed $failed

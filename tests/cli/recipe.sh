@@ -158,10 +158,10 @@ refused() { # WORDS ARGUMENT...: exit status 2, the words, no file
 printf 'title: t\nsources: [gsm8k, ./mixed.yaml]\n' >twice.yaml
 refused 'recipe gsm8k comes twice' ./twice.yaml --data data
 printf 'title: t\nsources: [./loop.yaml]\n' >loop.yaml
-refused 'mixtures that hold each other' ./loop.yaml --data data
+refused 'mixtures that contain each other' ./loop.yaml --data data
 refused "did you mean 'gsm8k'" gsm8 --data data
 refused 'is not there' ./nothing.yaml --data data
-refused 'a recipe is expected' --data data
+refused 'name a recipe or a recipe file' --data data
 refused '--data DIR is missing' gsm8k
 expect 2 '--out FILE is missing' recipe gsm8k --data data
 refused "data/math/train.jsonl (or .gz) is not there" math --data data

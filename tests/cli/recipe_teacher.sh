@@ -166,7 +166,7 @@ has '$NOT_SET_ANYWHERE is not set'
     --teacher-model m >text 2>&1
 [ $? -eq 2 ]
 result $? "a recipe without a task"
-has 'names no task, so nobody can judge'
+has "names no task, so a teacher's answers cannot be judged"
 "$metier" recipe glue_stsb --data "$samples" --out t.jsonl --teacher "http://127.0.0.1:$port/good/v1" --teacher-model m >text 2>&1
 has 'neither right nor wrong'
 expect 2 '--teacher-model NAME is missing' recipe gsm8k --data lesson --out t.jsonl --teacher "http://127.0.0.1:$port/good/v1"

@@ -110,7 +110,7 @@ grep -q 'still.html' "$folder/err" && [ -s "$folder/rest/settings.csv" ] || { ca
 "$metier" report "$folder/a" --csv "$folder/still.html/x" --out "$folder/other.html" >"$folder/out" 2>"$folder/err" && fail "tables below a file"
 [ -s "$folder/other.html" ] || fail "the page is not written without the tables"
 
-# A leaderboard of two comparisons: names are text, whatever they hold; what is no comparison is refused.
+# A leaderboard of two comparisons: names are text, whatever they hold; what is not a comparison is refused.
 # board FILE METHOD BASE: a comparison of one method with two seeds.
 board() {
     mkdir -p "$folder/${1%/*}"
@@ -132,8 +132,8 @@ grep -q '&lt;img src=x onerror=alert(2)&gt;' "$folder/board.html" || fail "a met
 [ "$(grep -c 'data-filtered>' "$folder/board.html")" -eq 2 ] || fail "tables to filter: answers, cost"
 grep -q '55.0[*]* ± 63.5 |' "$folder/board.md" || fail "55 ± 12.7062 · 5 in the leaderboard"
 refused 'given twice' "$folder/one" "$folder/one/compare.json" --out "$folder/x.html"
-refused 'is no comparison, and others are' "$folder/one" "$folder/a" --out "$folder/x.html"
-refused 'is no compare.json' "$folder/data/training-loss.json" --out "$folder/x.html"
+refused 'is not a comparison, but others are' "$folder/one" "$folder/a" --out "$folder/x.html"
+refused 'is not a compare.json' "$folder/data/training-loss.json" --out "$folder/x.html"
 board three/compare.json 7 '", "known": 3, "x": "'
 refused 'known' "$folder/three" --out "$folder/x.html"
 [ ! -e "$folder/x.html" ] || fail "a refused leaderboard was written"

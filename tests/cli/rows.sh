@@ -57,7 +57,7 @@ expect 2 " that are excluded: ask for fewer" synth --domain math --difficulty 1 
 : >"$place/empty.jsonl"
 expect 2 "empty.jsonl: has no rows" synth --domain math --count 9 --exclude "$place/empty.jsonl" --out "$place/none.jsonl"
 head -c 100 "$read" >"$place/cut.hashes"
-expect 2 "is damaged: it has not as many hashes as it says" synth --domain math --count 9 --exclude "$place/cut.hashes" --out "$place/none.jsonl"
+expect 2 "is damaged: it does not have as many hashes as it says" synth --domain math --count 9 --exclude "$place/cut.hashes" --out "$place/none.jsonl"
 sed 's/rows read 1/rows read 9/' "$read" >"$place/new.hashes"
 expect 2 "of another version" synth --domain math --count 9 --exclude "$place/new.hashes" --out "$place/none.jsonl"
 [ ! -e "$place/none.jsonl" ]
@@ -78,7 +78,7 @@ device: cpu
 END
 # Rows of a file are refused, with how many and which, before anything is written.
 files="domains=[{name: mix, of: [{name: m, train: $place/math.jsonl, test: $place/fresh.jsonl}, code]}]"
-expect 2 "math.jsonl: 48 of 60 rows are rows that the model $place/base/model has read" compare "$place/compare.yaml" "$files"
+expect 2 "math.jsonl: 48 of 60 rows have already been read by the model $place/base/model (its" compare "$place/compare.yaml" "$files"
 grep -q "the first in line [0-9]*: '.*'; leave them out (metier synth --exclude, metier recipe --exclude), or set allow_read_rows: true" \
     "$place/text" && [ ! -e "$place/c" ]
 result $? "what is refused: $(cat "$place/text")"
@@ -93,7 +93,7 @@ one=$place/c/data/train-math-seed=1.jsonl two=$place/c/data/train-math-seed=0.js
 result $? "the files of a seed: $(ls "$place/c/data")"
 # Rows that lie there from before are looked up as well.
 expect 0 "" compare "$place/compare.yaml" out="$place/old" allow_read_rows=true problems.draw=once seeds=[1] problems.train=60
-expect 2 "train-math.jsonl: 48 of 60 rows are rows that the model" compare "$place/compare.yaml" out="$place/old" problems.draw=once \
+expect 2 "train-math.jsonl: 48 of 60 rows have already been read by the model" compare "$place/compare.yaml" out="$place/old" problems.draw=once \
     seeds=[1,2] problems.train=60
 expect 2 "problems.draw means nothing" compare "$place/compare.yaml" problems.draw=seed out="$place/idle" \
     "domains=[{name: m, train: $place/fresh.jsonl, test: $place/fresh.jsonl}]"

@@ -27,7 +27,7 @@ expect 2 "did you mean 'q_proj'?" train "$config" targets=q_porj --dry-run
 expect 2 "did you mean 'targets'?" train "$config" lora_target_modules=q_proj --dry-run
 expect 0 "live: the router is trainable in 2" train "$config" targets=all-linear --dry-run
 expect 2 "is frozen in every layer" train "$config" targets=router,routed_experts freeze=router --dry-run
-expect 2 "freeze: 'router' names nothing that would learn" train "$config" targets=routed_experts freeze=router --dry-run
+expect 2 "freeze: 'router' selects nothing that is trained" train "$config" targets=routed_experts freeze=router --dry-run
 expect 2 "--timeline means nothing with --dry-run" train "$config" --dry-run --timeline "$place/t.json"
 expect 2 "unexpected argument 'x.yaml' with --keys" train --keys x.yaml
 expect 0 "objective.seed changes nothing: neither method nor router draws at random" train "$config" objective.seed=9 --dry-run
@@ -220,7 +220,7 @@ same one/$weights changed/$weights
 echo '{' >"$place/unnoted/inputs.json"
 expect 2 "unnoted/inputs.json" train "$config" out="$place/unnoted" --quiet
 rm "$place/unnoted/inputs.json"
-expect 0 "unnoted/inputs.json: is not there: whether data, tokenizer and model are what they were" train "$config" out="$place/unnoted" --quiet
+expect 0 "unnoted/inputs.json: is missing: metier cannot tell whether data, tokenizer and model" train "$config" out="$place/unnoted" --quiet
 same one/$weights unnoted/$weights
 # Held-out data is free to change, as the settings that name it are; that it did is told.
 head -n 9 "$place/data.jsonl" >"$place/held.jsonl"

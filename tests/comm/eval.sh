@@ -118,7 +118,7 @@ for verb in "eval gsm8k --limit 40 --data $place/data --out $place/mixed" \
     result $? "$verb with a bent model on one rank: exit status $got, $(head -n 3 "$place/text")"
 done
 
-# A rank whose model is no number in the middle of a task: the others stop, what was finished is kept.
+# A rank whose model is not a number in the middle of a task: the others stop, what was finished is kept.
 "$here/support/poisoned-model" "$metier" "$place/model" "$place/poisoned" || exit 1
 mkdir -p "$place/poison/glue/RTE"
 awk 'NR == 500 { $0 = "499\tZ Z Z Z.\tZ.\tentailment" } { print }' "$place/data/glue/RTE/dev.tsv" >"$place/poison/glue/RTE/dev.tsv"
@@ -127,7 +127,7 @@ got=$?
 [ $got -ne 0 ] && [ $got -ne 124 ]
 result $? "no number on one rank: exit status $got"
 grep -m 1 '^metier' "$place/text" | grep -q 'metier eval: rank [012]: .*not'
-result $? "nobody said who met what is no number: $(head -n 3 "$place/text")"
+result $? "nobody said who met what is not a number: $(head -n 3 "$place/text")"
 [ ! -e "$place/nan/results.json" ]
 result $? "a summary of a run that failed"
 

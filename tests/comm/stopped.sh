@@ -83,7 +83,7 @@ begin train "$place/run.yaml" out="$place/calm" steps=300 checkpoint.every=20 --
 seconds=$silence
 pause calm 1
 
-# What is no number of seconds.
+# What is not a number of seconds.
 METIER_RANK_TIMEOUT=soon ranks 2 "$metier" train "$place/run.yaml" out="$place/no" --quiet >"$place/text" 2>&1
 got=$?
 [ $got -ne 0 ] && [ $got -ne 124 ] && grep -q "METIER_RANK_TIMEOUT is 'soon', expected seconds" "$place/text"

@@ -185,13 +185,13 @@ got=$?
 [ $got -ne 0 ] && [ $got -ne 124 ] && grep '^metier' "$place/text" | head -n 1 | grep -q "rank 2: .*nothing.yaml"
 result $? "one rank without its configuration: exit status $got, $(head -n 3 "$place/text")"
 
-# A token whose embedding is no number, in one example: one rank meets it, all leave.
+# A token whose embedding is not a number, in one example: one rank meets it, all leave.
 "$here/support/poisoned-model" "$metier" "$place/model" "$place/poisoned" || exit 1
 (cat "$place/data.jsonl"; echo '{"prompt": "Z", "completion": " ok"}') >"$place/poison.jsonl"
 expect 1 "the embedding of a token is not finite" 3 train "$config" model="$place/poisoned" \
     out="$place/nan" data.path="$place/poison.jsonl" batch.tokens=32 --quiet
 grep -q "^metier train: rank [012]: step" "$place/text"
-result $? "nobody said which rank met what is no number"
+result $? "nobody said which rank met what is not a number"
 expect 1 "is not the folder of a run" 2 train "$config" out="$place" --quiet
 
 # A rank is killed: the others end, and the run goes on to the same bytes.

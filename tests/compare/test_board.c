@@ -224,7 +224,7 @@ static void hostile_files_get_a_sentence(void **state)
     } cases[] = {
         {"", "compare.json"},
         {"[1, 2]", "compare.json"},
-        {"{\"runs\": []}", "is no compare.json: it has no cells"},
+        {"{\"runs\": []}", "is not a compare.json: it has no cells"},
         {"{\"cells\": {}}", "cells"},
         {"{\"cells\": [], \"reference\": 3}", "reference"},
         {"{\"cells\": [3]}", "cells[0]"},

@@ -101,8 +101,8 @@ static void test_broken_rows(void **state)
         {"{\"turns\": [\"format to LaTeX format\"], \"ground_truth\": \"a\"}\n", mt_livebench_table,
          "rows.jsonl:1: tables of the format 'LaTeX'"},
         {"{\"turns\": [\"format to JSON format\"], \"ground_truth\": \"a,b\"}\n", mt_livebench_table,
-         "is no table"},
-        {"{\"ground_truth\": \"a\"}\n", mt_livebench_mapping, "rows.jsonl:1: ground_truth is no dict"},
+         "is not a table"},
+        {"{\"ground_truth\": \"a\"}\n", mt_livebench_mapping, "rows.jsonl:1: ground_truth is not a dict"},
         {"{\"ground_truth\": {\"a\": 1}}\n", mt_livebench_mapping, "ground_truth must be a text"},
     };
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++)

@@ -275,7 +275,7 @@ static void limits(void **state)
     expect_rows(&o, 1);
     expect_bad(&o, 0, 1, "nested more than 64");
     close_file(&o);
-    expect_refused(state, "a.orc", "x", "the name does not tell the format");
+    expect_refused(state, "a.orc", "x", "the name does not say the format");
     expect_refused(state, "gone.jsonl", NULL, "gone.jsonl: cannot open");
 }
 
@@ -310,7 +310,7 @@ static void gzip(void **state)
     assert_int_equal(truncate(workplace_path(place, "a.jsonl.gz", path, sizeof path), 20), 0);
     expect_refused(state, "a.jsonl.gz", NULL, "cut off");
     expect_refused(state, "b.jsonl.gz", "{\"q\": \"a\"}\n", "not a sound gzip file");
-    expect_refused(state, "c.jsonl.gz", "", "no gzip file");
+    expect_refused(state, "c.jsonl.gz", "", "not a gzip file");
     options = (struct mt_dataset_options){.spool_folder = "/nowhere"};
     write_gzip(state, "a.jsonl.gz", "wb", "{\"q\": \"a\"}\n");
     open_file(&o, state, "a.jsonl.gz", NULL, &options);

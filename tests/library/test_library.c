@@ -332,7 +332,7 @@ static void calls_out_of_order_are_refused(void **state)
     assert_int_equal(mt_lm_forward(bench.lm, &(struct mt_lm_batch){.tokens = 0, .ids = ids}, &loss),
                      MT_ERR_USAGE);
     assert_int_equal(mt_lm_backward(bench.lm), MT_ERR_USAGE);
-    // A gradient that is no number stops the step, by its name.
+    // A gradient that is not a number stops the step, by its name.
     struct mt_lm_param param;
     assert_true(mt_lm_param(bench.lm, 1, &param));
     ((float *)param.gradient.data)[0] = NAN;

@@ -102,7 +102,7 @@ static void check_model(const struct workplace *place, const struct mt_arch *arc
     for (int j = 0; j <= gone; j++) flags[j] = true;
     for (int j = gone + 1; j < desc->experts; j++) flags[j] = false;
     assert_int_equal(mt_pruning_begin(run.model, experts, &pruning), MT_ERR_USAGE);
-    assert_non_null(strstr(run.ctx.message, "experts away leaves layer"));
+    assert_non_null(strstr(run.ctx.message, " experts leaves "));
     assert_int_equal(mt_pruning_end(&pruning), MT_OK);
     model_run_close(&run);
     workplace_clear(place);
@@ -193,15 +193,15 @@ static void files_that_do_not_fit(void **state)
         {HEAD "{}}", "chooses no expert", true},
         {HEAD "{\"1\": []}}", "chooses no expert", true},
         {HEAD "{\"0\": [1]}}", "names a layer that has no experts", true},
-        {HEAD "{\"3\": [1]}}", "is no layer: the model has layers 0 to 2", true},
-        {HEAD "{\"-1\": [1]}}", "is no layer", true},
-        {HEAD "{\"01\": [1]}}", "is no layer", true},
-        {HEAD "{\" 1\": [1]}}", "is no layer", true},
-        {HEAD "{\"99999999999999999999\": [1]}}", "is no layer", true},
+        {HEAD "{\"3\": [1]}}", "is not a layer: the model has layers 0 to 2", true},
+        {HEAD "{\"-1\": [1]}}", "is not a layer", true},
+        {HEAD "{\"01\": [1]}}", "is not a layer", true},
+        {HEAD "{\" 1\": [1]}}", "is not a layer", true},
+        {HEAD "{\"99999999999999999999\": [1]}}", "is not a layer", true},
         {HEAD "{\"1\": [6]}}", "keep", true},
         {HEAD "{\"1\": [-1]}}", "keep", true},
         {HEAD "{\"1\": [0.5]}}", "keep", true},
-        {HEAD "{\"1\": [2, 3, 2]}}", "is expert 2 a second time", true},
+        {HEAD "{\"1\": [2, 3, 2]}}", "names expert 2 a second time", true},
         {HEAD "{\"1\": 2}}", "keep", true},
         {HEAD "{\"1\": [2, 3, 4]}}", "keeps 0 of 6 experts in layer 2, and a token has 3", false},
         {HEAD "{\"1\": [2, 3], \"2\": [0, 4, 5]}}", "keeps 2 of 6 experts in layer 1", false},

@@ -358,7 +358,7 @@ static void scales_that_are_none(void **state)
         struct mutation mutation = numbers[i];
         struct opened source;
         struct opened changed;
-        const uint32_t all_ones = UINT32_MAX; // E8M0's 255 is no number
+        const uint32_t all_ones = UINT32_MAX; // E8M0's 255 is not a number
         if (mutation.format == MXFP4) memcpy(&mutation.number, &all_ones, sizeof all_ones);
         make_coded(place, mutation.format, coded, out);
         open_folder(coded, &source);

@@ -137,11 +137,13 @@ static void test_refusals(void **state)
     args = forward_of(&b);
     args.up.experts = 1;
     args.up.offsets.dim[0] = 2;
-    op_test_refused(test, mt_grouped_swiglu(test->device, &args), MT_ERR_USAGE, "other experts or offsets");
+    op_test_refused(test, mt_grouped_swiglu(test->device, &args), MT_ERR_USAGE,
+                    "different experts or offsets");
     args = forward_of(&b);
     int32_t offsets[] = {0, 2, 2};
     args.up.offsets = mt_tensor_1d(offsets, MT_I32, EXPERTS + 1);
-    op_test_refused(test, mt_grouped_swiglu(test->device, &args), MT_ERR_USAGE, "other experts or offsets");
+    op_test_refused(test, mt_grouped_swiglu(test->device, &args), MT_ERR_USAGE,
+                    "different experts or offsets");
     args = forward_of(&b);
     args.y.dim[0] = 2;
     op_test_refused(test, mt_grouped_swiglu(test->device, &args), MT_ERR_SHAPE, "y is f32 [2, 2]");

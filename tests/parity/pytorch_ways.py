@@ -201,7 +201,7 @@ def check_dropping(failures, name, models, batch):
     """Methods that drop slots and shake the router's input train, too; drops are drawn anew in every step."""
     for method in ("gshard", "st-moe"):
         losses, last = three_steps(models(), batch, method)
-        failures.check(f"{name} {method}: a loss is no number", sum(loss != loss for loss in losses), 0.0)
+        failures.check(f"{name} {method}: a loss is not a number", sum(loss != loss for loss in losses), 0.0)
         failures.check(f"{name} {method}: dead terms", float(len(last.dead)), 0.0)
 
 

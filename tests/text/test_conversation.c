@@ -486,7 +486,7 @@ static void refusals(void **state)
     tear_down(&b);
     set_up(&b, state, "qwen3", "nothing", NULL, "{\"messages\": [" U("a") ", " A("b") "]}\n");
     expect_refusal(&b, 0, "a.jsonl:1: none of the answers can be found in what ");
-    assert_non_null(strstr(b.ctx.message, " writes; it is given the content of a message as one text"));
+    assert_non_null(strstr(b.ctx.message, " writes; metier gives it the content of a message as one text"));
     tear_down(&b);
 }
 

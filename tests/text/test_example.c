@@ -225,7 +225,7 @@ static void mapping(void **state)
     b.source.mapping = "instruction=q,output=target,input=n";
     make(&b, 0);
     assert_int_equal(b.status, MT_ERR_FORMAT);
-    assert_non_null(strstr(b.ctx.message, "a.jsonl:1: the field 'n' is no text"));
+    assert_non_null(strstr(b.ctx.message, "a.jsonl:1: the field 'n' is not a text"));
     static const char *const bad[] = {"", "a", "=x", "output=", "output=a,", "outptu=a"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         const struct mt_example_source source = {.mapping = bad[i]};
@@ -270,8 +270,8 @@ static void bad_rows(void **state)
            "\"x\"}]}\n"
            "{\"question\": \"x\"}\n{\"messages\": [{\"role\": \"system\", \"content\": \"x\"}]}\n");
     static const char *const words[] = {
-        ":1: the fields of the row ('nothing') are of no known form", ":2: the list of messages is empty",
-        ":3: message 1 has the role 'narrator'", ":4: the fields of the row ('question') are", ":5: "};
+        ":1: the fields of the row ('nothing') have no known form", ":2: the list of messages is empty",
+        ":3: message 1 has the role 'narrator'", ":4: the fields of the row ('question') have", ":5: "};
     for (uint64_t row = 0; row < 5; row++) {
         make(&b, row);
         assert_int_equal(b.status, MT_ERR_FORMAT);
@@ -341,7 +341,7 @@ static void diagnoses(void **state)
          "{}}]}]}",
          "message 1 has a part of the type 'image_url': only text can be read"},
         {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"image\": 1}]}]}",
-         "message 1 has a part that is no {\"type\": \"text\""},
+         "message 1 has a part that is not {\"type\": \"text\""},
         {"{\"messages\": [{\"role\": \"user\", \"content\": 7}]}",
          "the content of message 1 is a number, expected a text or a list of parts"},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\"}]}",
@@ -349,7 +349,7 @@ static void diagnoses(void **state)
         {"{\"messages\": [{\"content\": \"a\"}]}", "message 1 has no \"role\""},
         {"{\"messages\": [\"a\"]}", "message 1 is a text, expected {\"role\""},
         {"{\"messages\": {\"role\": \"user\"}}", "'messages' is an object, expected a list of messages"},
-        {"{\"messages\": \"a\"}", "the field 'messages' is no list of messages"},
+        {"{\"messages\": \"a\"}", "the field 'messages' is not a list of messages"},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}", "no message is an assistant's"},
         {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"weight\": 0}]}",
          "every answer is a prompt's or has the weight 0: there is nothing to learn"},
@@ -361,9 +361,9 @@ static void diagnoses(void **state)
          "\"content\": \"a\"}]}",
          "no message is an assistant's"},
         {"{\"prompt\": \"a\", \"completion\": {}}", "'completion' is an object, expected a list of messages"},
-        {"{\"instruction\": \"a\", \"output\": []}", "the field 'output' is no text"},
+        {"{\"instruction\": \"a\", \"output\": []}", "the field 'output' is not a text"},
         {"{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}", "is for preference training"},
-        {"{\"problem\": \"a\", \"solution\": \"b\"}", "('problem, solution') are of no known form"},
+        {"{\"problem\": \"a\", \"solution\": \"b\"}", "('problem, solution') have no known form"},
         {"{\"problem\": \"a\", \"solution\": \"b\"}", "data.sources[].fields can name them"},
         {"{\"messages\": [{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"function\": "
          "{\"name\": "
@@ -376,9 +376,9 @@ static void diagnoses(void **state)
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"function_call\": {\"name\": \"f\"}}]}",
          "message 1 calls tools, but is not an assistant's"},
         {"{\"conversations\": [{\"from\": \"function_call\", \"value\": \"f()\"}]}",
-         "message 1 is a call of a tool, but no JSON object"},
+         "message 1 is a call of a tool, but not a JSON object"},
         {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\"}], \"tools\": {}}",
-         "'tools' is no list of tools"},
+         "'tools' is neither a list of tools"},
         {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\"}], \"functions\": [1]}",
          "function 1 of 'functions' is a number, expected an object"},
         {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\", \"function_call\": \"f\"}]}",

@@ -139,7 +139,7 @@ static void damage_is_noticed(void **state)
     memcpy(data + 56, &sum, sizeof sum); // little-endian, as are the machines this runs on
     write_file(&ctx, place, data, bytes);
     assert_int_not_equal(mt_row_hashes_read(&set, path_of(place, "rows")), MT_OK);
-    assert_non_null(strstr(ctx.message, "its hashes do not rise"));
+    assert_non_null(strstr(ctx.message, "its hashes are not in rising order"));
     data[17] = '2';
     write_file(&ctx, place, data, bytes);
     assert_int_not_equal(read_file(&ctx, place, "rows"), MT_OK);

@@ -365,7 +365,7 @@ static void runs_without_notes_go_on(void **state)
     must(training_run_all(&run, place, "run", ""), &run);
     assert_int_equal(run.outcome.step, 3);
     assert_int_equal(fclose(stream), 0);
-    assert_non_null(strstr(text, "inputs.json: is not there"));
+    assert_non_null(strstr(text, "inputs.json: is missing"));
     free(text);
     run.options.log = NULL;
     assert_true(training_bench_has(place, "run/inputs.json"));

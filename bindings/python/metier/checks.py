@@ -213,7 +213,7 @@ def scores_values(scores: torch.Tensor, sums_to_one: bool) -> None:
 
 
 def total_value(total: torch.Tensor, named: Iterable[tuple[str, torch.Tensor | None]]) -> None:
-    """On the CPU, where it is known: a total that is no number is refused, with the argument it came from."""
+    """On the CPU, where it is known: a total that is not a number is refused, with the argument it came from."""
     if total.is_cuda or math.isfinite(total.item()):
         return
     for name, value in named:

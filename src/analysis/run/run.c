@@ -145,7 +145,7 @@ static enum mt_status learn_shape(struct mt_analysis *run, const struct mt_model
         if (run->layers == layers && run->experts == desc->experts && run->slots == desc->router.slots &&
             run->width == desc->width)
             return MT_OK;
-        return mt_fail(run->ctx, MT_ERR_USAGE, "%s: the base has another shape than the model", directory);
+        return mt_fail(run->ctx, MT_ERR_USAGE, "%s: the base and the model have different shapes", directory);
     }
     enum mt_status status = MT_OK;
     run->number = mt_arena_array(&run->arena, (size_t)layers, sizeof(int64_t), &status);

@@ -197,7 +197,7 @@ static enum mt_status sort_tensors(struct mt_checkpoint *checkpoint)
         const char *name = checkpoint->tensors[i].info->name;
         if (strcmp(checkpoint->tensors[i - 1].info->name, name) != 0) continue;
         return mt_fail(checkpoint->ctx, MT_ERR_FORMAT,
-                       "%s: %s is there as a tensor of its own, and among those of all experts",
+                       "%s: %s is stored twice: as a tensor of its own, and together with the other experts",
                        checkpoint->shards[checkpoint->tensors[i].shard].path, mt_printable(name).text);
     }
     return MT_OK;

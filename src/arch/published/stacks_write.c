@@ -140,8 +140,8 @@ static enum mt_status plan_member(struct planning *planning, const struct mt_sta
         stack->members == 0 || (stack->expert_bytes == expert_bytes && stack->spec->dtype == spec->dtype);
     if (!alike || stack->members != member->expert * member->parts + member->part) {
         return mt_fail(writer->ctx, MT_ERR_UNSUPPORTED,
-                       "%s lies together with the layer's other experts, and is not as they are: another "
-                       "type or shape, or one is missing",
+                       "%s is stacked with the layer's other experts, but its type or shape differs, or an "
+                       "expert is missing",
                        spec->name);
     }
     stack->expert_bytes = expert_bytes;

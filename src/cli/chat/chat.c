@@ -227,7 +227,7 @@ static enum mt_status run_verb(struct cli_call *call)
     cli_infer_settings_init(&chat.infer);
     chat.infer.own_template = true;
     struct cli_option options[INFER_OPTIONS + 2] = {
-        {"--system", CLI_TEXT, &system, "TEXT", "what the conversation begins with"},
+        {"--system", CLI_TEXT, &system, "TEXT", "system message"},
     };
     cli_infer_options(&chat.infer, options + 1);
     enum mt_status status = cli_parse(call, options);
@@ -245,16 +245,19 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_chat = {
     .name = "chat",
-    .summary = "talk with a model in the terminal",
+    .summary = "chat with a model in the terminal",
     .arguments = "DIR",
     .counts_arguments = true,
     .details =
-        "DIR is a Hugging Face model folder. The conversation is written out as the run was trained that\n"
-        "made the model or the adapter, else by the model's own chat template, unless --template names\n"
-        "another: one of those that come along (share/templates) or a file. Sampling is\n"
-        "as generation_config.json says, greedy where it says nothing, unless options say otherwise.\n"
-        "A line that begins with / is a command: /help lists them. /experts shows the experts of the last\n"
-        "answer's tokens, /adapter DIR changes the adapter, /save FILE keeps the conversation. Ctrl-C stops\n"
+        "DIR is a Hugging Face model folder. The conversation has the form in which the adapter or model "
+        "was\n"
+        "trained, else that of the model's own chat template. --template overrides both with a template of\n"
+        "share/templates or a file. Sampling follows generation_config.json, and is greedy if that file "
+        "sets\n"
+        "none; options override single values.\n"
+        "A line that begins with / is a command, and /help lists them. /experts shows the experts of the "
+        "last\n"
+        "answer's tokens, /adapter DIR changes the adapter, /save FILE saves the conversation. Ctrl-C stops\n"
         "an answer, Ctrl-D ends.",
     .examples = "  metier chat models/Moonlight-16B-A3B-Instruct\n"
                 "  metier chat models/moe --adapter runs/first/adapter --temperature 0.7\n"

@@ -194,6 +194,6 @@ enum mt_status chat_command(struct chat *chat, bool *quit)
     for (const struct command *command = commands; command->name != NULL; command++) {
         if (strcmp(command->name, text) == 0) return command->run(chat, argument, quit);
     }
-    (void)fprintf(stderr, "(%s is no command; /help lists them)\n", mt_printable(text).text);
+    (void)fprintf(stderr, "(%s is not a command; /help lists them)\n", mt_printable(text).text);
     return MT_OK;
 }

@@ -432,7 +432,7 @@ static enum mt_status read_share(struct mt_context *ctx, const char *text, const
                        text, MOST_SHARES);
     if (mt_comm_size(comm) > 1)
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "--share %s: ranks share the cells by themselves: leave out one of both", text);
+                       "--share %s: ranks share the cells by themselves: leave out one of them", text);
     options->share = share - 1;
     options->shares = shares;
     return MT_OK;
@@ -494,7 +494,7 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--dry-run", CLI_FLAG, &arguments.dry_run, NULL,
          "train nothing, write nothing: cells, benchmarks, memory, disk"},
         {"--share", CLI_TEXT, &arguments.share, "I/N",
-         "only the I-th of N shares of the cells: others do the rest, at the same time if need be"},
+         "only the I-th of N shares of the cells; other programs can do the rest at the same time"},
         {"--markdown", CLI_TEXT, &arguments.files.markdown, "FILE",
          "the report as Markdown, too; with --png it links the pictures"},
         {"--latex", CLI_TEXT, &arguments.files.latex, "FILE",
@@ -503,7 +503,7 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--png", CLI_TEXT, &arguments.files.png, "DIR", "its pictures"},
         {"--svg", CLI_TEXT, &arguments.files.svg, "DIR", "the same as SVG"},
         {"--chart-js", CLI_TEXT, &arguments.files.chart_js, "FILE",
-         "Chart.js 3, when it is not where Debian puts it"},
+         "Chart.js 3, if it is not where Debian installs it"},
         {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress on the terminal"},
         {0},
     };
@@ -544,20 +544,20 @@ static const struct cli_keys keys = {.keys = &mt_compare_keys,
 
 const struct cli_verb cli_verb_compare = {
     .name = "compare",
-    .summary = "methods on domains with seeds: trained, measured, held against each other",
+    .summary = "train and evaluate several methods on the same data, and compare them",
     .arguments = "CONFIG.yaml [KEY=VALUE ...]",
     .counts_arguments = true,
     .details =
-        "Every method is trained from every model on every domain with every seed, a cell each, measured on\n"
-        "held-out problems of that domain and of the others, and evaluated with every benchmark of `tasks`, "
-        "as\n"
-        "metier eval does it; the models as they are, too. Out come tables, OUT/compare.json and\n"
-        "OUT/report.html: benchmarks with significance, balance, geometry, curves, a picture of tokens,\n"
-        "sensitivity, seconds per step, memory. What is done is not repeated: the same command goes on after "
-        "a\n"
-        "stop of any kind, unless model or data hold something else than when a cell was made. A cell that\n"
-        "fails is named, the others go on, it is tried once more, and if it fails again the exit status is "
-        "1.\n"
+        "metier trains every method from every model on every domain with every seed. Each combination is a\n"
+        "cell. It is measured on held-out problems of its own and the other domains, and evaluated with "
+        "every\n"
+        "benchmark of `tasks`, as by metier eval. The models are also measured before training. The results\n"
+        "are tables, OUT/compare.json and OUT/report.html: benchmarks with significance, balance, geometry,\n"
+        "curves, a picture of tokens, sensitivity, seconds per step, memory. If you stop the command, it "
+        "goes\n"
+        "on when you start it again, and keeps the finished cells unless model or data have changed. If a "
+        "cell\n"
+        "fails, the others go on. metier tries it once more, and the exit status is 1 if it fails again.\n"
         "  models: [models/moe, {name: other, path: models/other}]\n"
         "  out: build/paper\n"
         "  methods: [aux, loss-free, paper, metier]\n"

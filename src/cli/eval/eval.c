@@ -387,7 +387,7 @@ static enum mt_status run_verb(struct cli_call *call)
     infer->batch = -1;
     infer->template_date = MT_TEMPLATE_DATE; // a run that goes on tomorrow asks the same questions
     const struct cli_option options[] = {
-        {"--list", CLI_FLAG, &arguments.list, NULL, "the tasks there are"},
+        {"--list", CLI_FLAG, &arguments.list, NULL, "list the tasks"},
         {"--keys", CLI_FLAG, &arguments.keys, NULL, "the keys of task files"},
         {"--tasks", CLI_TEXT, &arguments.tasks, "A,B", "tasks, in addition to those named as arguments"},
         {"--data", CLI_TEXT, &arguments.data, "DIR", "folder of the benchmarks' files; default $METIER_DATA"},
@@ -400,9 +400,9 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--prune", CLI_TEXT, &infer->prune, "FILE",
          "keep these experts and take all others away; metier analyze --select-experts best makes the file"},
         {"--template", CLI_TEXT, &infer->template_name, "NAME",
-         "form of the texts: model, a name, a file, none; default the task's, else that of training"},
+         "chat template: model, a name, a file, none; default the task's, else that of training"},
         {"--template-option", CLI_LIST, &infer->template_options, "X=Y",
-         "a variable of the template, as enable_thinking=false; may come several times"},
+         "a variable of the template, as enable_thinking=false; may be given several times"},
         {"--bos", CLI_TEXT, &infer->bos, "WHEN",
          "a token that begins texts: yes, no, or as the tokenizer adds it (tokenizer)"},
         {"--answers", CLI_TEXT, &arguments.answers, "FILE", "answers made elsewhere, JSONL"},
@@ -411,10 +411,10 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--out", CLI_TEXT, &arguments.out, "DIR", "where results go; with --model by default eval-MODEL"},
         {"--card", CLI_FLAG, &arguments.card, NULL,
          "also put the figures into the card of the adapter, or the model, that answers"},
-        {"--again", CLI_FLAG, &arguments.again, NULL, "begin again: what is in --out goes to OUT/before-1"},
+        {"--again", CLI_FLAG, &arguments.again, NULL, "start over: the old results move to OUT/before-1"},
         {"--merge-review", CLI_TEXT, &arguments.merge_review, "FILE",
-         "take over what a person marked (metier review) into the run of --out"},
-        {"--limit", CLI_INTEGER, &arguments.limit, "N", "at most N samples of each task"},
+         "add a person's marks (metier review) to the run of --out"},
+        {"--limit", CLI_INTEGER, &arguments.limit, "N", "maximum number of samples of each task"},
         {"--shots", CLI_INTEGER, &arguments.shots, "N",
          "examples before each question; default as the task says, none"},
         {"--samples", CLI_INTEGER, &arguments.samples, "N",
@@ -422,30 +422,32 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--pass-k", CLI_INTEGER, &arguments.pass_k, "K", "k of pass@k, in addition to pass@1; default N"},
         {"--temperature", CLI_REAL, &infer->temperature, "T",
          "default 0, the most likely token; 0.8 with --samples above 1"},
-        {"--top-p", CLI_REAL, &infer->top_p, "P", "draw from the likeliest tokens with this probability"},
-        {"--seed", CLI_INTEGER, &infer->seed, "S", "of the draws (0)"},
+        {"--top-p", CLI_REAL, &infer->top_p, "P",
+         "draw from the most likely tokens that have this probability together"},
+        {"--seed", CLI_INTEGER, &infer->seed, "S", "seed of the random draws (0)"},
         {"--max-new", CLI_INTEGER, &infer->max_new, "N",
-         "tokens of an answer at the most; default as the task says (512)"},
+         "maximum tokens of an answer; default as the task says (512)"},
         {"--max-tokens", CLI_INTEGER, &infer->max_new, "N", "the same"},
         {"--slots", CLI_AUTO, &infer->batch, "N",
          "sequences computed together (auto: by memory and device), or requests at a time (8)"},
         {"--context", CLI_INTEGER, &infer->context, "N",
-         "tokens of prompt and answer there is room for (4096, or the model's own limit)"},
+         "maximum tokens of prompt and answer together (4096, or the model's own limit)"},
         {"--memory", CLI_TEXT, &infer->memory, "LIMIT", CLI_MEMORY_HELP},
         {"--device", CLI_TEXT, &infer->device, "NAME", CLI_DEVICE_HELP},
         {"--threads", CLI_THREADS, &infer->threads, "N", "0: as many as the machine has"},
-        {"--no-routing", CLI_FLAG, &arguments.no_routing, NULL, "do not look at which experts are used"},
+        {"--no-routing", CLI_FLAG, &arguments.no_routing, NULL, "do not record which experts are used"},
         {"--key-env", CLI_TEXT, &arguments.endpoint.key_env, "VARIABLE",
-         "of the environment that holds the endpoint's key; default " CLI_KEY_NAME ", if set"},
-        {"--timeout", CLI_REAL, &arguments.endpoint.timeout, "SECONDS", "for one request (300)"},
-        {"--retries", CLI_INTEGER, &arguments.endpoint.retries, "N", "of a request, when it is busy (5)"},
-        {"--backoff", CLI_REAL, &arguments.endpoint.backoff, "SECONDS", "before a retry, doubling (1)"},
+         "environment variable with the endpoint's key; default " CLI_KEY_NAME ", if set"},
+        {"--timeout", CLI_REAL, &arguments.endpoint.timeout, "SECONDS", "timeout of one request (300)"},
+        {"--retries", CLI_INTEGER, &arguments.endpoint.retries, "N",
+         "retries of a request if the server is busy (5)"},
+        {"--backoff", CLI_REAL, &arguments.endpoint.backoff, "SECONDS",
+         "wait before the first retry, doubled each time (1)"},
         {"--insecure-http", CLI_FLAG, &arguments.endpoint.insecure_http, NULL,
          "allow plain http to other machines"},
         {"--without-sandbox", CLI_FLAG, &arguments.without_sandbox, NULL,
-         "run programs the model wrote as they are: they can do all that you can"},
-        {"--skip-missing", CLI_FLAG, &arguments.skip_missing, NULL,
-         "leave out tasks whose data is not there"},
+         "run the model's programs without a sandbox: they can do everything you can do"},
+        {"--skip-missing", CLI_FLAG, &arguments.skip_missing, NULL, "leave out tasks without data"},
         {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress on the terminal"},
         {0},
     };
@@ -468,23 +470,24 @@ static const struct cli_keys keys = {.keys = &mt_task_keys, .title = "a task of 
 
 const struct cli_verb cli_verb_eval = {
     .name = "eval",
-    .summary = "put benchmark tasks to a model or an endpoint, or judge answers: GSM8K, MATH-500, MMLU, BBH, "
+    .summary = "evaluate a model or a server on benchmarks, or judge answers: GSM8K, MATH-500, MMLU, BBH, "
                "GLUE, HumanEval, ...",
     .arguments = "TASK... --model DIR",
     .counts_arguments = true,
     .details =
-        "Reads the tasks' questions from the folder of data, has the model answer them (or takes answers\n"
-        "from a file), judges them and writes OUT/samples_TASK.jsonl (a line for each sample),\n"
-        "OUT/routing_TASK.json (which experts the task used) and OUT/results.json (figures with standard\n"
-        "error and 95 % interval, laid out as lm-evaluation-harness does). Started again, the same command\n"
-        "goes on where it was killed or stopped: Ctrl-C keeps what is finished. Under mpirun ranks share\n"
-        "the samples, and write what one writes. Answers of a file are JSONL:\n"
+        "Reads the tasks' questions from --data, lets the model answer them (or takes answers from a file),\n"
+        "judges the answers, and writes OUT/samples_TASK.jsonl (a line per sample), OUT/routing_TASK.json\n"
+        "(the experts the task used) and OUT/results.json (figures with standard errors and 95 % intervals,\n"
+        "in lm-evaluation-harness's layout). Ctrl-C keeps what is finished. After a stop or a kill, the "
+        "same\n"
+        "command goes on. Under mpirun the ranks share the samples, and the results are the same.\n"
+        "A file of answers is JSONL:\n"
         "  {\"task\": \"gsm8k\", \"id\": \"0\", \"answer\": \"... #### 18\"}\n"
-        "With --endpoint the questions go to a server (vLLM, for example) that speaks OpenAI's API, and "
-        "where\n"
-        "to and how many is said first. Exit status 1 when a question got no answer.\n"
-        "A TASK is a name of --list, a group (glue, bbh), one of a family (mmlu_anatomy) or a file of your\n"
-        "own. HumanEval and MBPP run what the model wrote, in a sandbox (metier sandbox --check).\n"
+        "With --endpoint the questions go to a server that speaks OpenAI's API, such as vLLM. metier first\n"
+        "says where they go and how many there are. The exit status is 1 if a question got no answer.\n"
+        "A TASK is a name of --list, a group (glue, bbh), one task of a family (mmlu_anatomy) or a file of\n"
+        "your own. HumanEval and MBPP run programs that the model wrote, in a sandbox (metier sandbox "
+        "--check).\n"
         "docs/evaluation.md describes task files and data.",
     .examples =
         "  metier eval --list\n"

@@ -257,7 +257,7 @@ static enum mt_status check(const struct forward_settings *settings, const struc
         return mt_fail(ctx, MT_ERR_USAGE, "--train is '%s', expected full or lora", train);
     if (settings->adapter != NULL && train != NULL && !trains_lora(settings))
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "with --adapter its own pairs are trainable: --train full cannot be");
+                       "with --adapter, its own pairs are trained: leave out --train full");
     if (settings->adapter != NULL && (settings->targets != NULL || settings->lora_b_deviation > 0.0))
         return mt_fail(ctx, MT_ERR_USAGE, "--targets and --lora-b-std are for LoRA without --adapter");
     if (settings->key_count > 0 && settings->method == NULL)
@@ -286,8 +286,9 @@ static enum mt_status parse(struct cli_call *call, struct forward_settings *sett
         {"--ids-file", CLI_TEXT, &settings->ids_file, "FILE", "several sequences, one per line"},
         {"--out", CLI_TEXT, &settings->out, "FILE", "where to write, a safetensors file"},
         {"--choices", CLI_TEXT, &settings->choices, "FILE",
-         "the experts every token gets, as recorded (docs/formats.md), instead of the routers' choice"},
-        {"--grads", CLI_FLAG, &settings->grads, NULL, "also the loss of the next ids, and its gradients"},
+         "use these recorded experts for every token (docs/formats.md), instead of the routers' choice"},
+        {"--grads", CLI_FLAG, &settings->grads, NULL,
+         "also compute the loss of the next ids, and its gradients"},
         {"--method", CLI_TEXT, &settings->method, "NAME",
          "with --grads: the objective to add; then key=value ..."},
         {"--adapter", CLI_TEXT, &settings->adapter, "DIR",
@@ -308,12 +309,12 @@ static enum mt_status parse(struct cli_call *call, struct forward_settings *sett
         {"--training", CLI_FLAG, &settings->training, NULL,
          "as in training: jitter, sampling, dropped slots, pools of experts"},
         {"--recompute", CLI_TEXT, &settings->recompute, "WHAT",
-         "none, moe or full: memory against time (none)"},
+         "none, moe or full: save memory by recomputing (none)"},
         {"--activations", CLI_TEXT, &settings->activations, "TYPE",
          "f32, bf16, or auto: what the device computes fastest on (auto)"},
         {"--quantize", CLI_TEXT, &settings->quantise, "HOW", CLI_QUANTISE_HELP},
         {"--device", CLI_TEXT, &settings->device, "NAME",
-         "what computes, see metier devices (auto: cuda with a GPU, else cpu)"},
+         "device to compute on, see metier devices (auto: cuda with a GPU, else cpu)"},
         {"--threads", CLI_THREADS, &settings->threads, "N", "0: as many as the machine has"},
         {"--json", CLI_FLAG, &settings->json, NULL, "the summary as JSON"},
         {0},
@@ -346,16 +347,17 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_forward = {
     .name = "forward",
-    .summary = "run a model on token ids: logits, hidden states, routing, gradients, as a file",
+    .summary = "run a model on token ids and write logits, hidden states, routing and gradients to a file",
     .arguments = "DIR",
     .counts_arguments = true,
-    .details = "DIR is a Hugging Face model folder. The file holds logits [T,V] and, for every layer L,\n"
-               "hidden.L [T,d] as it leaves the layer, router_logits.L [T,n], experts.L [T,k] and\n"
-               "weights.L [T,k] where the layer has experts; sequences are packed one after the other.\n"
-               "With --grads also loss (the next id's mean cross-entropy, plus the method's terms), loss.h,\n"
-               "loss.TERM (summed over layers, without weight), scale.TERM (the weight, per MoE layer),\n"
-               "grad.NAME for all that is trainable, and param.NAME for LoRA's own tensors. Evaluation\n"
-               "mode, unless --training.",
+    .details =
+        "DIR is a Hugging Face model folder. The file holds logits [T,V] and, for every layer L,\n"
+        "hidden.L [T,d] as it leaves the layer; layers with experts also have router_logits.L [T,n],\n"
+        "experts.L [T,k] and weights.L [T,k]. Sequences are packed one after the other.\n"
+        "With --grads it also holds loss (the mean cross-entropy of the next ids, plus the method's terms),\n"
+        "loss.h, loss.TERM (summed over layers, without weight), scale.TERM (the weight, per MoE layer),\n"
+        "grad.NAME for everything trainable, and param.NAME for LoRA's own tensors. The model runs in\n"
+        "evaluation mode, unless you pass --training.",
     .examples =
         "  metier forward models/moe --ids 1,306,4658 --out out.safetensors\n"
         "  metier forward models/moe --ids-file sequences.txt --grads --out grads.safetensors\n"

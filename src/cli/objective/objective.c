@@ -281,25 +281,27 @@ static enum mt_status run_verb(struct cli_call *call)
 
 const struct cli_verb cli_verb_objective = {
     .name = "objective",
-    .summary = "a method's loss terms and their gradients, for one MoE layer's recorded arrays",
+    .summary = "compute a method's loss terms and their gradients from the recorded arrays of one MoE layer",
     .counts_arguments = true,
     .arguments = "--record IN --top-k K [--method NAME] [key=value ...] [--out OUT]",
     .details =
-        "IN is a safetensors file; N tokens, n experts, K experts per token, width d:\n"
-        "  logits          F32 [N,n]     needed\n"
-        "  expert_outputs  F32 [N,K,d]   what the chosen experts gave, before weighting, in the order of\n"
+        "IN is a safetensors file with N tokens, n experts, K experts per token, width d:\n"
+        "  logits          F32 [N,n]     required\n"
+        "  expert_outputs  F32 [N,K,d]   outputs of the chosen experts, before weighting, in the order of\n"
         "                                a stable top-k: highest first, ties to the lowest index\n"
-        "  mask            [N]           BOOL, U8, I32 or I64; 0 marks padding, which counts nowhere\n"
-        "  sequence        [N]           I32 or I64; which sequence a token belongs to\n"
+        "  mask            [N]           BOOL, U8, I32 or I64; 0 marks padding, which does not count\n"
+        "  sequence        [N]           I32 or I64; the sequence that each token belongs to\n"
         "  router_weight   F32 [n,d]     for the terms on the router's rows\n"
         "  router_bias     F32 [n]       added to the scores for the choice only\n"
-        "A term that needs an array IN does not have is refused.\n\n"
-        "OUT, replaced in one step: loss.TERM and scale.TERM for every term that is on, and total\n"
-        "(F32 of rank 0; total is the sum of scale times loss); grad.logits, grad.expert_outputs and\n"
+        "metier refuses a term that needs an array which IN does not have.\n"
+        "\n"
+        "OUT is replaced in one step. It gets loss.TERM and scale.TERM for every term that is on, and total\n"
+        "(F32 of rank 0, the sum of scale times loss); grad.logits, grad.expert_outputs and\n"
         "grad.router_weight, as far as IN has the array; experts I32 [N,K] (-1: dropped), weights\n"
-        "F32 [N,K]; with a bias rule also router_bias, after this step. Its metadata holds the keys.\n\n"
-        "key=value changes one thing of the method: --keys lists what there is. docs/objective.md has\n"
-        "the formulas, and a script that compares this with PyTorch.",
+        "F32 [N,K]; with a bias rule also router_bias, after this step. Its metadata holds the keys.\n"
+        "\n"
+        "key=value changes one key of the method; --keys lists them. docs/objective.md has the formulas,\n"
+        "and a script that compares this with PyTorch.",
     .examples = "  metier objective --methods\n"
                 "  metier objective --record layer.safetensors --top-k 6 --out answer.safetensors\n"
                 "  metier objective --record layer.safetensors --top-k 6 --method metier beta=0 --json\n"

@@ -217,13 +217,13 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--dry-run", CLI_FLAG, &arguments.dry_run, NULL,
          "print the resolved settings, data, memory and what is trainable; train nothing"},
         {"--keys", CLI_FLAG, &arguments.keys, NULL, "list every key of the file, its values and default"},
-        {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress on the terminal; warnings still come"},
+        {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress on the terminal, only warnings"},
         {"--threads", CLI_THREADS, &arguments.threads, "N", "as the key threads; 0: as many as there are"},
         {"--device", CLI_TEXT, &arguments.device, "NAME", "as the key device"},
         {"--timeline", CLI_TEXT, &arguments.timeline, "FILE",
-         "what every rank did when, for chrome://tracing or ui.perfetto.dev"},
+         "timeline of every rank, for chrome://tracing or ui.perfetto.dev"},
         {"--record-choices", CLI_TEXT, &arguments.record, "FILE",
-         "write the experts chosen for all that would be trained on, for data.choices; train nothing"},
+         "write the experts chosen for all training data, for data.choices; train nothing"},
         {0},
     };
     struct mt_arena arena;
@@ -255,15 +255,18 @@ const struct cli_verb cli_verb_train = {
     .arguments = "CONFIG.yaml [key=value ...]",
     .counts_arguments = true,
     .details =
-        "CONFIG.yaml names the model, the data and the folder of the run (out); every other key has a\n"
-        "default, and key=value overrides the file. --keys lists them; docs/training.md explains them.\n"
-        "method is none by default (docs/lab/results.md says why); method=paper asks for the paper's\n"
-        "objective.\n"
-        "The folder gets config.yaml, metrics.jsonl, tensorboard/, checkpoints/, and at the end\n"
-        "adapter/ or model/ (with held-out data also the best one). Started again, a run goes on where\n"
-        "its last checkpoint is; one that has finished says so. It goes on with the files it began with:\n"
-        "data, tokenizer, configs or weights that hold something else are named and refused. Exit status\n"
-        "130 or 143 after SIGINT or SIGTERM, which end the run after the step at hand.",
+        "CONFIG.yaml names the model, the data and the folder of the run (out). Every other key has a "
+        "default,\n"
+        "and key=value overrides the file. --keys lists them; docs/training.md explains them. The default "
+        "is\n"
+        "method=none (docs/lab/results.md says why); method=paper adds the paper's objective.\n"
+        "The folder gets config.yaml, metrics.jsonl, tensorboard/, checkpoints/, and at the end adapter/ or\n"
+        "model/ (with held-out data also the best one). Started again, the same command goes on from the "
+        "last\n"
+        "checkpoint, or says that the run has finished. If data, tokenizer, config or weights have changed\n"
+        "since the run began, metier names them and refuses to go on. After SIGINT or SIGTERM it finishes "
+        "the\n"
+        "current step and ends with exit status 130 or 143.",
     .examples = "  printf 'model: models/moe\\nout: runs/first\\ndata.path: math.jsonl\\n' > run.yaml\n"
                 "  metier train run.yaml --dry-run\n"
                 "  metier train run.yaml\n"

@@ -28,7 +28,7 @@ struct mt_heartbeat {
 /*
  * Begins, in a caller-owned zeroed struct that stays where it is until the end; all ranks of `comm` together.
  * `timeout`: seconds, rank 0's counts; 0: no heartbeat. `level`: what MPI allows threads; less than all
- * leaves ranks without a heartbeat, and rank 0 says so. Not 0: there is no thread to be had.
+ * leaves ranks without a heartbeat, and rank 0 says so. Not 0: a thread cannot be started.
  */
 int mt_heartbeat_begin(struct mt_heartbeat *heartbeat, MPI_Comm comm, int level, int timeout);
 

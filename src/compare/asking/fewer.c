@@ -102,7 +102,7 @@ static bool *kept_of(const struct asker *a, size_t place, int layer)
     return a->kept + (place * (size_t)a->options.layers + (size_t)layer) * n;
 }
 
-/* Fails where a score is no number: the first experts would stay, whatever they are worth. */
+/* Fails where a score is not a number: the first experts would stay, whatever they are worth. */
 static enum mt_status choose(struct asker *a, const struct mt_compare_asking *asking, int keep)
 {
     const struct mt_model_desc *desc = mt_model_description(a->answering.model);
@@ -117,7 +117,7 @@ static enum mt_status choose(struct asker *a, const struct mt_compare_asking *as
             for (int j = 0; j < a->options.experts; j++) {
                 if (!isfinite(score[j]))
                     return mt_fail(a->job->ctx, MT_ERR_NUMERIC,
-                                   "prune: layer %lld: the score of expert %d is no number",
+                                   "prune: layer %lld: the score of expert %d is not a number",
                                    (long long)figures->layer[l].number, j);
             }
             mt_experts_keep_best(score, a->options.experts, groups, keep, kept_of(a, i, l));

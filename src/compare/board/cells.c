@@ -178,7 +178,7 @@ enum mt_status mt_board_read(struct mt_board *board, const char *path, const cha
     struct mt_json_node cells;
     status = mt_json_expect_object(&root);
     if (status == MT_OK && !mt_json_has(&root, "cells"))
-        status = mt_fail(board->ctx, MT_ERR_FORMAT, "%.600s: is no compare.json: it has no cells", path);
+        status = mt_fail(board->ctx, MT_ERR_FORMAT, "%.600s: is not a compare.json: it has no cells", path);
     if (status == MT_OK) status = mt_json_get_array(&root, "cells", &cells);
     if (status == MT_OK && mt_json_has(&root, "reference"))
         status = mt_json_get_string(&root, "reference", &reference);

@@ -135,7 +135,7 @@ static enum mt_status find_field(const struct mt_row *row, const char *name, str
     const struct mt_row_field *field = mt_row_field(row, name);
     if (field == NULL) return mt_row_fail(row, "there is no field '%s'", name);
     if (field->kind != MT_FIELD_TEXT || field->bytes == 0)
-        return mt_row_fail(row, "the field '%s' is no text", name);
+        return mt_row_fail(row, "the field '%s' is not a text", name);
     *text = (struct mt_text){.text = field->text, .bytes = field->bytes};
     return MT_OK;
 }
@@ -171,7 +171,8 @@ static enum mt_status find_function(const struct mt_row *row, struct mt_row_case
     if (status == MT_OK) status = mt_json_optional_string(&root, "func_name", &name);
     bool fits =
         status == MT_OK && strlen(name) < sizeof cases->function && (name[0] == '\0' || is_name(name));
-    if (status == MT_OK && !fits) status = mt_row_fail(row, "metadata: func_name is no name of a function");
+    if (status == MT_OK && !fits)
+        status = mt_row_fail(row, "metadata: func_name is not the name of a function");
     if (fits) memcpy(cases->function, name, strlen(name) + 1);
     mt_json_free(&json);
     return status;

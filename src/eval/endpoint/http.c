@@ -126,7 +126,7 @@ static enum mt_status read_endpoint(struct client *client)
         curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) != CURLUE_OK ||
         curl_url_get(parts, CURLUPART_HOST, &client->host, 0) != CURLUE_OK)
         status =
-            mt_fail(ctx, MT_ERR_USAGE, "the endpoint is no URL; expected something like https://HOST/v1");
+            mt_fail(ctx, MT_ERR_USAGE, "the endpoint is not a URL; expected something like https://HOST/v1");
     if (status == MT_OK) status = check_parts(client, parts, scheme);
     curl_free(scheme);
     curl_url_cleanup(parts);

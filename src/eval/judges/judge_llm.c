@@ -177,7 +177,7 @@ static enum mt_status check_task(const struct llm_judging *judging)
         if (task->samples[i].question == NULL)
             return mt_fail(judging->ctx, MT_ERR_FORMAT,
                            "samples_%s.jsonl does not hold the questions (sample %s): it was written by an "
-                           "older version, evaluate again into a new folder",
+                           "older version; evaluate again into a new folder",
                            task->name, task->samples[i].id);
     }
     return MT_OK;
@@ -200,7 +200,7 @@ static void forget_others(const struct llm_judging *judging, struct mt_judged_ru
     size_t edited = mt_judged_outdated(run, MT_JUDGE_LLM);
     if (edited > 0)
         mt_log_warning(judging->options->log,
-                       "%s judged again: the answer, the question or the right answer is another now",
+                       "%s judged again: the answer, the question or the right answer has changed",
                        mt_counted(edited, "answer is", "answers are").text);
 }
 

@@ -131,8 +131,7 @@ static enum mt_status fill(struct mt_context *ctx, const struct mt_review_option
         } else if (strncmp(at, "{nonce}", length) == 0) {
             status = mt_byte_list_append_text(page, nonce.digits);
         } else {
-            status = mt_fail(ctx, MT_ERR_FORMAT, "%s/review.html: a brace that is no place of ours",
-                             options->share);
+            status = mt_fail(ctx, MT_ERR_FORMAT, "%s/review.html: an unknown name in braces", options->share);
         }
         at += length;
     }

@@ -367,7 +367,7 @@ enum mt_status mt_livebench_answer(struct mt_context *ctx, const struct mt_row *
     char released[16];
     *score = 0.0;
     if (judging == NULL)
-        return mt_row_fail(row, "task and subtask name no judge of LiveBench's that is here");
+        return mt_row_fail(row, "metier has no judge for this task and subtask of LiveBench");
     if (right == NULL || right->kind != MT_FIELD_TEXT) return mt_row_fail(row, "ground_truth must be a text");
     struct mt_text date = field_of(row, "livebench_release_date");
     (void)snprintf(released, sizeof released, "%.*s", (int)(date.bytes < 10 ? date.bytes : 10), date.text);

@@ -295,7 +295,7 @@ enum mt_status mt_livebench_mapping_score(struct mt_context *ctx, struct mt_text
     mt_arena_init(&said.arena, ctx, ARENA_BYTES);
     enum mt_status status = read_dict(right, &wanted);
     if (status == MT_OK && wanted.count == 0)
-        status = mt_fail(ctx, MT_ERR_FORMAT, "ground_truth is no dict of names");
+        status = mt_fail(ctx, MT_ERR_FORMAT, "ground_truth is not a dict of names");
     if (status == MT_OK) status = read_answer(answer, &said);
     if (status == MT_OK && said.count > 0) *score = score_of(&wanted, &said);
     free_dict(&wanted);

@@ -205,7 +205,7 @@ enum mt_status mt_livebench_table_matches(struct mt_context *ctx, struct mt_text
     mt_table_init(ctx, &judging.table);
     enum mt_status status = mt_table_read(&judging.right, known, right);
     if (status == MT_OK && judging.right.broken)
-        status = mt_fail(ctx, MT_ERR_FORMAT, "ground_truth is no table of the format that is asked for");
+        status = mt_fail(ctx, MT_ERR_FORMAT, "ground_truth is not a table in the requested format");
     if (status == MT_OK) status = judge(&judging, known, answer, matches);
     mt_table_free(&judging.table);
     mt_table_free(&judging.right);

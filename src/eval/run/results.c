@@ -283,10 +283,10 @@ static enum mt_status read_line(void *self, const struct mt_json_node *line)
     enum mt_status status = mt_json_get_string(line, "id", &id);
     if (status == MT_OK) status = mt_json_get_string(line, "prompt_hash", &digits);
     if (status == MT_OK && strlen(digits) != MT_DIGEST_DIGITS)
-        status = mt_fail(results->ctx, MT_ERR_FORMAT, "%s: prompt_hash is no checksum", line->file);
+        status = mt_fail(results->ctx, MT_ERR_FORMAT, "%s: prompt_hash is not a checksum", line->file);
     if (status == MT_OK) status = mt_json_optional_string(line, "sample_hash", &content);
     if (status == MT_OK && content[0] != '\0' && strlen(content) != MT_DIGEST_DIGITS)
-        status = mt_fail(results->ctx, MT_ERR_FORMAT, "%s: sample_hash is no checksum", line->file);
+        status = mt_fail(results->ctx, MT_ERR_FORMAT, "%s: sample_hash is not a checksum", line->file);
     if (status != MT_OK) return status;
     struct mt_outcome outcome = {.score = number_in(line, "score"),
                                  .predicted = number_in(line, "predicted"),

@@ -351,7 +351,7 @@ static enum mt_status ask_to_write(struct task_run *run, const struct mt_answer_
                                               .samples = run->task->samples,
                                               .seed = run->task->seed};
     if (answerer->generate == NULL)
-        return mt_fail(run->ctx, MT_ERR_UNSUPPORTED, "task %s wants answers in writing, which %s cannot give",
+        return mt_fail(run->ctx, MT_ERR_UNSUPPORTED, "task %s needs written answers, which %s cannot give",
                        run->task->name, answerer->name);
     for (size_t i = 0; i < batch->count; i++) {
         batch->questions[i] = (struct mt_question){.task = run->task->name,

@@ -316,8 +316,8 @@ static enum mt_status find_right(const struct mt_task *task, const struct mt_tas
                            mt_printable_bytes(answer.text, answer.bytes).text);
     if (*place == SEVERAL)
         return mt_row_fail(&sample->row,
-                           "the answer's lines do not say of each of the %zu choices whether it is right, "
-                           "and of one that it is",
+                           "the answer's lines must say for each of the %zu choices whether it is right, and "
+                           "one must be right",
                            count);
     if (*place >= 0 && *place < (int)count) return MT_OK;
     return refuse(sample, answer, count,

@@ -164,7 +164,7 @@ static enum mt_status append_of_row(const struct prompt_field *field, const stru
     if (status != MT_OK || is_text) return status;
     if (place.kind == MT_PLACE_NONE)
         return mt_row_fail(row, "there is no field '%s'", mt_printable(name).text);
-    return mt_row_fail(row, "the field '%s' is no text (a list: %s.0 or |join)", mt_printable(name).text,
+    return mt_row_fail(row, "the field '%s' is not a text (a list: %s.0 or |join)", mt_printable(name).text,
                        mt_printable(name).text);
 }
 

@@ -412,7 +412,7 @@ static enum mt_status try_sample(const struct mt_task_data *data, size_t index, 
     if (!mt_sample_answered(task, sample)) return mt_row_fail(&sample->row, MT_ROW_UNANSWERED);
     if (task->compare == MT_COMPARE_NUMBERS && !mt_task_has_choices(task) &&
         !is_number(mt_text_in(&sample->answer)))
-        return mt_row_fail(&sample->row, "the answer '%s' is no number",
+        return mt_row_fail(&sample->row, "the answer '%s' is not a number",
                            mt_printable_bytes((const char *)sample->answer.data, sample->answer.count).text);
     struct mt_prompt_names names = mt_sample_names(task, sample);
     names.choice = sample->choice_count > 0 ? 0 : -1;

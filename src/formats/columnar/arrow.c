@@ -120,7 +120,7 @@ static enum mt_status take_message(struct stream *stream, struct mt_flatbuffer *
         return stream->arrow.columns == NULL ? mt_arrow_schema_read(&stream->arrow, &header)
                                              : fail(stream, "has two schemas");
     if (kind != HEADER_DICTIONARY && kind != HEADER_BATCH)
-        return fail(stream, "has a message that is no table's");
+        return fail(stream, "has a message that does not belong to a table");
     if (stream->arrow.columns == NULL) return fail(stream, "has rows before its schema");
     enum mt_status status = kind == HEADER_BATCH ? read_batch(stream, &header, body, body_bytes)
                                                  : read_dictionary(stream, &header, body, body_bytes);
@@ -142,7 +142,7 @@ static enum mt_status next_message(struct stream *stream, bool *more)
     *more = length != 0;
     if (length == 0) return MT_OK;
     if (length > (uint64_t)(stream->end - stream->at))
-        return fail(stream, "is cut off within a message, or no Arrow file");
+        return fail(stream, "is cut off within a message, or not an Arrow file");
     struct mt_flatbuffer buffer = {.data = stream->at, .bytes = length};
     stream->at += length;
     return take_message(stream, &buffer);

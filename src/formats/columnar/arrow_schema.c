@@ -218,7 +218,7 @@ static enum mt_status make_indexed(struct mt_arrow *arrow, const struct mt_flat_
     field->width = 4;
     field->is_signed = true;
     if (index.at != 0 && !set_int(&index, field))
-        return mt_arrow_fail(field, "has indexes that are no whole numbers");
+        return mt_arrow_fail(field, "has indexes that are not whole numbers");
     return MT_OK;
 }
 

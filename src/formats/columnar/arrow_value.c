@@ -102,7 +102,7 @@ static enum mt_status write_entry(struct mt_arrow *arrow, const struct mt_arrow_
         arrow->depth--;
         return status;
     }
-    return mt_arrow_fail(field, "names entry %lld, which its dictionary has not, or not yet",
+    return mt_arrow_fail(field, "names entry %lld, which its dictionary does not have at that point",
                          (long long)entry);
 }
 

@@ -1,6 +1,6 @@
 /*
  * Flatbuffers, as far as Arrow's metadata needs them: tables are looked into where they lie, each access
- * checked against the bytes there are. What does not hold together marks the buffer as broken, and reads as
+ * checked against the bytes there are. What contradicts itself marks the buffer as broken, and reads as
  * absent.
  */
 #ifndef MT_FORMATS_FLATBUFFER_H

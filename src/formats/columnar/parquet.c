@@ -205,7 +205,7 @@ static enum mt_status find_packing(struct mt_parquet_leaf *leaf, int64_t codec)
     default:
         if (codec >= 3 && codec <= 5)
             return mt_parquet_fail(leaf, "is compressed with %s, which is not read", others[codec]);
-        return mt_parquet_fail(leaf, "is compressed in the unknown way %lld", (long long)codec);
+        return mt_parquet_fail(leaf, "is compressed in an unknown way: %lld", (long long)codec);
     }
 }
 
@@ -215,7 +215,7 @@ static enum mt_status start_chunk(const struct parquet *parquet, struct mt_parqu
     if (chunk->encrypted) return mt_parquet_fail(leaf, "is encrypted");
     if (chunk->elsewhere) return mt_parquet_fail(leaf, "is in another file");
     if (!chunk->known || chunk->values < 0 || chunk->physical != (int64_t)leaf->physical)
-        return mt_parquet_fail(leaf, "is another one in a row group");
+        return mt_parquet_fail(leaf, "differs in a row group");
     if (chunk->values == 0) { // its pages may be nowhere
         leaf->chunk_left = 0;
         return mt_parquet_leaf_start(leaf);

@@ -209,7 +209,7 @@ static enum mt_status next_page(struct mt_parquet_leaf *leaf)
     if (status != MT_OK) return status;
     if (head.summed && head.packed <= UINT32_MAX &&
         (uint32_t)crc32(0, leaf->at, (unsigned)head.packed) != head.sum)
-        return mt_parquet_fail(leaf, "has a page whose checksum is another: the file is damaged");
+        return mt_parquet_fail(leaf, "has a page whose checksum does not match: the file is damaged");
     switch (head.type) {
     case PAGE_DICTIONARY: status = start_dictionary(leaf, &head); break;
     case PAGE_INDEX: break;

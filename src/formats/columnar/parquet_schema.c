@@ -187,7 +187,7 @@ static enum mt_status read_element(struct reading *reading, int depth, struct el
     if (reading->thrift->broken) return fail(reading, "is cut off or damaged");
     if (count < 0 || (uint64_t)count > reading->left || (*element)->repetition < REQUIRED ||
         (*element)->repetition > REPEATED)
-        return fail(reading, "does not hold together");
+        return fail(reading, "contradicts itself");
     if ((*element)->name == NULL) (*element)->name = (const uint8_t *)"";
     struct element **place = &(*element)->first;
     for (int64_t i = 0; i < count && status == MT_OK; i++) {
@@ -329,7 +329,7 @@ static enum mt_status make_items(struct reading *reading, const struct element *
         return make_node(reading, item ? repeated : repeated->first, defined, node->repeated, item,
                          &node->child);
     }
-    if (repeated->first->first != NULL) return fail(reading, "has a map whose keys are no plain values");
+    if (repeated->first->first != NULL) return fail(reading, "has a map whose keys are not plain values");
     return make_children(reading, repeated, defined, node->repeated, node);
 }
 

@@ -144,7 +144,7 @@ static enum mt_status join_parts(struct reading *r, const json_t *parts)
                                  r->number, mt_printable(json_string_value(type)).text);
         } else {
             status = mt_row_fail(
-                r->row, "message %zu has a part that is no {\"type\": \"text\", \"text\": ...}", r->number);
+                r->row, "message %zu has a part that is not {\"type\": \"text\", \"text\": ...}", r->number);
         }
     }
     if (status == MT_OK) {
@@ -247,7 +247,7 @@ static enum mt_status read_calls(struct reading *r)
         spoken = parse_text(r->row, json_object_get(r->given, "value"));
         if (!json_is_object(spoken)) {
             json_decref(spoken);
-            return mt_row_fail(r->row, "message %zu is a call of a tool, but no JSON object", r->number);
+            return mt_row_fail(r->row, "message %zu is a call of a tool, but not a JSON object", r->number);
         }
         single = spoken;
     }
@@ -370,7 +370,7 @@ enum mt_status mt_conversation_read_tools(struct mt_conversation *conversation, 
         field->kind == MT_FIELD_TEXT ? parse_text(row, node.value) : json_incref((json_t *)node.value);
     if (!json_is_array(tools)) {
         json_decref(tools);
-        return mt_row_fail(row, "'%s' is no list of tools, nor a text that holds one",
+        return mt_row_fail(row, "'%s' is neither a list of tools nor a text that holds one",
                            mt_printable(column).text);
     }
     enum mt_status status = strcmp(column, "functions") == 0 ? wrap_functions(row, &tools) : MT_OK;

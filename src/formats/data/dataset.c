@@ -244,7 +244,7 @@ static enum mt_status create(struct mt_context *ctx, const char *path,
     if (resolved.format == MT_DATASET_BY_NAME) resolved.format = mt_dataset_format_of(path);
     if (resolved.format == MT_DATASET_BY_NAME) {
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "%s: the name does not tell the format; give one of jsonl, json, csv, tsv, text, "
+                       "%s: the name does not say the format; set one of jsonl, json, csv, tsv, text, "
                        "parquet, arrow",
                        path);
     }

@@ -54,7 +54,7 @@ static enum mt_status inflate_all(struct unpacking *u, const struct mt_file_mapp
 static enum mt_status unpack(struct unpacking *u, const struct mt_file_mapping *packed)
 {
     if (packed->bytes == 0)
-        return mt_fail(u->ctx, MT_ERR_FORMAT, "%s: an empty file is no gzip file", u->path);
+        return mt_fail(u->ctx, MT_ERR_FORMAT, "%s: an empty file is not a gzip file", u->path);
     if (inflateInit2(&u->stream, GZIP_WINDOW) != Z_OK) {
         return mt_fail(u->ctx, MT_ERR_MEMORY, "%s: out of memory while unpacking", u->path);
     }

@@ -134,14 +134,15 @@ static enum mt_status check_head(struct mt_context *ctx, const char *path, const
 {
     size_t any = sizeof any_version - 1;
     if (bytes < any || memcmp(data, any_version, any) != 0)
-        return mt_fail(ctx, MT_ERR_FORMAT, "%s: is no file of hashes of rows", path);
+        return mt_fail(ctx, MT_ERR_FORMAT, "%s: is not a file of row hashes", path);
     if (bytes < NAME_BYTES || memcmp(data, this_version, NAME_BYTES) != 0)
-        return mt_fail(ctx, MT_ERR_FORMAT, "%s: is a file of hashes of rows of another version", path);
+        return mt_fail(ctx, MT_ERR_FORMAT, "%s: is a file of row hashes of another version", path);
     if (bytes < HEAD_BYTES || (bytes - HEAD_BYTES) % NUMBER_BYTES != 0 ||
         (bytes - HEAD_BYTES) / NUMBER_BYTES != get_number(data + NAME_BYTES))
-        return mt_fail(ctx, MT_ERR_FORMAT, "%s: is damaged: it has not as many hashes as it says", path);
+        return mt_fail(ctx, MT_ERR_FORMAT, "%s: is damaged: it does not have as many hashes as it says",
+                       path);
     if (mt_row_hash(data + HEAD_BYTES, bytes - HEAD_BYTES) != get_number(data + NAME_BYTES + NUMBER_BYTES))
-        return mt_fail(ctx, MT_ERR_FORMAT, "%s: is damaged: its checksum is another", path);
+        return mt_fail(ctx, MT_ERR_FORMAT, "%s: is damaged: its checksum does not match", path);
     return MT_OK;
 }
 
@@ -157,7 +158,8 @@ enum mt_status mt_row_hashes_read(struct mt_row_hashes *set, const char *path)
     for (size_t at = HEAD_BYTES; at < bytes && status == MT_OK; at += NUMBER_BYTES) {
         uint64_t hash = get_number(data + at);
         if (hash <= before)
-            status = mt_fail(set->ctx, MT_ERR_FORMAT, "%s: is damaged: its hashes do not rise", path);
+            status =
+                mt_fail(set->ctx, MT_ERR_FORMAT, "%s: is damaged: its hashes are not in rising order", path);
         before = hash;
         if (status == MT_OK) status = mt_row_hashes_add(set, hash, NULL);
     }

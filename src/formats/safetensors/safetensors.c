@@ -405,7 +405,7 @@ enum mt_status mt_safetensors_view(struct mt_context *ctx, const struct mt_safet
     *copy = (struct mt_buffer){0};
     enum mt_dtype dtype = MT_F32;
     if (!our_dtype(info->dtype, &dtype)) {
-        return mt_fail(ctx, MT_ERR_DTYPE, "tensor %s is %s, which no computation here takes",
+        return mt_fail(ctx, MT_ERR_DTYPE, "tensor %s is %s, which metier cannot compute with",
                        mt_printable(info->name).text, mt_safetensors_dtype_name(info->dtype));
     }
     if (info->rank > MT_MAX_RANK) {

@@ -217,7 +217,7 @@ static enum mt_status plan(struct writer *writer)
     const struct mt_model_desc *desc = &writer->base->desc;
     if (desc->loaders.llama == NULL)
         return mt_fail(writer->ctx, MT_ERR_UNSUPPORTED,
-                       "%s: adapters of this architecture are not written for llama.cpp",
+                       "%s: metier writes no adapters of this architecture for llama.cpp",
                        writer->options->model);
     enum mt_status status = MT_OK;
     writer->capacity = params->trained_count;

@@ -68,7 +68,7 @@ static enum mt_status check_param(const struct exporter *exporter, const struct 
         same = stored->dim[axis] == param->value.dim[axis];
     }
     if (same) return MT_OK;
-    return mt_fail(exporter->ctx, MT_ERR_SHAPE, "%s has another shape in the model it was trained from",
+    return mt_fail(exporter->ctx, MT_ERR_SHAPE, "%s has a different shape in the model it was trained from",
                    mt_printable(param->name).text);
 }
 

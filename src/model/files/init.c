@@ -187,7 +187,7 @@ static enum mt_status describe_codes(struct initializer *init)
     struct mt_json_text text;
     if (!how->on) return MT_OK;
     if (mt_published_config(how->format, how->nested) == NULL)
-        return mt_fail(init->ctx, MT_ERR_UNSUPPORTED, "no folder is written in %s",
+        return mt_fail(init->ctx, MT_ERR_UNSUPPORTED, "metier cannot write a folder in %s",
                        mt_quantised_name(how->format));
     if (init->config.quant.method != MT_HF_QUANT_NONE)
         return mt_fail(init->ctx, MT_ERR_USAGE, "%s: has a quantization_config of its own",

@@ -339,8 +339,7 @@ static enum mt_status check_format(const struct merger *merger)
     const char *directory = merger->options->directory;
     if (!merger->options->requantise) return MT_OK;
     if (format_of(merger) == NULL) {
-        return mt_fail(merger->ctx, MT_ERR_USAGE,
-                       "%s is not quantised: there is no format to write it in again", directory);
+        return mt_fail(merger->ctx, MT_ERR_USAGE, "%s is not quantised: leave out --requantise", directory);
     }
     if (quantise->on && strcmp(format_of(merger), mt_quantised_name(quantise->format)) != 0) {
         return mt_fail(merger->ctx, MT_ERR_UNSUPPORTED,
@@ -350,8 +349,8 @@ static enum mt_status check_format(const struct merger *merger)
     }
     if (quantise->on && mt_published_config(quantise->format, quantise->nested) == NULL) {
         return mt_fail(merger->ctx, MT_ERR_UNSUPPORTED,
-                       "the adapter was trained on weights in %s, which no folder is written in: leave "
-                       "--requantise out",
+                       "the adapter was trained on weights in %s, a format that metier does not write: leave "
+                       "out --requantise",
                        format_of(merger));
     }
     return MT_OK;

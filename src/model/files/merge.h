@@ -96,7 +96,7 @@ enum mt_status mt_merge_verify(struct mt_device *device, const struct mt_merge_o
 /*
  * The same of a model that was written in codes again: the model with its adapter against a merge into
  * floats, which is written beside `out`, compared and removed, and against `out`. The first is judged as
- * above; what the second loses is for the caller to show, and fails only where a logit is no number.
+ * above; what the second loses is for the caller to show, and fails only where a logit is not a number.
  */
 enum mt_status mt_merge_verify_requantised(struct mt_device *device, const struct mt_merge_options *options,
                                            struct mt_merge_difference *floats,

@@ -305,7 +305,7 @@ enum mt_status mt_merge_verify_requantised(struct mt_device *device, const struc
         status = judge(ctx, path, &unmerged, &merged, floats);
     }
     if (status == MT_OK && isnan(codes->rms))
-        status = mt_fail(ctx, MT_ERR_NUMERIC, "%s: a logit is no number", options->out);
+        status = mt_fail(ctx, MT_ERR_NUMERIC, "%s: a logit is not a number", options->out);
     mt_release(ctx, unmerged.logits, unmerged.bytes);
     mt_release(ctx, merged.logits, merged.bytes);
     mt_release(ctx, again.logits, again.bytes);

@@ -197,7 +197,7 @@ static enum mt_status specify_codes(struct mt_rewriter *rewriter, const struct m
     int count = mt_published_specs(names, &shape, rewriter->specs + rewriter->spec_count);
     if (count == 0) {
         return mt_fail(rewriter->ctx, MT_ERR_UNSUPPORTED,
-                       "%s is read in %s, which no folder is written in: leave --requantise out",
+                       "%s is read in %s, a format that metier does not write: leave out --requantise",
                        tensor->name, mt_quantised_name(tensor->format));
     }
     rewriter->spec_count += (size_t)count;

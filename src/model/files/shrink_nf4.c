@@ -46,7 +46,7 @@ enum mt_status mt_shrink_nf4(struct mt_context *ctx, const struct mt_published *
     if (in % MT_NF4_BLOCK != 0) {
         return mt_fail(
             ctx, MT_ERR_UNSUPPORTED,
-            "is in nf4, and a row of %lld is no multiple of its blocks of %d: no row can go without "
+            "is in nf4, and a row of %lld is not a multiple of its blocks of %d: no row can go without "
             "rounding the others again",
             (long long)in, MT_NF4_BLOCK);
     }

@@ -329,8 +329,7 @@ static enum mt_status mark_list(struct mt_context *ctx, struct choices *choices,
         if (status == MT_OK && marked == 0)
             status = fail_word(ctx, items, list == LIST_LORA, list_names[list], *patterns);
         if (status == MT_OK && marked > 0 && choices->taken == 0)
-            status = mt_fail(ctx, MT_ERR_USAGE,
-                             "%s: '%s' names nothing that would learn: it changes nothing, leave it out",
+            status = mt_fail(ctx, MT_ERR_USAGE, "%s: '%s' selects nothing that is trained: leave it out",
                              list_names[list], mt_printable(*patterns).text);
     }
     return status;

@@ -195,7 +195,7 @@ static void grouped_swiglu_more(struct mt_check *c, const void *p)
     check_sum(c, "up", up);
     bool same = up->experts == gate->experts && same_offsets(&gate->offsets, &up->offsets);
     if (c->status == MT_OK && !same)
-        c->status = mt_fail(c->device->ctx, MT_ERR_USAGE, "gate and up have other experts or offsets");
+        c->status = mt_fail(c->device->ctx, MT_ERR_USAGE, "gate and up have different experts or offsets");
     int64_t rows = gate->y.dim[0];
     int64_t width = gate->y.dim[1];
     mt_check_2d(c, "up", &up->y, MT_CHECK_FLOAT, rows, width);
@@ -337,7 +337,7 @@ static void check_stored(struct mt_check *c, const struct mt_dequantize_args *ar
                  matrix->scales.dtype == first->scales.dtype;
     if (!alike) {
         c->status = mt_fail(c->device->ctx, MT_ERR_SHAPE,
-                            "stored[%d] is of another format or shape than the first", expert);
+                            "stored[%d] has a different format or shape than the first", expert);
         return;
     }
     check_matrix(c, expert, matrix);

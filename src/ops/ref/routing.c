@@ -407,7 +407,7 @@ static bool counts(const struct mt_balance_quantile_args *a, int64_t i)
     return !mt_tensor_present(&a->mask) || ref_int1(&a->mask, i) != 0;
 }
 
-/* Masked tokens come last, with what is no number. */
+/* Masked tokens come last, with what is not a number. */
 static double margin(const struct mt_balance_quantile_args *a, int64_t i, int64_t j)
 {
     return counts(a, i) ? ref_get2(&a->margin, j, i) : NAN;

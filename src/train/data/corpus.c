@@ -154,8 +154,7 @@ static enum mt_status make_held_out(struct mt_corpus *corpus, const struct mt_tr
     options.source_count = held_out_sources(corpus, settings, memory);
     if (options.source_count == 0) {
         status = mt_fail(corpus->ctx, MT_ERR_USAGE,
-                         "evaluation.split is %g, which holds back not a single row of these sources",
-                         settings->split);
+                         "evaluation.split is %g, which holds out no row of these sources", settings->split);
     }
     if (status == MT_OK) status = mt_batches_create(corpus->ctx, &options, &corpus->held_out);
     mt_release(corpus->ctx, memory, bytes);
@@ -276,8 +275,8 @@ static void warn_of_template(const struct mt_corpus *corpus, const struct mt_exa
         warned->prompt = true;
         mt_log_warning(
             corpus->log,
-            "%s asks for an answer in other words than those it writes one out with: what is trained "
-            "on does not quite begin as answers will (data.template_options may help)",
+            "%s asks for an answer with a beginning that it does not write in training: generated answers "
+            "will begin a little differently from trained ones (data.template_options may help)",
             name);
     }
     if (example->unended > 0 && !warned->unended) {

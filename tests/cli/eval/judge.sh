@@ -107,7 +107,7 @@ for edit in 's/"target": "18"/"target": "19"/' '2s/"prompt": "/&Now: /'; do
     sed -i "$edit" "$folder/run/samples_gsm8k_chat.jsonl"
     "$metier" review "$folder/run" --agreement | grep -q '^llm: 1 verdict is left out, because' || fail "$edit: left out"
     again 2 good other
-    grep -q 'warning: 1 answer is judged again: the answer, the question or the right answer is another now' "$folder/err" ||
+    grep -q 'warning: 1 answer is judged again: the answer, the question or the right answer has changed' "$folder/err" ||
         { cat "$folder/err"; fail "$edit: why"; }
     again 3 good other
     [ -s "$folder/err" ] && fail "$edit: said again"
@@ -191,7 +191,7 @@ refuse 'plain http to example.org' --endpoint http://example.org/v1
 refuse 'plain http to 127.example.org' --endpoint http://127.example.org/v1
 refuse "protocol is 'ftp'" --endpoint ftp://127.0.0.1/v1
 refuse 'user name' --endpoint https://me:pass@example.org/v1
-refuse 'no URL' --endpoint ''
+refuse 'not a URL' --endpoint ''
 refuse 'not set' --endpoint "http://127.0.0.1:$port/good" --key-env METIER_NO_SUCH_KEY
 refuse "no samples of a task 'gsm9k'" --endpoint "http://127.0.0.1:$port/good" --tasks gsm9k
 refuse 'expected 1 to 256' --endpoint "http://127.0.0.1:$port/good" --parallel 1000

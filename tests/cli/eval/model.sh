@@ -106,7 +106,7 @@ sed "s/\("'"bytes": [0-9]*'"\)}/\1, \"newest\": $newest}/" "$place/one/source.js
 mv "$place/dated" "$place/one/source.json"
 rm "$place/one/inputs.json"
 evaluate one glue_cola --slots 1 --no-routing
-grep -q 'inputs.json: is not there' "$place/text" || fail "what is not known is not said"
+grep -q 'inputs.json: is missing' "$place/text" || fail "what is not known is not said"
 grep -q newest "$place/one/source.json" && fail "the old note is kept"
 [ -s "$place/one/inputs.json" ] || fail "what files hold is not noted"
 
