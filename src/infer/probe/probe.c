@@ -10,6 +10,7 @@
 #define ROUNDS       4    // of toggling parts, until nothing moves
 #define CUTS         7    // of kinds into halves
 #define SURE         2.0  // standard errors
+#define LOUD_SURE    3.0  // of them, for a part that changes no more than twice the noise
 #define CERTAIN      4.0  // of them: rounding, too, moves presences that are hard to see
 #define FAR          0.25 // from 0 and from 1: neither there nor not
 #define LOUD         2.0  // noise against what the adapter changes
@@ -392,12 +393,13 @@ static enum mt_probe_state state_of(const struct mt_fitted *fitted, double sure)
     return MT_PROBE_UNCLEAR;
 }
 
-/* States of all parts, so sure; counts[state] parts have each. */
+/* States of all parts, so sure, or surer where the noise is as loud; counts[state] parts have each. */
 static void find_states(struct mt_probe_result *result, double sure, int counts[3])
 {
     counts[MT_PROBE_APPLIED] = counts[MT_PROBE_DEAD] = counts[MT_PROBE_UNCLEAR] = 0;
     for (int p = 0; p < result->parts; p++) {
-        result->state[p] = state_of(&result->fitted[p], sure);
+        bool loud = result->noise > 0.5 * result->effect[p];
+        result->state[p] = state_of(&result->fitted[p], loud ? fmax(sure, LOUD_SURE) : sure);
         counts[result->state[p]]++;
     }
 }
