@@ -228,7 +228,8 @@ static void files(void **state)
         struct workplace out;
         int length = snprintf(out.directory, sizeof out.directory, "%.50s/out", place->directory);
         assert_true(length < (int)sizeof out.directory);
-        assert_int_equal(workplace_entries(&out), 5);
+        expect_text(&opened.ctx, options.out, "README.md", "base_model");
+        assert_int_equal(workplace_entries(&out), 6);
         // A second time it is in the way.
         assert_int_equal(mt_merge(&opened.ctx, &options, &result), MT_ERR_USAGE);
         assert_non_null(strstr(opened.ctx.message, "exists and is not empty"));
