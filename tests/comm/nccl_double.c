@@ -42,7 +42,8 @@ struct room {
 struct communicator {
     struct room *room;
     char name[128];
-    int rank, ranks, groups;
+    int rank, ranks;
+    long groups;
     atomic_bool broken;
 };
 
@@ -178,7 +179,7 @@ static void break_down(void)
 {
     const char *text = getenv("METIER_DOUBLE_FAILS");
     struct communicator *c = count > 0 ? calls[0].communicator : NULL;
-    if (text == NULL || c == NULL || c->groups++ < atoi(text)) return;
+    if (text == NULL || c == NULL || c->groups++ < strtol(text, NULL, 10)) return;
     atomic_store(&c->broken, true);
     for (;;) (void)pause();
 }

@@ -201,9 +201,9 @@ static void test_one_form(void **state)
  */
 static bool is_aside(const char *key)
 {
-    static const char *const keys[] = {"title",  "domain",        "version",      "comparable", "hub",
-                                       "data",   "format",        "id",           "columns",
-                                       "fields", "few_shot_data", "few_shot_text"};
+    static const char *const keys[] = {"title",   "domain", "version",       "comparable",
+                                       "hub",     "data",   "format",        "id",
+                                       "columns", "fields", "few_shot_data", "few_shot_text"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         if (strcmp(keys[i], key) == 0) return true;
     }

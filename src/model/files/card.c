@@ -111,7 +111,8 @@ enum mt_status mt_card_write(struct mt_context *ctx, const char *directory, cons
         commit[0] != '\0' ? " (commit " : "",
         commit,
         commit[0] != '\0' ? ")" : "",
-        ".\n\n" MARK,
+        ".\n\n",
+        MARK,
         card->text != NULL ? card->text : "",
         NULL};
     enum mt_status status = put_all(&text, texts);
