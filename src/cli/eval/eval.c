@@ -379,6 +379,21 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
     return status;
 }
 
+static enum mt_status do_as_asked(struct eval_arguments *arguments, struct cli_call *call)
+{
+    struct mt_arena arena;
+    if (arguments->keys) return print_keys(arguments, call);
+    if (arguments->endpoint.url != NULL) {
+        arguments->endpoint_model = arguments->infer.directory;
+        arguments->infer.directory = NULL;
+    }
+    mt_arena_init(&arena, call->ctx, ARENA_BYTES);
+    struct evaluating e = {.ctx = call->ctx, .arguments = arguments, .given = call, .arena = &arena};
+    enum mt_status status = cli_run_ranks(call, run, &e);
+    mt_arena_free(&arena);
+    return status;
+}
+
 static enum mt_status run_verb(struct cli_call *call)
 {
     struct eval_arguments arguments = {.shots = -1, .endpoint = {.retries = 5, .timeout = 300, .backoff = 1}};
@@ -451,19 +466,8 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--quiet", CLI_FLAG, &arguments.quiet, NULL, "no progress on the terminal"},
         {0},
     };
-    struct mt_arena arena;
     enum mt_status status = cli_parse(call, options);
-    if (status != MT_OK || call->help_shown) return status;
-    if (arguments.keys) return print_keys(&arguments, call);
-    if (arguments.endpoint.url != NULL) {
-        arguments.endpoint_model = infer->directory;
-        infer->directory = NULL;
-    }
-    mt_arena_init(&arena, call->ctx, ARENA_BYTES);
-    struct evaluating e = {.ctx = call->ctx, .arguments = &arguments, .given = call, .arena = &arena};
-    status = cli_run_ranks(call, run, &e);
-    mt_arena_free(&arena);
-    return status;
+    return status != MT_OK || call->help_shown ? status : do_as_asked(&arguments, call);
 }
 
 static const struct cli_keys keys = {.keys = &mt_task_keys, .title = "a task of metier eval"};
