@@ -88,18 +88,6 @@ terminal.type("\x04")  # Ctrl-D
 check(terminal.status() == 0, "Ctrl-D is no end")
 
 
-endless = Terminal("--max-new", "90000", "--context", "100000", model=f"{share}/models/small-deepseek-v2")
-endless.until("> ")
-endless.type("Compute (3 + 4) * 2\r")
-endless.until("\n")
-endless.until("1")  # and so on, if nobody stops it
-endless.type("\x03")
-endless.until("(stopped after ")
-endless.until("> ")
-endless.type("\x04")
-check(endless.status() == 0, "Ctrl-D after a stopped answer is no end")
-
-
 def piped(lines, *options):
     done = subprocess.run([metier, "chat", model, *options], input="\n".join(lines) + "\n", capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
