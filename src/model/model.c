@@ -435,6 +435,7 @@ struct mt_model_bytes mt_model_bytes(const struct mt_model *model)
     return (struct mt_model_bytes){
         .mapped = model->params.mapped,
         .copies = model->params.copies.bytes,
+        .beside = model->params.beside.bytes,
         .codes = model->params.codes.bytes,
         .unpacked = model->params.unpacked.bytes,
         .masters = model->params.masters.bytes + model->params.rounded.bytes,

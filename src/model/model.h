@@ -109,6 +109,7 @@ struct mt_objective *mt_model_objective(struct mt_model *model); // NULL without
 struct mt_model_bytes {
     size_t mapped;   // used from the file
     size_t copies;   // frozen weights that could not be
+    size_t beside;   // the embedding in memory of the host, where the device has its own
     size_t codes;    // quantised weights
     size_t unpacked; // copies of these that products read, a layer's at a time
     size_t masters;  // trained parameters, and their roundings where there are any

@@ -248,7 +248,8 @@ enum mt_status mt_device_staging_create(struct mt_device *device, size_t bytes, 
 {
     enum mt_status status = mt_given(mt_device_context(device), "mt_device_staging_create", "buffer", buffer);
     if (status != MT_OK || device == NULL) return MT_ERR_USAGE;
-    if (device->staging_create != NULL) return device->staging_create(device, bytes, buffer);
+    // A plan copies nothing, and pages that nobody touches cost nothing.
+    if (device->staging_create != NULL && !device->dry) return device->staging_create(device, bytes, buffer);
     return mt_buffer_create(device->ctx, bytes, buffer);
 }
 

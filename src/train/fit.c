@@ -21,13 +21,18 @@ static int64_t fewer_tokens(const struct mt_fit_freedom *freedom, int64_t tokens
 /* The next ones; false: there are none. */
 static bool next_sizes(const struct mt_fit_freedom *freedom, struct mt_fit_sizes *sizes)
 {
+    if (freedom->host_embedding && !sizes->host_embedding) {
+        sizes->host_embedding = true;
+        return true;
+    }
     if (freedom->recompute && sizes->recompute != MT_RECOMPUTE_FULL) {
         sizes->recompute++;
         return true;
     }
     int64_t fewer = fewer_tokens(freedom, sizes->tokens);
     if (fewer == sizes->tokens) return false;
-    *sizes = (struct mt_fit_sizes){.recompute = freedom->first.recompute, .tokens = fewer};
+    sizes->recompute = freedom->first.recompute;
+    sizes->tokens = fewer;
     return true;
 }
 

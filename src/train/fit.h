@@ -3,7 +3,8 @@
  *
  * Recomputation costs time and changes no bit; fewer tokens at a time cost time, and change the objective's
  * terms a little. So everything is tried with the tokens as they are before there are fewer: nothing computed
- * again, then the experts, then all; then half of the tokens, and so on, down to one example.
+ * again, then the experts, then all; then half of the tokens, and so on, down to one example. Before all that
+ * the embedding goes to the host's memory, which costs the least.
  */
 #ifndef MT_TRAIN_FIT_H
 #define MT_TRAIN_FIT_H
@@ -11,18 +12,20 @@
 #include "metier/status.h"
 #include "model/planner.h"
 
-/* Halvings of all numbers of tokens there can be, each with every recomputation. */
-#define MT_FIT_MOST 72
+/* Halvings of all numbers of tokens there can be, each with every recomputation, and the embedding's way. */
+#define MT_FIT_MOST 73
 
 /* One way to compute a step. */
 struct mt_fit_sizes {
     enum mt_recompute recompute;
-    int64_t tokens; // of a micro-batch
+    int64_t tokens;      // of a micro-batch
+    bool host_embedding; // in the host's memory
 };
 
 /* What may be chosen. */
 struct mt_fit_freedom {
     bool recompute;       // any; else that of `first`
+    bool host_embedding;  // it may go there
     int64_t least_tokens; // of a micro-batch, and no fewer; the first's: they are given
     int64_t step_tokens;  // of a whole step at the most: micro-batches are no larger, whatever they may be
     struct mt_fit_sizes first; // the fastest

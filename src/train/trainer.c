@@ -333,6 +333,7 @@ enum mt_status mt_trainer_model_options(struct mt_trainer *trainer, const struct
         .activations = activations_of(trainer),
         .choices = settings->choices != NULL,
     };
+    options->selection.host_embedding = sizes->host_embedding;
     if (settings->transfer == MT_TRANSFER_AUTO) options->expert_sender = trainer->sender;
     return mt_trainer_find_transfer(trainer, &options->expert_direct);
 }

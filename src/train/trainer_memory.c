@@ -198,10 +198,11 @@ static void tell(const struct mt_trainer *trainer)
     const struct mt_fit_try *chosen = mt_trainer_chosen(trainer);
     FILE *terminal = trainer->options.terminal;
     if (terminal == NULL || memory->bound.whole == 0) return;
-    (void)fprintf(terminal, "memory: %s of %s (%s), recompute: %s, batch.tokens: %" PRId64 "\n",
+    (void)fprintf(terminal, "memory: %s of %s (%s), recompute: %s, batch.tokens: %" PRId64 "%s\n",
                   in_words(chosen->bytes).text, in_words(memory->bound.buffers).text,
                   memory->bound.given ? "memory.limit" : "free", mt_recompute_name(chosen->sizes.recompute),
-                  chosen->sizes.tokens);
+                  chosen->sizes.tokens,
+                  chosen->sizes.host_embedding ? ", the embedding in the host's memory" : "");
     if (memory->fit.count == 1 || !memory->fit.fits) return;
     const struct mt_fit_try *first = &memory->fit.tried[0];
     (void)fprintf(
@@ -233,6 +234,8 @@ enum mt_status mt_trainer_fit(struct mt_trainer *trainer)
     bool recompute = settings->recompute == MT_TRAIN_RECOMPUTE_AUTO;
     const struct mt_fit_freedom freedom = {
         .recompute = recompute,
+        .host_embedding = settings->train == MT_TRAIN_LORA && !trainer->desc.tied_head &&
+                          !mt_device_on_host(trainer->device),
         .least_tokens = cut ? settings->max_length : settings->tokens,
         .step_tokens = cut ? settings->examples * settings->max_length : settings->tokens,
         .first = {.recompute = recompute ? MT_RECOMPUTE_NONE

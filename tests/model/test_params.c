@@ -242,6 +242,43 @@ static void shared_weights(void **state)
     }
 }
 
+/* Asked for, the embedding is the only weight that leaves the device's memory; a trained or a tied one stays. */
+static void embedding_in_host_memory(void **state)
+{
+    const struct {
+        const struct mt_arch *model;
+        const char *const *full;
+        bool leaves;
+    } cases[] = {{&mt_arch_deepseek_v3, NULL, true},
+                 {&mt_arch_deepseek_v3, PATTERNS("embedding"), false},
+                 {&mt_arch_phimoe, NULL, true},
+                 {&mt_arch_mixtral, NULL, false}}; // tied
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct opened_model opened;
+        make(state, cases[i].model, MT_HF_BFLOAT16, &opened);
+        opened.device->memory = MT_MEMORY_DEVICE;
+        struct mt_train_selection selection = {.full = cases[i].full};
+        load(&opened, &selection);
+        assert_int_equal(opened.params.beside.bytes, 0);
+        size_t copies = opened.params.copies.bytes;
+        mt_params_free(&opened.params);
+        selection.host_embedding = true;
+        load(&opened, &selection);
+        const struct mt_params *params = &opened.params;
+        const struct mt_tensor *table = &params->embedding;
+        assert_int_equal(params->beside.bytes > 0, cases[i].leaves);
+        if (cases[i].leaves) {
+            assert_ptr_equal(table->data, params->beside.data);
+            assert_true(params->beside.bytes >= (size_t)mt_tensor_count(table) * 2);
+            assert_true(copies - params->copies.bytes >= (size_t)mt_tensor_count(table) * 2);
+            same_values(&opened, table, "model.embed_tokens.weight");
+        } else {
+            assert_int_equal(params->copies.bytes, copies);
+        }
+        finish(state, &opened);
+    }
+}
+
 /*
  * Writes the model again: correction biases as BF16 with an odd number of elements, the first of them in
  * front, so that no f32 tensor behind it is aligned.
@@ -688,6 +725,7 @@ int main(void)
         AT_A_PLACE(everything_frozen),
         AT_A_PLACE(device_memory),
         AT_A_PLACE(shared_weights),
+        AT_A_PLACE(embedding_in_host_memory),
         AT_A_PLACE(unaligned_and_bf16_correction),
         AT_A_PLACE(everything_trained),
         AT_A_PLACE(tied_head),

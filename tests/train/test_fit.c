@@ -10,13 +10,13 @@
 
 // ------------------------------------------------------------------ made up
 
-/* Weights take 1000 bytes; a token takes 8, 4 or 1. */
+/* Weights take 1000 bytes, 100 of them the embedding; a token takes 8, 4 or 1. */
 static enum mt_status made_up(void *self, const struct mt_fit_sizes *sizes, size_t *bytes)
 {
     static const size_t token[] = {8, 4, 1};
     int *calls = self;
     (*calls)++;
-    *bytes = 1000 + token[sizes->recompute] * (size_t)sizes->tokens;
+    *bytes = (sizes->host_embedding ? 900 : 1000) + token[sizes->recompute] * (size_t)sizes->tokens;
     return MT_OK;
 }
 
@@ -73,6 +73,24 @@ static void given_sizes_stay(void **state)
     assert_true(fit.fits && fit.count == 3);
     assert_int_equal(fit.tried[fit.chosen].sizes.tokens, 1000);
     assert_int_equal(fit.tried[fit.chosen].sizes.recompute, MT_RECOMPUTE_NONE);
+}
+
+/* The embedding leaves before anything is computed again, and does not come back. */
+static void the_embedding_leaves_first(void **state)
+{
+    (void)state;
+    struct mt_fit_freedom freedom = all;
+    struct mt_fit fit;
+    int calls = 0;
+    freedom.host_embedding = true;
+    assert_int_equal(mt_fit_choose(&freedom, 33000, made_up, &calls, &fit), MT_OK);
+    assert_true(fit.fits && fit.count == 1 && !fit.tried[0].sizes.host_embedding);
+    assert_int_equal(mt_fit_choose(&freedom, 32900, made_up, &calls, &fit), MT_OK);
+    assert_true(fit.fits && fit.count == 2 && fit.tried[1].sizes.host_embedding);
+    assert_int_equal(fit.tried[1].sizes.recompute, MT_RECOMPUTE_NONE);
+    assert_int_equal(mt_fit_choose(&freedom, 2399, made_up, &calls, &fit), MT_OK);
+    assert_true(fit.fits && fit.count == 10);
+    for (int i = 1; i < fit.count; i++) assert_true(fit.tried[i].sizes.host_embedding);
 }
 
 static enum mt_status broken(void *self, const struct mt_fit_sizes *sizes, size_t *bytes)
@@ -263,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fastest_that_fits), cmocka_unit_test(given_sizes_stay),
+        cmocka_unit_test(the_embedding_leaves_first),
         cmocka_unit_test(failures_come_through), IN_WORKPLACE(limits_are_kept),
         IN_WORKPLACE(choices_are_kept),          IN_WORKPLACE(running_out_loses_nothing),
         IN_WORKPLACE(packed_steps_stay),

@@ -67,6 +67,8 @@ void cli_print_memory(const struct mt_run_memory *memory)
     print_sum("on the device", memory->all, &memory->room, memory);
     mt_host_memory(&host.free, &host.total);
     printf("\nmemory of the host\n");
+    size_t beside = memory->model.beside;
+    if (beside > 0) print_bytes("embedding", (double)beside, "the device reads a step's rows from here");
     print_bytes("data and the rest", (double)memory->held, "weights are read through, once");
-    print_sum("here", memory->held, &host, memory);
+    print_sum("here", memory->held + beside, &host, memory);
 }

@@ -174,18 +174,23 @@ static enum mt_status print_fit(struct mt_context *ctx, const struct mt_train_se
         char verdict[64] = "fits";
         if (bytes > room)
             (void)snprintf(verdict, sizeof verdict, "%s too much", cli_short_bytes(bytes - room).text);
-        cli_table_add(&table, "  %s\t%" PRId64 "\t%s\t%s%s", mt_recompute_name(try->sizes.recompute),
+        cli_table_add(&table, "  %s\t%" PRId64 "\t%s\t%s%s%s", mt_recompute_name(try->sizes.recompute),
                       try->sizes.tokens, cli_short_bytes(bytes).text, verdict,
-                      i == fit->chosen && fit->fits ? ", taken" : "");
+                      i == fit->chosen && fit->fits ? ", taken" : "",
+                      try->sizes.host_embedding ? ", embedding in the host's memory" : "");
     }
     enum mt_status status = cli_table_print(&table, stdout);
     if (status == MT_OK && !fit->fits) print_no_fit(outline);
     if (status != MT_OK || fit->chosen == 0) return status;
-    const struct mt_fit_try *faster = &fit->tried[fit->chosen - 1];
+    const struct mt_fit_try *taken = &fit->tried[fit->chosen];
+    const struct mt_fit_try *faster = taken - 1;
     if (fit->fits)
-        printf("  with %s more, recompute: %s and batch.tokens: %" PRId64 " would fit, which is faster\n",
+        printf("  with %s more, recompute: %s and batch.tokens: %" PRId64 "%s would fit, which is faster\n",
                cli_short_bytes((double)faster->bytes - room).text, mt_recompute_name(faster->sizes.recompute),
-               faster->sizes.tokens);
+               faster->sizes.tokens,
+               faster->sizes.host_embedding == taken->sizes.host_embedding
+                   ? ""
+                   : " with the embedding on the device");
     return MT_OK;
 }
 

@@ -163,7 +163,7 @@ struct loader {
     struct trained_memory common;    // what every rank holds
     struct trained_memory shard;     // our part of what is spread over ranks
     struct trained_memory elsewhere; // never has memory: the others' part
-    struct mt_planner copies;
+    struct mt_planner copies, beside;
     struct mt_quantised_layout quantised;
     size_t trained; // laid out so far
 };
@@ -357,6 +357,13 @@ static enum mt_status lay_out_quantised(struct loader *loader, const struct mt_p
     return MT_OK;
 }
 
+/* A step reads few of its rows, so that the way to the host's memory costs little. */
+static bool lies_beside(const struct loader *loader, const struct mt_params_item *item)
+{
+    return loader->selection->host_embedding && item->tensor.part == MT_PART_EMBEDDING &&
+           item->trainable == MT_TRAINABLE_NONE && !loader->desc->tied_head;
+}
+
 static enum mt_status lay_out_frozen(struct loader *loader, const struct mt_params_item *item,
                                      const struct mt_params_place *place)
 {
@@ -370,8 +377,9 @@ static enum mt_status lay_out_frozen(struct loader *loader, const struct mt_para
         return MT_OK;
     }
     enum mt_dtype dtype = item->correction ? MT_F32 : mt_params_stored_type(item->stored);
-    if (!usable_in_place(loader, item)) {
-        *value = plan_like(&loader->copies, dtype, &item->tensor);
+    bool beside = lies_beside(loader, item);
+    if (beside || !usable_in_place(loader, item)) {
+        *value = plan_like(beside ? &loader->beside : &loader->copies, dtype, &item->tensor);
         return MT_OK;
     }
     void *data = (void *)item->stored->data; // never written: only trained tensors are
@@ -498,6 +506,7 @@ static enum mt_status lay_out(struct loader *loader)
                                 .gradients = planner_behind(&params->gradients, params->common_bytes)};
     loader->elsewhere = (struct trained_memory){0};
     loader->copies = (struct mt_planner){.base = params->copies.data};
+    loader->beside = (struct mt_planner){.base = params->beside.data};
     mt_quantised_layout_begin(&loader->quantised, &loader->selection->quantise, params);
     loader->trained = 0;
     params->mapped = 0;
@@ -548,6 +557,8 @@ static enum mt_status make_memory(struct loader *loader)
         status = make_buffer(loader, "weights", loader->copies.bytes, &params->copies);
     }
     size_t unpacked = mt_quantised_copy_bytes(&loader->quantised);
+    if (status == MT_OK && loader->beside.bytes > 0)
+        status = mt_device_staging_create(loader->device, loader->beside.bytes, &params->beside);
     if (status == MT_OK)
         status = make_buffer(loader, "quantised weights", loader->quantised.codes.bytes, &params->codes);
     if (status == MT_OK)
@@ -598,6 +609,8 @@ static enum mt_status fill_item(struct loader *loader, const struct mt_params_it
                      ? mt_published_fill(loader->device, loader->desc->config, loader->checkpoint,
                                          &item->tensor, matrix)
                      : mt_quantised_fill(loader->device, &loader->selection->quantise, item, matrix);
+    } else if (lies_beside(loader, item)) {
+        mt_safetensors_read(item->stored, 0, mt_tensor_count(place.value), place.value->data);
     } else if (!usable_in_place(loader, item)) {
         status = upload_stored(loader, item->stored, place.value->data);
     }
@@ -674,6 +687,7 @@ void mt_params_free(struct mt_params *params)
     mt_buffer_release(&params->masters);
     mt_buffer_release(&params->gradients);
     mt_buffer_release(&params->copies);
+    mt_buffer_release(&params->beside);
     mt_buffer_release(&params->codes);
     mt_safetensors_close(&params->kept);
     mt_buffer_release(&params->unpacked);

@@ -42,6 +42,7 @@ struct mt_train_selection {
     uint64_t seed;            // LoRA A: kaiming uniform (a = sqrt 5), B: zero
     bool rounded;             // products read bf16 roundings of the pairs: see mt_params_round
     bool forward_only;        // nothing has gradients; mt_model_open sets it
+    bool host_embedding; // a frozen embedding that is not the head lies in the host's memory: params.beside
     bool biases; // every router has a selection bias, zeros where the checkpoint has none: router_bias.h
     struct mt_quantise_options quantise; // which weights become codes as they are loaded
     const char *folder;       // where they are kept, if they are: the model's; mt_model_open sets it
@@ -120,6 +121,7 @@ struct mt_params {
     struct mt_device *device;                    // borrowed
     struct mt_arena arena;                       // owns names and arrays
     struct mt_buffer masters, gradients, copies; // copies: what could not be used from the mapping
+    struct mt_buffer beside; // the embedding in memory of the host, which the device reads a few rows of
     struct mt_buffer codes;                      // quantised weights: codes and scales
     struct mt_safetensors kept;                  // these where a file has them; zeros: there is none
     struct mt_buffer unpacked;              // bf16 copies of them that products read, a layer's at a time

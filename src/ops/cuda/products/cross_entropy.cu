@@ -10,7 +10,7 @@
 #include "ops/cuda/objective/column_sums.cuh"
 #include "ops/cuda/products/gemm.cuh"
 
-#define LOGITS_AT_ONCE ((int64_t)128 << 20) // elements of a chunk, where the device chooses
+#define LOGITS_AT_ONCE ((int64_t)64 << 20) // elements of a chunk, where the device chooses
 #define ROWS_OF_TILES  512                  // so that the products' tiles are full, and fill the device
 #define MOST_PRODUCTS  4
 #define ROW_THREADS    1024 // of a block that makes loss and gradients of a row
