@@ -39,6 +39,7 @@ struct mt_cards {
     struct nccl nccl;
     void *communicator;
     bool host_memory;
+    int version;
     pthread_t watcher;
     pthread_mutex_t lock;
     pthread_cond_t asked;
@@ -74,15 +75,14 @@ static enum mt_status load(struct mt_cards *cards)
 {
     struct mt_context *ctx = cards->ctx;
     const char *file = getenv("METIER_NCCL");
-    int version = 0;
     if (file == NULL || file[0] == '\0') file = LIBRARY;
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
         return mt_fail(ctx, MT_ERR_UNSUPPORTED,
                        "NCCL cannot be loaded: %.600s; METIER_NCCL names its library where it is not found",
                        dlerror());
-    if (!find_all(library, &cards->nccl) || cards->nccl.version(&version) != NCCL_SUCCESS ||
-        version < OLDEST) {
+    if (!find_all(library, &cards->nccl) || cards->nccl.version(&cards->version) != NCCL_SUCCESS ||
+        cards->version < OLDEST) {
         return mt_fail(ctx, MT_ERR_UNSUPPORTED, "%.600s is not NCCL 2.18 or newer", file);
     }
     cards->host_memory = dlsym(library, "mt_sends_host_memory") != NULL;
@@ -209,6 +209,11 @@ bool mt_cards_send_host_memory(const struct mt_cards *cards)
     return cards->host_memory;
 }
 
+int mt_cards_version(const struct mt_cards *cards)
+{
+    return cards->version;
+}
+
 // ------------------------------------------------------------------ exchanges
 
 static int issue(const struct mt_cards *cards, const struct mt_exchange *exchange, void *stream)
@@ -217,7 +222,7 @@ static int issue(const struct mt_cards *cards, const struct mt_exchange *exchang
     int rank = cards->options.rank;
     int ranks = cards->options.ranks;
     int error = nccl->group_begin();
-    for (int i = 1; error == NCCL_SUCCESS && i < ranks; i++) {
+    for (int i = ranks > 1 ? 1 : 0; error == NCCL_SUCCESS && i < ranks; i++) {
         int to = (rank + i) % ranks;
         int from = (rank + ranks - i) % ranks;
         if (exchange->send_bytes[to] > 0)

@@ -38,7 +38,10 @@ enum mt_status mt_cards_connect(struct mt_cards *cards, const struct mt_cards_id
 /* True where the library is a stand-in that sends memory of the host (tests/comm/nccl_double.c). */
 bool mt_cards_send_host_memory(const struct mt_cards *cards);
 
-/* Issues an exchange on the stream, a cudaStream_t. All ranks issue theirs in the same order. */
+int mt_cards_version(const struct mt_cards *cards); // of the library: 22803 is 2.28.3
+
+/* Issues an exchange on the stream, a cudaStream_t. All ranks issue theirs in the same order. A rank's part
+ * for itself is skipped, unless it is alone: then its card sends to itself. */
 enum mt_status mt_cards_exchange(struct mt_cards *cards, const struct mt_exchange *exchange, void *stream);
 
 #endif

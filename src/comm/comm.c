@@ -159,6 +159,7 @@ static void cards_failed(void *self, const char *reason)
     (void)fprintf(stderr, "metier: rank %d of %d: the connection of the cards failed: %s (NCCL)\n", job->rank,
                   job->size, reason);
     (void)fflush(stderr);
+    if (job->transport == NULL) _exit(1);
     job->transport->abort(job->group, 1);
 }
 
@@ -178,10 +179,15 @@ static enum mt_status connect_cards(struct mt_comm *comm, struct mt_cards *cards
 
 enum mt_status mt_comm_use_cards(struct mt_comm *comm, bool on_host)
 {
+    return comm->size > 1 ? mt_comm_use_cards_alone(comm, on_host) : MT_OK;
+}
+
+enum mt_status mt_comm_use_cards_alone(struct mt_comm *comm, bool on_host)
+{
     const struct mt_cards_options options = {
         .rank = comm->rank, .ranks = comm->size, .failed = cards_failed, .self = comm};
     struct mt_cards *cards = NULL;
-    if (comm->size == 1 || comm->cards != NULL) return MT_OK;
+    if (comm->cards != NULL) return MT_OK;
     enum mt_status status = mt_cards_open(comm->ctx, &options, &cards);
     status = connect_cards(comm, cards, on_host, status);
     if (status != MT_OK) {

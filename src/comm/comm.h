@@ -61,6 +61,9 @@ bool mt_comm_reads_devices(const struct mt_comm *comm);
  * NCCL sends. Nothing with one rank.
  */
 enum mt_status mt_comm_use_cards(struct mt_comm *comm, bool on_host);
+
+/* For tests and measurements: the same with one rank, too, whose card then sends to itself. */
+enum mt_status mt_comm_use_cards_alone(struct mt_comm *comm, bool on_host);
 bool mt_comm_has_cards(const struct mt_comm *comm);
 
 /* What bytes were sent for, by the call that sent them. */

@@ -70,9 +70,10 @@ static void cut(struct mt_buckets *buckets, const struct stretch *stretch)
     close(buckets, &open, stretch->end);
 }
 
+/* One rank has cards only where it is to do as if there were others. */
 static struct mt_comm *others(struct mt_comm *comm)
 {
-    return comm != NULL && mt_comm_size(comm) > 1 ? comm : NULL;
+    return comm != NULL && (mt_comm_size(comm) > 1 || mt_comm_has_cards(comm)) ? comm : NULL;
 }
 
 /* All buckets of both groups. */

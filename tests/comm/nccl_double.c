@@ -154,8 +154,9 @@ int ncclCommDestroy(void *communicator)
 
 int ncclCommAbort(void *communicator)
 {
-    (void)communicator; // the process is about to end
-    return SUCCESS;
+    const struct communicator *c = communicator;
+    // Of a broken one a thread still hangs in the memory, and the process is about to end.
+    return atomic_load(&c->broken) ? SUCCESS : ncclCommDestroy(communicator);
 }
 
 /* A piece of a call, if there is room or one has come; true: something was done. */
@@ -213,7 +214,7 @@ static int add(unsigned char *data, size_t bytes, int peer, void *communicator, 
 {
     struct communicator *c = communicator;
     if (depth == 0 || count == CALLS || data == NULL) return INVALID_USAGE;
-    if (peer < 0 || peer >= c->ranks || peer == c->rank) return INVALID_ARGUMENT;
+    if (peer < 0 || peer >= c->ranks) return INVALID_ARGUMENT;
     calls[count++] =
         (struct call){.communicator = c, .data = data, .bytes = bytes, .peer = peer, .sends = sends};
     return SUCCESS;
