@@ -23,6 +23,7 @@ struct backward_call {
     CUtensorMap q, k, v, dout; // boxes of HOPPER_ROWS rows, or of STEP on the other side
     struct mt_attention_backward_args a;
     struct statistics stats;
+    unsigned *counter; // of the kernel's tiles
 };
 
 /* What a block that sums for keys has in shared memory, in panels. */
@@ -93,6 +94,7 @@ __global__ static void __launch_bounds__(CUDA_THREADS)
 struct backward_barriers {
     uint64_t tile_full, tile_empty;                 // what a block keeps
     uint64_t step_full[STAGES], step_empty[STAGES]; // what passes by
+    struct handed_places handed;
 };
 
 /*
@@ -111,6 +113,7 @@ __device__ static void init_barriers(struct backward_barriers *b, int arrivals, 
         barrier_init(&b->step_full[i], arrivals);
         barrier_init(&b->step_empty[i], warps * lanes);
     }
+    init_handed(&b->handed);
     barrier_publish();
 }
 
@@ -122,9 +125,10 @@ __device__ static inline int warp_row(void)
 
 // ------------------------------------------------------------------ dk and dv
 
-__device__ static struct work key_work(const struct mt_attention_backward_args &a)
+__device__ static struct work key_work(const struct backward_call &call)
 {
-    return work_along(a.k_offsets, a.q_offsets, a.k_offsets, a.k.dim[1], false);
+    const struct mt_attention_backward_args &a = call.a;
+    return work_along(a.k_offsets, a.q_offsets, a.k_offsets, a.k.dim[1], false, call.counter);
 }
 
 /* One warp: keys and values of every tile of this block, and queries as stages become free. */
@@ -132,14 +136,13 @@ template <int D, int DV>
 __device__ static void bring_queries(const struct backward_call &call, struct key_memory<D, DV> &m,
                                      struct backward_barriers *b)
 {
-    struct work work = key_work(call.a);
     struct place place;
     unsigned step = 0;
     unsigned tiles = 0;
     int rows = (int)call.a.q.dim[0];
     int group = (int)(call.a.q.dim[1] / call.a.k.dim[1]);
     int lane = cuda_lane();
-    for (int turn = 0; find_place(work, turn, &place); turn++) {
+    for (unsigned turn = 0; take_place(&b->handed, turn, &place); turn++) {
         struct stretch queries = queries_seeing(place, place.start, HOPPER_ROWS, call.a.window);
         if (queries.first >= queries.end) continue;
         barrier_wait(&b->tile_empty, (tiles++ + 1) & 1);
@@ -336,11 +339,10 @@ __device__ static void make_keys(const struct backward_call &call, struct key_me
                                  struct backward_barriers *b, int group)
 {
     const struct mt_attention_backward_args &a = call.a;
-    struct work work = key_work(a);
     struct place place;
     unsigned step = 0;
     unsigned tiles = 0;
-    for (int turn = 0; find_place(work, turn, &place); turn++) {
+    for (unsigned turn = 0; take_place(&b->handed, turn, &place); turn++) {
         struct stretch queries = queries_seeing(place, place.start, HOPPER_ROWS, a.window);
         struct rows rows = {a, place, place.start + group * 64};
         float dk[D / 8][4] = {};
@@ -360,9 +362,10 @@ __device__ static void make_keys(const struct backward_call &call, struct key_me
 
 // ------------------------------------------------------------------ dq
 
-__device__ static struct work query_work(const struct mt_attention_backward_args &a)
+__device__ static struct work query_work(const struct backward_call &call)
 {
-    return work_along(a.q_offsets, a.q_offsets, a.k_offsets, a.q.dim[1], true);
+    const struct mt_attention_backward_args &a = call.a;
+    return work_along(a.q_offsets, a.q_offsets, a.k_offsets, a.q.dim[1], true, call.counter);
 }
 
 /* One warp: queries of every tile of this block, and keys and values as stages become free. */
@@ -370,12 +373,11 @@ template <int D, int DV>
 __device__ static void bring_keys(const struct backward_call &call, struct query_memory<D, DV> &m,
                                   struct backward_barriers *b)
 {
-    struct work work = query_work(call.a);
     struct place place;
     unsigned step = 0;
     unsigned tiles = 0;
     int group = (int)(call.a.q.dim[1] / call.a.k.dim[1]);
-    for (int turn = 0; find_place(work, turn, &place); turn++) {
+    for (unsigned turn = 0; take_place(&b->handed, turn, &place); turn++) {
         struct stretch keys = keys_seen(place, place.start, HOPPER_ROWS, call.a.window);
         if (keys.first >= keys.end) continue;
         barrier_wait(&b->tile_empty, (tiles++ + 1) & 1);
@@ -483,11 +485,10 @@ __device__ static void make_queries(const struct backward_call &call, struct que
                                     struct backward_barriers *b, int group)
 {
     const struct mt_attention_backward_args &a = call.a;
-    struct work work = query_work(a);
     struct place place;
     unsigned step = 0;
     unsigned tiles = 0;
-    for (int turn = 0; find_place(work, turn, &place); turn++) {
+    for (unsigned turn = 0; take_place(&b->handed, turn, &place); turn++) {
         struct stretch keys = keys_seen(place, place.start, HOPPER_ROWS, a.window);
         struct rows rows = {a, place, place.start + group * 64};
         float dq[D / 8][4] = {};
@@ -520,7 +521,11 @@ __global__ static void __launch_bounds__(HOPPER_THREADS, 1)
     // Registers go to those who hold sums.
     if (threadIdx.x < HOPPER_GROUP) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
-        if (threadIdx.x < 32) bring_queries(call, m, &barriers);
+        if (threadIdx.x < 32) {
+            bring_queries(call, m, &barriers);
+        } else if (threadIdx.x < 64) {
+            hand_places(key_work(call), &barriers.handed);
+        }
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
         make_keys(call, m, &barriers, (int)threadIdx.x / HOPPER_GROUP - 1);
@@ -540,7 +545,11 @@ __global__ static void __launch_bounds__(HOPPER_THREADS, 1)
     __syncthreads();
     if (threadIdx.x < HOPPER_GROUP) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        if (threadIdx.x < 32) bring_keys(call, m, &barriers);
+        if (threadIdx.x < 32) {
+            bring_keys(call, m, &barriers);
+        } else if (threadIdx.x < 64) {
+            hand_places(query_work(call), &barriers.handed);
+        }
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         make_queries(call, m, &barriers, (int)threadIdx.x / HOPPER_GROUP - 1);
@@ -559,7 +568,8 @@ static enum mt_status map_sides(struct mt_device *device, struct backward_call *
     return status != MT_OK ? status : cuda_map_heads(device, &call->a.v, k_rows, &call->v);
 }
 
-template <int D, int DV> static enum mt_status launch(struct mt_device *device, struct backward_call *call)
+template <int D, int DV>
+static enum mt_status launch(struct mt_device *device, struct backward_call *call, unsigned *scratch)
 {
     const size_t key_bytes = bytes_with_patterns<struct key_memory<D, DV>>();
     const size_t query_bytes = bytes_with_patterns<struct query_memory<D, DV>>();
@@ -571,9 +581,11 @@ template <int D, int DV> static enum mt_status launch(struct mt_device *device, 
         status = cuda_allow_shared(device, reinterpret_cast<const void *>(dq_kernel<D, DV>), query_bytes,
                                    ATTENTION_SHARED);
     if (status == MT_OK) status = map_sides(device, call, STEP, HOPPER_ROWS);
+    if (status == MT_OK) status = cuda_take_counter(device, scratch, &call->counter);
     if (status != MT_OK) return status;
     dkv_kernel<D, DV><<<blocks, HOPPER_THREADS, key_bytes, stream>>>(*call);
     status = map_sides(device, call, HOPPER_ROWS, STEP);
+    if (status == MT_OK) status = cuda_take_counter(device, scratch, &call->counter);
     if (status != MT_OK) return status;
     dq_kernel<D, DV><<<blocks, HOPPER_THREADS, query_bytes, stream>>>(*call);
     return cuda_launched(device, "attention backward");
@@ -586,10 +598,10 @@ static bool fits(const struct mt_device *device, const struct mt_attention_backw
            is_readable(&a->out) && a->lse.dtype == MT_F32;
 }
 
-/* Statistics: f32 [2,Hq,Tq]. */
+/* Statistics: f32 [2,Hq,Tq]; behind them a counter. */
 static size_t statistics_bytes(const struct mt_device *, const struct mt_attention_backward_args *a)
 {
-    return cuda_floats(2 * a->q.dim[0] * a->q.dim[1]);
+    return cuda_floats(2 * a->q.dim[0] * a->q.dim[1]) + CUDA_COUNTER_BYTES;
 }
 
 static enum mt_status run(struct mt_device *device, const struct mt_attention_backward_args *a, void *scratch)
@@ -603,8 +615,9 @@ static enum mt_status run(struct mt_device *device, const struct mt_attention_ba
     call.stats = {stats, stats + pairs};
     unsigned blocks = (unsigned)((pairs * LANES_PER_ROW + CUDA_THREADS - 1) / CUDA_THREADS);
     statistics_kernel<<<blocks, CUDA_THREADS, 0, cuda_stream(device)>>>(call);
-    if (width <= 64 && value <= 64) return launch<64, 64>(device, &call);
-    return width <= 128 ? launch<128, 128>(device, &call) : launch<192, 128>(device, &call);
+    unsigned *counter = reinterpret_cast<unsigned *>(stats + 2 * pairs);
+    if (width <= 64 && value <= 64) return launch<64, 64>(device, &call, counter);
+    return width <= 128 ? launch<128, 128>(device, &call, counter) : launch<192, 128>(device, &call, counter);
 }
 
 const struct cuda_variant<struct mt_attention_backward_args> cuda_attention_backward_hopper = {

@@ -18,6 +18,7 @@ template <int D, int DV> struct forward_memory {
 struct forward_call {
     CUtensorMap q, k, v;
     struct mt_attention_forward_args a;
+    unsigned *counter;
 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -27,6 +28,7 @@ struct forward_barriers {
     uint64_t q_full, q_empty;
     uint64_t k_full[STAGES], k_empty[STAGES];
     uint64_t v_full[STAGES], v_empty[STAGES];
+    struct handed_places handed;
 };
 
 __device__ static void init_barriers(struct forward_barriers *b)
@@ -40,12 +42,14 @@ __device__ static void init_barriers(struct forward_barriers *b)
         barrier_init(&b->k_empty[i], warps);
         barrier_init(&b->v_empty[i], warps);
     }
+    init_handed(&b->handed);
     barrier_publish();
 }
 
-__device__ static struct work work_of(const struct mt_attention_forward_args &a)
+__device__ static struct work work_of(const struct forward_call &call)
 {
-    return work_along(a.q_offsets, a.q_offsets, a.k_offsets, a.q.dim[1], true);
+    const struct mt_attention_forward_args &a = call.a;
+    return work_along(a.q_offsets, a.q_offsets, a.k_offsets, a.q.dim[1], true, call.counter);
 }
 
 /* One warp: queries of every tile of this block, and keys and values as stages become free. */
@@ -53,12 +57,11 @@ template <int D, int DV>
 __device__ static void bring_tiles(const struct forward_call &call, struct forward_memory<D, DV> &m,
                                    struct forward_barriers *b)
 {
-    struct work work = work_of(call.a);
     struct place place;
     unsigned step = 0;  // tiles of keys so far
     unsigned tiles = 0; // of queries
     int group = (int)(call.a.q.dim[1] / call.a.k.dim[1]);
-    for (int turn = 0; find_place(work, turn, &place); turn++) {
+    for (unsigned turn = 0; take_place(&b->handed, turn, &place); turn++) {
         struct stretch keys = keys_seen(place, place.start, HOPPER_ROWS, call.a.window);
         if (keys.first >= keys.end) continue;
         barrier_wait(&b->q_empty, (tiles++ + 1) & 1);
@@ -207,11 +210,10 @@ template <int D, int DV>
 __device__ static void make_tiles(const struct forward_call &call, struct forward_memory<D, DV> &m,
                                   struct forward_barriers *b, int group)
 {
-    struct work work = work_of(call.a);
     struct place place;
     unsigned step = 0;
     unsigned tiles = 0;
-    for (int turn = 0; find_place(work, turn, &place); turn++) {
+    for (unsigned turn = 0; take_place(&b->handed, turn, &place); turn++) {
         struct stretch keys = keys_seen(place, place.start, HOPPER_ROWS, call.a.window);
         struct rows rows = {call.a, place, place.start + group * 64, call.a.scale};
         float out[DV / 8][4] = {};
@@ -241,7 +243,11 @@ __global__ static void __launch_bounds__(HOPPER_THREADS, 1)
     // Registers go to those who hold sums.
     if (threadIdx.x < HOPPER_GROUP) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        if (threadIdx.x < 32) bring_tiles(call, m, &barriers);
+        if (threadIdx.x < 32) {
+            bring_tiles(call, m, &barriers);
+        } else if (threadIdx.x < 64) {
+            hand_places(work_of(call), &barriers.handed);
+        }
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         make_tiles<D, DV>(call, m, &barriers, (int)threadIdx.x / HOPPER_GROUP - 1);
@@ -250,7 +256,8 @@ __global__ static void __launch_bounds__(HOPPER_THREADS, 1)
 }
 
 template <int D, int DV>
-static enum mt_status launch(struct mt_device *device, const struct mt_attention_forward_args *a)
+static enum mt_status launch(struct mt_device *device, const struct mt_attention_forward_args *a,
+                             void *scratch)
 {
     const void *kernel = reinterpret_cast<const void *>(forward_kernel<D, DV>);
     const size_t bytes = bytes_with_patterns<struct forward_memory<D, DV>>();
@@ -260,6 +267,7 @@ static enum mt_status launch(struct mt_device *device, const struct mt_attention
     if (status == MT_OK) status = cuda_map_heads(device, &a->q, HOPPER_ROWS, &call.q);
     if (status == MT_OK) status = cuda_map_heads(device, &a->k, KEYS, &call.k);
     if (status == MT_OK) status = cuda_map_heads(device, &a->v, KEYS, &call.v);
+    if (status == MT_OK) status = cuda_take_counter(device, scratch, &call.counter);
     if (status != MT_OK) return status;
     unsigned blocks = (unsigned)cuda_state_of(device)->multiprocessors;
     forward_kernel<D, DV><<<blocks, HOPPER_THREADS, bytes, cuda_stream(device)>>>(call);
@@ -273,14 +281,19 @@ static bool fits(const struct mt_device *device, const struct mt_attention_forwa
            !mt_tensor_present(&a->k_starts);
 }
 
-static enum mt_status run(struct mt_device *device, const struct mt_attention_forward_args *a, void *)
+static size_t counter_bytes(const struct mt_device *, const struct mt_attention_forward_args *)
+{
+    return CUDA_COUNTER_BYTES;
+}
+
+static enum mt_status run(struct mt_device *device, const struct mt_attention_forward_args *a, void *scratch)
 {
     int64_t width = a->q.dim[2];
     int64_t value = a->v.dim[2];
-    if (width <= 64 && value <= 64) return launch<64, 64>(device, a);
-    return width <= 128 ? launch<128, 128>(device, a) : launch<192, 128>(device, a);
+    if (width <= 64 && value <= 64) return launch<64, 64>(device, a, scratch);
+    return width <= 128 ? launch<128, 128>(device, a, scratch) : launch<192, 128>(device, a, scratch);
 }
 
 const struct cuda_variant<struct mt_attention_forward_args> cuda_attention_hopper = {
-    fits, NULL, run
+    fits, counter_bytes, run
 };

@@ -1,8 +1,8 @@
 /*
  * What the kernels of attention by Hopper's own instructions share. A block stays on its multiprocessor and
- * makes tile after tile of HOPPER_ROWS rows of a sequence and a head. One of its warps asks the copy engine
- * for tiles of the other side, some of them ahead; two groups of four warps multiply, 64 rows each, so that
- * one can weigh while the other multiplies.
+ * makes tile after tile of HOPPER_ROWS rows of a sequence and a head, as it is done with the one before. One
+ * of its warps finds out which; one asks the copy engine for tiles of the other side, some of them ahead; two
+ * groups of four warps multiply, 64 rows each, so that one can weigh while the other multiplies.
  *
  * The copy engine does not know where a sequence ends: rows past its end are the next one's, and get no
  * weight.
@@ -12,7 +12,7 @@
 
 #include "ops/cuda/attention/attention_bf16.cuh"
 #include "ops/cuda/attention/wgmma_attention.cuh"
-#include "ops/cuda/products/grouped.cuh"
+#include "ops/cuda/common/counter.cuh"
 #include "ops/cuda/products/tensor_map.cuh"
 
 #define HOPPER_ROWS    128 // of a tile
@@ -54,54 +54,158 @@ struct place {
 struct work {
     const int32_t *offsets; // q_offsets or k_offsets
     const int32_t *q_offsets, *k_offsets;
+    unsigned *counter; // of tiles taken, 0 before the launch
     int sequences;
     int heads;
-    int tiles;     // of all sequences
-    bool backward; // from the last tile to the first
+    bool backward; // the last tile of a sequence is the longest, not the first
 };
 
-/* All lanes of a warp call it. */
 __device__ static inline struct work work_along(const struct mt_tensor &offsets,
                                                 const struct mt_tensor &q_offsets,
                                                 const struct mt_tensor &k_offsets, int64_t heads,
-                                                bool backward)
+                                                bool backward, unsigned *counter)
 {
     struct work w;
     w.offsets = static_cast<const int32_t *>(offsets.data);
     w.q_offsets = static_cast<const int32_t *>(q_offsets.data);
     w.k_offsets = static_cast<const int32_t *>(k_offsets.data);
+    w.counter = counter;
     w.sequences = (int)offsets.dim[0] - 1;
     w.heads = (int)heads;
     w.backward = backward;
-    int tiles = 0;
-    for (int b = cuda_lane(); b < w.sequences; b += 32) {
-        tiles += (w.offsets[b + 1] - w.offsets[b] + HOPPER_ROWS - 1) / HOPPER_ROWS;
-    }
-    w.tiles = (int)__reduce_add_sync(CUDA_EVERY, (unsigned)tiles);
     return w;
 }
 
-/*
- * What this block makes in its turn; false after the last. Neighbours in the list share keys, and lengths
- * fall along each sequence; from turn to turn blocks take from the list in opposite orders, so that who had a
- * long tile gets a short one. All lanes of a warp call it.
- */
-__device__ static inline bool find_place(const struct work &w, int turn, struct place *place)
+__device__ static inline int tiles_of_sequence(const struct work &w, int b)
 {
-    unsigned within = turn % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
-    unsigned item = (unsigned)turn * gridDim.x + within;
-    if (item >= (unsigned)w.tiles * (unsigned)w.heads) return false;
-    int64_t tile = item / (unsigned)w.heads;
-    if (w.backward) tile = w.tiles - 1 - tile;
-    int b = find_expert(w.offsets, w.sequences, HOPPER_ROWS, &tile); // sequences lie as experts' rows do
-    place->head = (int)(item % (unsigned)w.heads);
-    place->start = (int)tile * HOPPER_ROWS;
+    return (w.offsets[b + 1] - w.offsets[b] + HOPPER_ROWS - 1) / HOPPER_ROWS;
+}
+
+/*
+ * Where a warp stands in the list of tiles. The list goes through groups of sequences that have a few tiles
+ * for every block, the longest tiles of a group first: a block that took a long tile last would make all
+ * others wait, and tiles of one sequence read the same keys while these are in the cache.
+ */
+struct cursor {
+    int first, end;  // the group's sequences
+    int level;       // tiles of a sequence from here to its short end, this one included
+    int there;       // sequences of the group that have so many
+    unsigned before; // tiles in front of this level
+};
+
+#define TILES_OF_A_BLOCK 4 // of a group
+
+/* The group behind this one; level 0: its sequences are empty. */
+__device__ static inline void next_group(const struct work &w, struct cursor *c)
+{
+    unsigned tiles = 0;
+    c->first = c->end;
+    c->level = 0;
+    while (c->end < w.sequences && tiles * (unsigned)w.heads < TILES_OF_A_BLOCK * gridDim.x) {
+        int own = tiles_of_sequence(w, c->end++);
+        tiles += (unsigned)own;
+        c->level = max(c->level, own);
+    }
+}
+
+__device__ static inline int sequences_there(const struct work &w, const struct cursor *c)
+{
+    unsigned there = 0;
+    if (c->level <= 0) return 0;
+    for (int b = c->first + cuda_lane(); b < c->end; b += 32) there += tiles_of_sequence(w, b) >= c->level;
+    return (int)__reduce_add_sync(CUDA_EVERY, there);
+}
+
+/* The sequence of the group that is number `nth` of those that have a tile at this level. */
+__device__ static inline int nth_there(const struct work &w, const struct cursor *c, int nth)
+{
+    for (int start = c->first;; start += 32) {
+        int b = start + cuda_lane();
+        unsigned there = __ballot_sync(CUDA_EVERY, b < c->end && tiles_of_sequence(w, b) >= c->level);
+        if (nth >= __popc(there)) {
+            nth -= __popc(there);
+            continue;
+        }
+        for (; nth > 0; nth--) there &= there - 1;
+        return start + __ffs((int)there) - 1;
+    }
+}
+
+/* Tile `item` of the list, none before the one asked for last; false past the end. All lanes of a warp call
+ * it. */
+__device__ static inline bool find_place(const struct work &w, unsigned item, struct cursor *c,
+                                         struct place *place)
+{
+    while (item - c->before >= (unsigned)(c->there * w.heads)) {
+        c->before += (unsigned)(c->there * w.heads);
+        if (--c->level <= 0) {
+            if (c->end == w.sequences) return false;
+            next_group(w, c);
+        }
+        c->there = sequences_there(w, c);
+    }
+    int within = (int)(item - c->before);
+    int b = nth_there(w, c, within / w.heads);
+    place->head = within % w.heads;
+    place->start = (w.backward ? c->level - 1 : tiles_of_sequence(w, b) - c->level) * HOPPER_ROWS;
     place->q_first = w.q_offsets[b];
     place->queries = w.q_offsets[b + 1] - place->q_first;
     place->k_first = w.k_offsets[b];
     place->keys = w.k_offsets[b + 1] - place->k_first;
     place->shift = place->keys - place->queries;
     return true;
+}
+
+#define HANDED 2 // places: one at work, one ahead
+
+/* In shared memory: which tile is next. */
+struct handed_places {
+    uint64_t full[HANDED], empty[HANDED];
+    struct place place[HANDED]; // head -1: there are no more
+};
+
+/* The warp that brings operands takes places, as those that multiply do. */
+__device__ static inline void init_handed(struct handed_places *h)
+{
+    for (int i = 0; i < HANDED; i++) {
+        barrier_init(&h->full[i], 1);
+        barrier_init(&h->empty[i], 1 + HOPPER_GROUPS * HOPPER_GROUP / 32);
+    }
+}
+
+/* This warp reads what the barrier guards no more. */
+__device__ static inline void release(uint64_t *barrier)
+{
+    __syncwarp();
+    if (cuda_lane() == 0) barrier_arrive(barrier);
+}
+
+/* One warp of a block: takes tiles from the list until there are no more, and hands them out. */
+__device__ static inline void hand_places(const struct work &w, struct handed_places *h)
+{
+    struct cursor cursor = {};
+    struct place place = {};
+    for (unsigned turn = 0; place.head >= 0; turn++) {
+        unsigned item = 0;
+        if (cuda_lane() == 0) item = atomicAdd(w.counter, 1u);
+        item = __shfl_sync(CUDA_EVERY, item, 0);
+        if (!find_place(w, item, &cursor, &place)) place.head = -1;
+        barrier_wait(&h->empty[turn % HANDED], (turn / HANDED + 1) & 1);
+        if (cuda_lane() == 0) {
+            h->place[turn % HANDED] = place;
+            barrier_arrive(&h->full[turn % HANDED]);
+        }
+        __syncwarp();
+    }
+}
+
+/* The block's next tile; false after the last. All lanes of every other warp at work call it. */
+__device__ static inline bool take_place(struct handed_places *h, unsigned turn, struct place *place)
+{
+    barrier_wait(&h->full[turn % HANDED], turn / HANDED & 1);
+    *place = h->place[turn % HANDED];
+    release(&h->empty[turn % HANDED]);
+    return place->head >= 0;
 }
 
 // ------------------------------------------------------------------ who sees whom
@@ -206,13 +310,6 @@ __device__ static inline float power_of_two(float x)
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
-}
-
-/* This warp reads what the barrier guards no more. */
-__device__ static inline void release(uint64_t *barrier)
-{
-    __syncwarp();
-    if (cuda_lane() == 0) barrier_arrive(barrier);
 }
 
 /* The first address from which patterns lie as the tensor cores want them. */

@@ -17,7 +17,6 @@
 #define HOPPER_MAPS    64         // of weights, among the kernel's arguments
 #define HOPPER_EXPERTS 256        // of a launch
 #define HOPPER_BESIDE  4          // matrices beside y
-#define HOPPER_COUNTER 256        // bytes of scratch, before the rest
 
 /* bf16, [rows,columns] of a call, aligned to 16 bytes at any multiple of 8 columns. */
 struct hopper_matrix {

@@ -4,6 +4,7 @@
  * beforehand with their factors in them; rows that are not bf16 rounded likewise. A launch takes one mask: a
  * sum with several is as many launches, each with a long term of its own.
  */
+#include "ops/cuda/common/counter.cuh"
 #include "ops/cuda/products/grouped_hopper.cuh"
 #include "ops/cuda/products/tensor_map.cuh"
 
@@ -164,7 +165,7 @@ static size_t prepared_bytes(const struct mt_product_term *term, int experts)
 
 static size_t sum_bytes(const struct mt_device *, const struct mt_grouped_sum_args *a)
 {
-    size_t bytes = HOPPER_COUNTER;
+    size_t bytes = CUDA_COUNTER_BYTES;
     for (int t = 0; t < a->count; t++) {
         const struct mt_product_term *term = &a->terms[t];
         if (rounds_x(&term->x)) bytes += cuda_halves(mt_tensor_count(&term->x));
@@ -291,7 +292,7 @@ static enum mt_status make_ready(struct mt_device *device, const struct mt_group
                                  struct ready_term *ready)
 {
     unsigned *counter = reinterpret_cast<unsigned *>(scratch);
-    scratch += HOPPER_COUNTER;
+    scratch += CUDA_COUNTER_BYTES;
     int count = 0;
     enum mt_status status = MT_OK;
     for (int rank = 0; rank < RANKS; rank++) {
@@ -389,23 +390,6 @@ static bool any_prepared(const struct ready_term *ready, int count)
     return false;
 }
 
-/*
- * A counter of tiles, cleared: one of the device's, or the one in scratch where launches are taken down, and
- * beside other work, which clears the device's while this launch may still count.
- */
-static enum mt_status take_counter(struct mt_device *device, void *scratch, unsigned **counter)
-{
-    struct cuda_state *state = cuda_state_of(device);
-    bool own = state->recording || state->beside;
-    *counter = own ? static_cast<unsigned *>(scratch) : state->counters + state->next_counter;
-    bool clears = own || state->next_counter == 0;
-    if (!own) state->next_counter = (state->next_counter + 1) % CUDA_COUNTERS;
-    if (!clears) return MT_OK;
-    size_t bytes = (own ? 1 : CUDA_COUNTERS) * sizeof **counter;
-    return cuda_status(device, cudaMemsetAsync(*counter, 0, bytes, cuda_stream(device)),
-                       "clearing counters of tiles");
-}
-
 /* The part of a sum that launch `launch` makes; `terms`, of MT_MAX_TERMS, is borrowed by what is returned. */
 static struct mt_grouped_sum_args part_of(const struct mt_grouped_sum_args *a, int launch,
                                           struct mt_product_term *terms)
@@ -455,7 +439,7 @@ enum mt_status cuda_hopper_sum_by(struct mt_device *device, const struct mt_grou
         for (int t = 0; t < a->count && status == MT_OK; t++)
             status = add_maps(device, &ready[t], first, call.experts, &maps, &call.term[t], &call);
         call.follows = first == 0 && any_prepared(ready, a->count);
-        if (status == MT_OK && !call.follows) status = take_counter(device, scratch, &call.counter);
+        if (status == MT_OK && !call.follows) status = cuda_take_counter(device, scratch, &call.counter);
         if (status == MT_OK) status = launch(device, !a->terms[0].transpose_weight, &call);
     }
     return status;
