@@ -298,6 +298,58 @@ static void questions(void **state)
     assert_int_equal(ctx.live_bytes, 0);
 }
 
+/* A line of a tiktoken file, of a token of one to three bytes. */
+static void add_rank(struct mt_byte_list *model, const char *token, size_t bytes, int rank)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char line[32];
+    uint32_t bits = 0;
+    for (size_t i = 0; i < 3; i++) bits = bits << 8 | (i < bytes ? (uint8_t)token[i] : 0);
+    (void)snprintf(line, sizeof line, "%c%c%c%c %d\n", digits[bits >> 18], digits[bits >> 12 & 63],
+                   bytes > 1 ? digits[bits >> 6 & 63] : '=', bytes > 2 ? digits[bits & 63] : '=', rank);
+    assert_int_equal(mt_byte_list_append_text(model, line), MT_OK);
+}
+
+/* A file with so many ranks: all bytes, a token that shows which pattern cut, and bytes no text has. */
+static struct mt_tokenizer *with_ranks(struct mt_context *ctx, int ranks)
+{
+    struct mt_byte_list model = {.ctx = ctx};
+    struct mt_tokenizer *tokenizer = NULL;
+    for (int rank = 0; rank < ranks; rank++) {
+        const char byte = (char)rank;
+        const char filler[] = {(char)(0xF8 + rank / 65536), (char)(rank / 256), (char)rank};
+        if (rank < 256)
+            add_rank(&model, &byte, 1, rank);
+        else
+            add_rank(&model, rank == 256 ? "!\n/" : filler, 3, rank);
+    }
+    assert_int_equal(mt_tokenizer_load_tiktoken(ctx, "made", model.data, model.count, NULL, 0, &tokenizer),
+                     MT_OK);
+    mt_byte_list_free(&model);
+    return tokenizer;
+}
+
+static void o200k_is_known_by_its_ranks(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    char tokens[64];
+    mt_context_init(&ctx, NULL);
+    struct mt_tokenizer *kimi = with_ranks(&ctx, 300);
+    tokens_of(kimi, &ctx, "!\n/", 3, 0, tokens, sizeof tokens);
+    assert_string_equal(tokens, "!|\n|/");
+    assert_int_equal(mt_tokenizer_vocabulary_size(kimi), 300 + 256);
+    mt_tokenizer_free(kimi);
+    struct mt_tokenizer *o200k = with_ranks(&ctx, 199998);
+    tokens_of(o200k, &ctx, "!\n/<|end|>", 10, 0, tokens, sizeof tokens);
+    assert_string_equal(tokens, "!\n/|<|end|>");
+    assert_int_equal(mt_tokenizer_vocabulary_size(o200k), 201088);
+    assert_int_equal(mt_tokenizer_id(o200k, "<|return|>", 10), 200002);
+    assert_int_equal(mt_tokenizer_id(o200k, "<|reserved_201087|>", 19), 201087);
+    mt_tokenizer_free(o200k);
+    assert_int_equal(ctx.live_bytes, 0);
+}
+
 struct shared_work {
     const struct mt_tokenizer *tokenizer;
     uint64_t sum; // of the ids
@@ -353,6 +405,7 @@ int main(void)
         cmocka_unit_test(stream_waits_for_whole_characters),
         cmocka_unit_test(long_words),
         cmocka_unit_test(questions),
+        cmocka_unit_test(o200k_is_known_by_its_ranks),
         cmocka_unit_test(threads_share_a_tokenizer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

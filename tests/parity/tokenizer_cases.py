@@ -469,6 +469,28 @@ def tiktoken_file(ranks):
     return out.getvalue()
 
 
+O200K_RANKS = 199998  # o200k_base is known by this number
+
+
+def fill_ranks(ranks, size):
+    """More ranks, of bytes that no text has."""
+    filler = (bytes([0xF8 + i // 65536, i // 256 % 256, i % 256]) for i in range(4 * 65536))
+    while len(ranks) < size:
+        ranks.setdefault(next(filler), len(ranks))
+
+
+def o200k_specials():
+    """o200k_harmony's, where 200018 keeps the name it has in o200k_base."""
+    from tiktoken_ext import openai_public
+
+    base = lambda: {"special_tokens": {"<|endofprompt|>": 200018}, "pat_str": "", "mergeable_ranks": {}}
+    kept, openai_public.o200k_base = openai_public.o200k_base, base
+    specials = openai_public.o200k_harmony()["special_tokens"]
+    openai_public.o200k_base = kept
+    del specials["<|reserved_200018|>"]
+    return specials
+
+
 MOONLIGHT_SPECIALS = {0: "[BOS]", 1: "[EOS]", 2: "<|im_end|>", 3: "<|im_user|>", 4: "<|im_assistant|>", 10: "<|im_system|>",
                       17: "<|im_middle|>", 254: "[PAD]", 255: "[UNK]"}
 

@@ -136,9 +136,11 @@ def compare_vectors(report, data, name, vectors, ours):
 
 
 def compare_tiktoken(report, build, folder, data, bytes_wanted):
-    for size, named in ((300, True), (6000, False), (6000, True)):
+    for size, named in ((300, True), (6000, False), (6000, True), (cases.O200K_RANKS, False)):
         texts = None if size < 1000 else cases.training_text() + [t.decode("utf-8", "replace")[:200000] for t in cases.corpus(data, 2000000)]
-        ranks = cases.tiktoken_ranks(size, texts)
+        pattern = cases.O200K if size == cases.O200K_RANKS else cases.KIMI
+        ranks = cases.tiktoken_ranks(min(size, 6000), texts)
+        cases.fill_ranks(ranks, size)
         place = os.path.join(folder, f"tiktoken_{size}_{named}")
         os.mkdir(place)
         with open(os.path.join(place, "tiktoken.model"), "wb") as file:
@@ -147,9 +149,11 @@ def compare_tiktoken(report, build, folder, data, bytes_wanted):
         if named:
             with open(os.path.join(place, "tokenizer_config.json"), "w") as file:
                 file.write(cases.tiktoken_config(len(ranks)))
+        elif pattern == cases.O200K:
+            specials = cases.o200k_specials()
         else:
             specials = {f"<|reserved_token_{len(ranks) + i}|>": len(ranks) + i for i in range(256)}
-        reference = tiktoken.Encoding("made", pat_str=cases.KIMI, mergeable_ranks=ranks, special_tokens=specials)
+        reference = tiktoken.Encoding("made", pat_str=pattern, mergeable_ranks=ranks, special_tokens=specials)
         ours = Ours(build, folder, place)
         texts = cases.small_texts(11, 300, list(specials)[:20]) + cases.mixed_text(data, bytes_wanted if size > 1000 else 0)
         decoded = [t.decode("utf-8", "replace") for t in texts]
@@ -163,7 +167,7 @@ def compare_tiktoken(report, build, folder, data, bytes_wanted):
         report.compare(f"tiktoken {size} decode", records, ours.run("decode", records, []), back)
         report.bytes += sum(map(len, texts))
         report.texts += len(texts)
-    print(f"  tiktoken: 3 vocabularies")
+    print("  tiktoken: 4 vocabularies")
 
 
 def cut_ids(records, most=400):

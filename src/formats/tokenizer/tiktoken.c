@@ -4,28 +4,66 @@
  * rank merge first. As ranks belong to bytes, every way to cut a token into two tokens is a merge with the
  * token's rank, and BPE with those merges is the same thing.
  *
- * The file has neither the pattern that cuts the text nor the special tokens. The pattern is that of the Kimi
- * family; the special tokens are 256 ids behind the ranks, named by tokenizer_config.json or
- * "<|reserved_token_ID|>".
+ * The file has neither the pattern that cuts the text nor the special tokens. A family says what they are:
+ * o200k (gpt-oss) is known by its number of ranks, every other file is taken for one of the Kimi family. The
+ * special tokens are the ids behind the ranks, named by tokenizer_config.json, else by the family.
  */
 #include <stdio.h>
 
 #include "formats/text/printable.h"
 #include "formats/tokenizer/private.h"
 
-#define RESERVED_TOKENS 256
 #define MAX_TOKEN_BYTES 1024
 #define MAX_LINE_BYTES  2048
 #define MAX_MODEL_BYTES ((size_t)128 * 1024 * 1024)
 
+#define ANY             "[^\\r\\n\\p{L}\\p{N}]?"
 #define UPPER           "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
 #define LOWER           "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]"
 #define ENDING          "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 static const char kimi_pattern[] =
-    "[\\p{Han}]+|"
-    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" ENDING "|"
-    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" ENDING "|"
+    "[\\p{Han}]+|" ANY UPPER "*" LOWER "+" ENDING "|" ANY UPPER "+" LOWER "*" ENDING "|"
     "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+
+#define O200K_UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define O200K_LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+static const char o200k_pattern[] =
+    ANY O200K_UPPER "*" O200K_LOWER "+" ENDING "|" ANY O200K_UPPER "+" O200K_LOWER "*" ENDING "|"
+                    "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+
+struct special_name {
+    int32_t id;
+    const char *content; // NULL after the last
+};
+
+// o200k_harmony's; the others of its are reserved.
+static const struct special_name o200k_names[] = {
+    {199998, "<|startoftext|>"},
+    {199999, "<|endoftext|>"},
+    {200002, "<|return|>"},
+    {200003, "<|constrain|>"},
+    {200005, "<|channel|>"},
+    {200006, "<|start|>"},
+    {200007, "<|end|>"},
+    {200008, "<|message|>"},
+    {200012, "<|call|>"},
+    {200018, "<|endofprompt|>"},
+    {0, NULL},
+};
+static const struct special_name no_names[] = {{0, NULL}};
+
+struct family {
+    size_t ranks; // 0: any number
+    const char *pattern;
+    int32_t specials; // ids behind the ranks
+    const struct special_name *names;
+    const char *reserved; // what the others are called, with their id and "|>" behind it
+};
+
+static const struct family families[] = {
+    {199998, o200k_pattern, 1090, o200k_names, "<|reserved_"},
+    {0, kimi_pattern, 256, no_names, "<|reserved_token_"},
+};
 
 static const struct mt_json_limits config_limits = {
     .max_bytes = (size_t)16 * 1024 * 1024,
@@ -208,7 +246,8 @@ static enum mt_status configured_token(const struct mt_json_node *names, int32_t
     return status;
 }
 
-static enum mt_status add_special(struct mt_tokenizer *t, const struct mt_json_node *names, int32_t id)
+static enum mt_status add_special(struct mt_tokenizer *t, const struct family *family,
+                                  const struct mt_json_node *names, int32_t id)
 {
     struct mt_json_node entry;
     struct mt_added_token *token = NULL;
@@ -218,8 +257,10 @@ static enum mt_status add_special(struct mt_tokenizer *t, const struct mt_json_n
     enum mt_status status = configured_token(names, id, &entry, &content);
     if (status == MT_OK && content != NULL) status = mt_json_optional_bool(&entry, "special", &special);
     if (status != MT_OK) return status;
+    for (const struct special_name *name = family->names; content == NULL && name->content != NULL; name++)
+        if (name->id == id) content = name->content;
     if (content == NULL) {
-        (void)snprintf(reserved, sizeof reserved, "<|reserved_token_%d|>", (int)id);
+        (void)snprintf(reserved, sizeof reserved, "%s%d|>", family->reserved, (int)id);
         content = reserved;
     }
     for (size_t i = 0; i < t->added.count; i++) {
@@ -236,7 +277,8 @@ static enum mt_status add_special(struct mt_tokenizer *t, const struct mt_json_n
     return mt_byte_list_append_text(&token->found_as, content);
 }
 
-static enum mt_status add_specials(struct mt_tokenizer *t, const void *config, size_t config_bytes)
+static enum mt_status add_specials(struct mt_tokenizer *t, const struct family *family, const void *config,
+                                   size_t config_bytes)
 {
     struct mt_json json = {0};
     struct mt_json_node root;
@@ -251,8 +293,8 @@ static enum mt_status add_specials(struct mt_tokenizer *t, const void *config, s
         if (status == MT_OK) status = mt_json_optional_object(&root, "added_tokens_decoder", &names, &named);
     }
     int32_t first = (int32_t)t->bpe.vocabulary.count;
-    for (int32_t id = first; status == MT_OK && id < first + RESERVED_TOKENS; id++) {
-        status = add_special(t, named ? &names : NULL, id);
+    for (int32_t id = first; status == MT_OK && id < first + family->specials; id++) {
+        status = add_special(t, family, named ? &names : NULL, id);
     }
     mt_json_free(&json);
     return status;
@@ -267,8 +309,10 @@ static enum mt_status read_model(struct mt_tokenizer *t, const char *name, const
     }
     enum mt_status status = read_ranks(t, name, text, bytes);
     if (status == MT_OK) status = make_model(t, name);
-    if (status == MT_OK) status = add_specials(t, config, config_bytes);
-    if (status == MT_OK) status = mt_splitter_add_matches(&t->splitter, kimi_pattern);
+    const struct family *family = families; // the last one takes any number
+    while (family->ranks != 0 && family->ranks != t->bpe.vocabulary.count) family++;
+    if (status == MT_OK) status = add_specials(t, family, config, config_bytes);
+    if (status == MT_OK) status = mt_splitter_add_matches(&t->splitter, family->pattern);
     if (status == MT_OK) mt_splitter_add_byte_level(&t->splitter);
     if (status == MT_OK) status = mt_id_list_append(&t->template_ids, MT_TEMPLATE_TEXT);
     (void)mt_decoder_add(&t->decoder, MT_DECODER_RAW_BYTES);
