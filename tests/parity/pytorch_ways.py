@@ -208,9 +208,9 @@ def check_dropping(failures, name, models, batch):
 def check_loss_free(failures, name, models, batch):
     """The selection bias moves by its rate, against the loads."""
     model = models()
-    before = [b.clone() for key, b in model.named_buffers() if key.endswith("e_score_correction_bias")]
+    before = [b.clone() for key, b in model.state_dict().items() if key.endswith("e_score_correction_bias")]
     three_steps(model, batch, "loss-free")
-    after = [b for key, b in model.named_buffers() if key.endswith("e_score_correction_bias")]
+    after = [b for key, b in model.state_dict().items() if key.endswith("e_score_correction_bias")]
     moved = [float((b - a).abs().max()) for a, b in zip(before, after, strict=True)]
     failures.check(f"{name} loss-free: moved by {moved}", max(abs(m - 2e-3) for m in moved) if moved else 1.0, 1.1e-3)
 

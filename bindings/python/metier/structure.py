@@ -11,7 +11,9 @@ from .library import Failure
 # How logits become scores, in the architectures the library knows: what no tensor of a model says.
 ROUTER_KINDS = {"deepseek_v2": "softmax", "deepseek_v3": "sigmoid", "glm4_moe_lite": "sigmoid", "mixtral": "softmax",
                 "olmoe": "softmax", "phimoe": "sparsemixer", "qwen2_moe": "softmax", "qwen3_moe": "softmax",
-                "glm4_moe": "sigmoid", "dots1": "sigmoid", "gpt_oss": "softmax"}
+                "glm4_moe": "sigmoid", "dots1": "sigmoid", "gpt_oss": "softmax", "ernie4_5_moe": "softmax"}
+# Whose weights always sum to one: no key of their configs says so.
+NORMALISING = ("mixtral", "gpt_oss", "ernie4_5_moe")
 
 
 @dataclass
@@ -27,7 +29,9 @@ class Block:
 
     @property
     def bias(self) -> torch.Tensor | None:
-        return getattr(self.router, "e_score_correction_bias", None)
+        owner = getattr(self.router, "moe_statics", self.router)  # ERNIE's, [1,n]
+        bias = getattr(owner, "e_score_correction_bias", None)
+        return None if bias is None else bias.detach().view(-1)  # moved in place
 
 
 def router_kind(model_type: str) -> str:
@@ -63,7 +67,7 @@ def blocks_of(model: torch.nn.Module) -> list[Block]:
         router = _router_of(module, inner.num_experts)
         if router is None:
             raise Failure(f"{name}: there are experts, but no router beside them")
-        normalises = bool(getattr(config, "norm_topk_prob", config.model_type == "mixtral"))
+        normalises = bool(getattr(config, "norm_topk_prob", config.model_type in NORMALISING))
         found.append(Block(name, module, router, inner, config.num_experts_per_tok, normalises))
     if not found:
         raise Failure("this model has no routed experts of transformers 5: is it a Mixture-of-Experts model?")
