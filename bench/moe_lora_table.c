@@ -223,8 +223,9 @@ static enum mt_status print_table(const struct table *table)
             status = print_cell(table, find_side(table, step, sides[side]));
         printf("\n");
     }
-    printf("\nTokens/s · TFLOP/s (4·N·T) · GiB at the peak. (r): all layers recomputed, (m): experts "
-           "recomputed; ≈: measured with fewer layers, scaled by the operations.\n");
+    printf(
+        "\nTokens/s · TFLOP/s (4·N·T) · GiB at the peak: ours planned, PyTorch's allocated. (r): all layers "
+        "recomputed, (m): experts recomputed; ≈: measured with fewer layers, scaled by the operations.\n");
     return status;
 }
 
