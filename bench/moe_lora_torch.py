@@ -9,7 +9,7 @@ torch     written by hand for speed: rows sorted by expert once a layer, torch._
           never whole
 compiled  the same with torch.compile around each layer
 peft      transformers' class with experts_implementation="grouped_mm", and PEFT's LoRA on attention and experts (not on
-          the router, which PEFT does not reach); needs PEFT
+          the router, which PEFT does not reach), without the load-balancing loss; needs PEFT
 
 As in bench/device_step.c: LoRA on attention, router, routed and shared experts, f32 masters that are rounded to bf16
 for the products, loss on every token, the load-balancing loss, and clipped AdamW in every step. Weights and ids are
