@@ -45,15 +45,25 @@ double mt_timeline_now(const struct mt_timeline *timeline)
     return timeline != NULL ? mt_clock_seconds() - timeline->origin : 0.0;
 }
 
-void mt_timeline_add(struct mt_timeline *timeline, enum mt_span_kind kind, int32_t number, double begin)
+struct mt_span *mt_timeline_reserve(struct mt_timeline *timeline, enum mt_span_kind kind, int32_t number)
 {
-    if (timeline == NULL) return;
+    if (timeline == NULL) return NULL;
     if (timeline->count == timeline->capacity) {
         timeline->lost++;
-        return;
+        return NULL;
     }
-    timeline->spans[timeline->count++] = (struct mt_span){
-        .begin = begin, .end = mt_timeline_now(timeline), .kind = (int32_t)kind, .number = number};
+    struct mt_span *span = &timeline->spans[timeline->count++];
+    *span = (struct mt_span){
+        .begin = -timeline->origin, .end = -timeline->origin, .kind = (int32_t)kind, .number = number};
+    return span;
+}
+
+void mt_timeline_add(struct mt_timeline *timeline, enum mt_span_kind kind, int32_t number, double begin)
+{
+    struct mt_span *span = mt_timeline_reserve(timeline, kind, number);
+    if (span == NULL) return;
+    span->begin = begin;
+    span->end = mt_timeline_now(timeline);
 }
 
 const char *mt_span_name(int32_t kind)

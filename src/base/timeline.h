@@ -58,6 +58,9 @@ double mt_timeline_now(const struct mt_timeline *timeline);
 /* Notes a span that ends now. */
 void mt_timeline_add(struct mt_timeline *timeline, enum mt_span_kind kind, int32_t number, double begin);
 
+/* A span whose ends are not known yet: to both the clock's time is to be added. NULL: no room. */
+struct mt_span *mt_timeline_reserve(struct mt_timeline *timeline, enum mt_span_kind kind, int32_t number);
+
 const char *mt_span_name(int32_t kind); // never NULL
 
 /* How far sums were hidden behind other work. */

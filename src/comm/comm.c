@@ -90,6 +90,12 @@ enum mt_status mt_comm_open(struct mt_context *ctx, struct mt_comm **comm)
     return status == MT_OK ? mt_comm_open_alone(ctx, comm) : status;
 }
 
+enum mt_status mt_comm_open_over(struct mt_context *ctx, const struct mt_transport *transport,
+                                 struct mt_comm **comm)
+{
+    return open_with(ctx, transport, &(struct mt_launch){.pmix_rank = -1}, 0, comm);
+}
+
 enum mt_status mt_comm_open_alone(struct mt_context *ctx, struct mt_comm **comm)
 {
     return allocate(ctx, NULL, 1, comm);
@@ -218,6 +224,11 @@ uint64_t mt_comm_sent_bytes(const struct mt_comm *comm)
 void mt_comm_set_timeline(struct mt_comm *comm, struct mt_timeline *timeline)
 {
     comm->job->timeline = timeline;
+}
+
+struct mt_timeline *mt_comm_timeline(const struct mt_comm *comm)
+{
+    return comm->job->timeline;
 }
 
 // ------------------------------------------------------------------ exchanges

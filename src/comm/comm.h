@@ -85,6 +85,7 @@ uint64_t mt_comm_sent_bytes(const struct mt_comm *comm);
  * nowhere.
  */
 void mt_comm_set_timeline(struct mt_comm *comm, struct mt_timeline *timeline);
+struct mt_timeline *mt_comm_timeline(const struct mt_comm *comm); // NULL: none
 
 // ------------------------------------------------------------------ small things
 

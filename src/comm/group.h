@@ -26,6 +26,10 @@ struct mt_comm {
     size_t bytes;                       // of the block this struct begins
 };
 
+/* All ranks of a transport that is not looked for: measurements bring one that stands in for the others. */
+enum mt_status mt_comm_open_over(struct mt_context *ctx, const struct mt_transport *transport,
+                                 struct mt_comm **comm);
+
 #define MT_COMM_PIECE 32768 // bytes of each rank that are brought together at a time
 
 /* Parts of a block begin at multiples of 64 bytes. */

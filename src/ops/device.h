@@ -77,8 +77,10 @@ struct mt_device {
     enum mt_status (*replay)(struct mt_device *device, void *recorded);
     void (*release_recorded)(struct mt_device *device, void *recorded);
 
-    // Optional, both or none: two devices on one GPU (ops/streams.h).
+    // Optional, all or none: two devices on one GPU (ops/streams.h). When the device comes to it, add_time
+    // adds the clock's time.
     enum mt_status (*follow)(struct mt_device *device, struct mt_device *other);
+    enum mt_status (*add_time)(struct mt_device *device, double *when);
     void *(*stream)(const struct mt_device *device);
 
     // Optional, all or none: work beside other work (ops/beside.h).

@@ -114,13 +114,20 @@ static void count_bytes(struct mt_card_sum *sum, const struct mt_bucket *bucket)
     }
 }
 
+static struct mt_span *reserve(const struct mt_card_sum *sum, size_t index, enum mt_span_kind kind)
+{
+    return mt_timeline_reserve(mt_comm_timeline(sum->buckets->list[index].comm), kind, (int32_t)index);
+}
+
 static enum mt_status start(struct mt_card_sum *sum, size_t index)
 {
     const struct mt_params *params = sum->buckets->params;
     const struct mt_bucket *bucket = &sum->buckets->list[index];
     float *gradients = params->gradients.data;
     int64_t own = (int64_t)bucket->own_count;
+    struct mt_span *span = reserve(sum, index, MT_SPAN_SUM);
     enum mt_status status = mt_device_follow(sum->sender, params->device);
+    if (status == MT_OK) status = mt_device_begin_span(sum->sender, span);
     if (status != MT_OK) return status;
     count_bytes(sum, bucket);
     mt_comm_transfer_start(sum->transfers[index],
@@ -131,11 +138,12 @@ static enum mt_status start(struct mt_card_sum *sum, size_t index)
                                                   .is_sum = true,
                                                   .on_cards = true,
                                                   .stream = mt_device_stream(sum->sender)});
-    return mt_rank_sum(sum->sender,
-                       &(struct mt_rank_sum_args){
-                           .x = mt_tensor_2d(sum->versions.data, MT_F32, mt_comm_size(bucket->comm), own),
-                           .y = mt_tensor_1d(gradients + bucket->own_first, MT_F32, own),
-                           .own = mt_comm_rank(bucket->comm)});
+    status = mt_rank_sum(sum->sender,
+                         &(struct mt_rank_sum_args){
+                             .x = mt_tensor_2d(sum->versions.data, MT_F32, mt_comm_size(bucket->comm), own),
+                             .y = mt_tensor_1d(gradients + bucket->own_first, MT_F32, own),
+                             .own = mt_comm_rank(bucket->comm)});
+    return status == MT_OK ? mt_device_end_span(sum->sender, span) : status;
 }
 
 enum mt_status mt_card_sum_layer_done(struct mt_card_sum *sum, int64_t layer)
@@ -156,11 +164,14 @@ enum mt_status mt_card_sum_finish(struct mt_card_sum *sum)
     return status == MT_OK ? mt_device_follow(sum->buckets->params->device, sum->sender) : status;
 }
 
-static void hand_round(struct mt_card_sum *sum, size_t index)
+static enum mt_status hand_round(struct mt_card_sum *sum, size_t index)
 {
     const struct mt_params *params = sum->buckets->params;
     const struct mt_bucket *bucket = &sum->buckets->list[index];
     float *values = params->masters.data;
+    struct mt_span *span = reserve(sum, index, MT_SPAN_VALUES);
+    enum mt_status status = mt_device_begin_span(sum->sender, span);
+    if (status != MT_OK) return status;
     count_bytes(sum, bucket);
     mt_comm_transfer_start(sum->transfers[index],
                            &(struct mt_comm_load){.send = values + bucket->own_first,
@@ -171,13 +182,13 @@ static void hand_round(struct mt_card_sum *sum, size_t index)
                                                   .is_sum = true,
                                                   .on_cards = true,
                                                   .stream = mt_device_stream(sum->sender)});
+    return mt_device_end_span(sum->sender, span);
 }
 
 enum mt_status mt_card_sum_hand_round(struct mt_card_sum *sum)
 {
     struct mt_device *device = sum->buckets->params->device;
     enum mt_status status = mt_device_follow(sum->sender, device);
-    if (status != MT_OK) return status;
-    for (size_t i = 0; i < sum->ordered; i++) hand_round(sum, sum->order[i]);
-    return mt_device_follow(device, sum->sender);
+    for (size_t i = 0; status == MT_OK && i < sum->ordered; i++) status = hand_round(sum, sum->order[i]);
+    return status == MT_OK ? mt_device_follow(device, sum->sender) : status;
 }

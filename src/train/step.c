@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "ops/streams.h"
 #include "train/trainer_internal.h"
 
 // Random numbers of micro-batches: a step has fewer than this many.
@@ -51,12 +52,13 @@ static enum mt_status train_forward(struct mt_trainer *trainer, const struct mt_
                                     const struct mt_round *round, const struct mt_batch *batch)
 {
     struct mt_model_loss loss = {0};
-    enum mt_status status = MT_OK;
-    double began = mt_timeline_now(trainer->timeline);
-    if (mt_trainer_takes_part(trainer, round))
-        status = mt_trainer_fail_alone(trainer, mt_model_forward(trainer->model, batch, &loss));
+    struct mt_span *span = mt_timeline_reserve(trainer->timeline, MT_SPAN_FORWARD, -1);
+    enum mt_status status = mt_device_begin_span(trainer->device, span);
+    if (status == MT_OK && mt_trainer_takes_part(trainer, round))
+        status = mt_model_forward(trainer->model, batch, &loss);
+    if (status == MT_OK) status = mt_device_end_span(trainer->device, span);
+    status = mt_trainer_fail_alone(trainer, status);
     if (status != MT_OK) return status;
-    mt_timeline_add(trainer->timeline, MT_SPAN_FORWARD, -1, began);
     if (!isfinite(loss.task) || !isfinite(loss.terms)) status = mt_trainer_fail_loss(trainer, &loss);
     const struct mt_rank_loss own = {.task = loss.task,
                                      .terms = loss.terms,
@@ -114,6 +116,15 @@ static enum mt_status count_step(struct mt_trainer *trainer, const struct mt_ste
     return status;
 }
 
+/* What is behind the last layer that says it is done is noted without a number. */
+static enum mt_status backward(struct mt_trainer *trainer)
+{
+    trainer->backward = mt_timeline_reserve(trainer->timeline, MT_SPAN_BACKWARD, -1);
+    enum mt_status status = mt_device_begin_span(trainer->device, trainer->backward);
+    if (status == MT_OK) status = mt_model_backward(trainer->model);
+    return status == MT_OK ? mt_device_end_span(trainer->device, trainer->backward) : status;
+}
+
 /* One micro-batch on every rank. */
 static enum mt_status train_round(struct mt_trainer *trainer, const struct mt_step *step, size_t index,
                                   double progress)
@@ -127,8 +138,7 @@ static enum mt_status train_round(struct mt_trainer *trainer, const struct mt_st
     mt_trainer_share_state(trainer, &round);
     if (!mt_trainer_takes_part(trainer, &round)) return MT_OK;
     trainer->sends = round.last;
-    trainer->backward_began = mt_timeline_now(trainer->timeline);
-    status = mt_model_backward(trainer->model);
+    status = backward(trainer);
     trainer->sends = false;
     const int32_t *source = NULL;
     if (!round.idle)
@@ -143,9 +153,10 @@ static enum mt_status train_round(struct mt_trainer *trainer, const struct mt_st
 /* What all ranks have found out in a step comes together. */
 static enum mt_status join_step(struct mt_trainer *trainer)
 {
-    double began = mt_timeline_now(trainer->timeline);
-    enum mt_status status = mt_gradient_sum_finish(trainer->gradient_sum);
-    mt_timeline_add(trainer->timeline, MT_SPAN_WAIT, -1, began);
+    struct mt_span *span = mt_timeline_reserve(trainer->timeline, MT_SPAN_WAIT, -1);
+    enum mt_status status = mt_device_begin_span(trainer->device, span);
+    if (status == MT_OK) status = mt_gradient_sum_finish(trainer->gradient_sum);
+    if (status == MT_OK) status = mt_device_end_span(trainer->device, span);
     if (status == MT_OK) status = mt_trainer_share_watch(trainer);
     return mt_trainer_fail_alone(trainer, status);
 }
@@ -233,10 +244,11 @@ static enum mt_status compute(struct mt_trainer *trainer, const struct mt_step *
     mt_watch_end(trainer->watch);
     if (status != MT_OK) return status;
     mt_watch_fill(trainer->watch, record);
-    double began = mt_timeline_now(trainer->timeline);
-    status = optimize(trainer);
+    struct mt_span *span = mt_timeline_reserve(trainer->timeline, MT_SPAN_OPTIMIZER, -1);
+    status = mt_device_begin_span(trainer->device, span);
+    if (status == MT_OK) status = optimize(trainer);
+    if (status == MT_OK) status = mt_device_end_span(trainer->device, span);
     if (status != MT_OK) return status;
-    mt_timeline_add(trainer->timeline, MT_SPAN_OPTIMIZER, -1, began);
     complete_record(trainer, step);
     mt_run_log_progress(trainer->run_log, record);
     return logs(trainer, record->step) ? mt_run_log_step(trainer->run_log, record) : MT_OK;

@@ -65,7 +65,7 @@ struct mt_trainer {
     struct mt_rank_loss *losses;          // [ranks], in the arena: of a round
     struct mt_gradient_sum *gradient_sum; // of nothing where nobody else has any
     struct mt_timeline *timeline;         // owned; NULL: nobody asked for one
-    double backward_began;                // of the layer at hand, for the timeline
+    struct mt_span *backward;             // of the layer at hand, in the timeline
     uint64_t sent_before[MT_COMM_KINDS];  // bytes this rank had sent when the run was opened
     bool sends;                           // this backward is the step's last
 

@@ -7,6 +7,7 @@
 #include "base/amount.h"
 #include "base/files/file.h"
 #include "model/params/shards.h"
+#include "ops/streams.h"
 
 #define MOST_SPANS 131072 // of a timeline, on each rank: 3 MB
 
@@ -73,10 +74,11 @@ static enum mt_status sum_numbers(void *self, double *numbers, size_t count)
 static enum mt_status layer_done(void *self, int64_t layer)
 {
     struct mt_trainer *trainer = self;
-    mt_timeline_add(trainer->timeline, MT_SPAN_BACKWARD, (int32_t)layer, trainer->backward_began);
-    enum mt_status status = trainer->sends ? mt_gradient_sum_layer_done(trainer->gradient_sum, layer) : MT_OK;
-    trainer->backward_began = mt_timeline_now(trainer->timeline);
-    return status;
+    if (trainer->backward != NULL) trainer->backward->number = (int32_t)layer;
+    enum mt_status status = mt_device_end_span(trainer->device, trainer->backward);
+    if (status == MT_OK && trainer->sends) status = mt_gradient_sum_layer_done(trainer->gradient_sum, layer);
+    trainer->backward = mt_timeline_reserve(trainer->timeline, MT_SPAN_BACKWARD, -1);
+    return status == MT_OK ? mt_device_begin_span(trainer->device, trainer->backward) : status;
 }
 
 static enum mt_status open_timeline(struct mt_trainer *trainer)
@@ -104,6 +106,8 @@ enum mt_status mt_trainer_end_timeline(struct mt_trainer *trainer, struct mt_tim
     *summary = (struct mt_timeline_summary){0};
     if (trainer->timeline == NULL) return MT_OK;
     mt_comm_set_timeline(trainer->comm, NULL);
+    enum mt_status status = mt_trainer_fail_alone(trainer, mt_device_synchronise(trainer->device));
+    if (status != MT_OK) return status;
     return mt_timeline_write(trainer->comm, trainer->timeline, trainer->options.timeline, summary);
 }
 

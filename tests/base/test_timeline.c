@@ -1,6 +1,7 @@
 /* Timelines: what is noted, what does not fit, and how much of sums was hidden. */
 #include "base/timeline.h"
 
+#include "base/clock.h"
 #include "support/cmocka_all.h"
 #include "support/failing_allocator.h"
 
@@ -26,6 +27,27 @@ static void notes_until_full(void **state)
     mt_timeline_begin(NULL);
     mt_timeline_add(NULL, MT_SPAN_SUM, 0, mt_timeline_now(NULL));
     mt_timeline_free(NULL);
+}
+
+/* Both ends are known later, of which the clock's time is told. */
+static void reserves(void **state)
+{
+    (void)state;
+    struct mt_context ctx;
+    struct mt_timeline *timeline = NULL;
+    mt_context_init(&ctx, NULL);
+    assert_int_equal(mt_timeline_create(&ctx, 1, &timeline), MT_OK);
+    struct mt_span *span = mt_timeline_reserve(timeline, MT_SPAN_SUM, 7);
+    assert_non_null(span);
+    double before = mt_timeline_now(timeline);
+    span->begin += mt_clock_seconds();
+    span->end += mt_clock_seconds();
+    assert_true(before <= span->begin && span->begin <= span->end && span->end <= mt_timeline_now(timeline));
+    assert_true(span->kind == MT_SPAN_SUM && span->number == 7);
+    assert_null(mt_timeline_reserve(timeline, MT_SPAN_SUM, 8));
+    assert_true(timeline->count == 1 && timeline->lost == 1);
+    mt_timeline_free(timeline);
+    assert_null(mt_timeline_reserve(NULL, MT_SPAN_SUM, 0));
 }
 
 static void out_of_memory(void **state)
@@ -85,9 +107,8 @@ static void overlap(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(notes_until_full),
-        cmocka_unit_test(out_of_memory),
-        cmocka_unit_test(names),
+        cmocka_unit_test(notes_until_full), cmocka_unit_test(reserves),
+        cmocka_unit_test(out_of_memory),    cmocka_unit_test(names),
         cmocka_unit_test(overlap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -281,19 +281,30 @@ static enum mt_status be_ready(const struct mt_expert_ranks *ranks)
                                  : mt_device_synchronise(ranks->device);
 }
 
-static void set_out(const struct mt_expert_ranks *ranks, struct mt_comm_transfer *parcel,
-                    struct mt_comm_load *load)
+static enum mt_status set_out(const struct mt_expert_ranks *ranks, int lane, struct mt_comm_load *load)
 {
+    struct mt_comm_transfer *parcel = ranks->lane[lane].parcel;
     load->on_cards = ranks->sender != NULL;
-    load->stream = load->on_cards ? mt_device_stream(ranks->sender) : NULL;
+    if (!load->on_cards) {
+        mt_comm_transfer_start(parcel, load);
+        return MT_OK;
+    }
+    struct mt_span *span = mt_timeline_reserve(mt_comm_timeline(ranks->comm), MT_SPAN_ROWS, lane);
+    enum mt_status status = mt_device_begin_span(ranks->sender, span);
+    load->stream = mt_device_stream(ranks->sender);
     mt_comm_transfer_start(parcel, load);
+    return status == MT_OK ? mt_device_end_span(ranks->sender, span) : status;
 }
 
 /* What was sent is used from now on. */
-static enum mt_status arrive(const struct mt_expert_ranks *ranks, struct mt_comm_transfer *parcel)
+static enum mt_status arrive(const struct mt_expert_ranks *ranks, int lane)
 {
-    mt_comm_transfer_wait(parcel);
-    return ranks->sender != NULL ? mt_device_follow(ranks->device, ranks->sender) : MT_OK;
+    mt_comm_transfer_wait(ranks->lane[lane].parcel);
+    if (ranks->sender == NULL) return MT_OK;
+    struct mt_span *span = mt_timeline_reserve(mt_comm_timeline(ranks->comm), MT_SPAN_EXCHANGE, lane);
+    enum mt_status status = mt_device_begin_span(ranks->device, span);
+    if (status == MT_OK) status = mt_device_follow(ranks->device, ranks->sender);
+    return status == MT_OK ? mt_device_end_span(ranks->device, span) : status;
 }
 
 enum mt_status mt_expert_ranks_send_start(struct mt_expert_ranks *ranks, int layer,
@@ -307,11 +318,13 @@ enum mt_status mt_expert_ranks_send_start(struct mt_expert_ranks *ranks, int lay
     enum mt_status status =
         ranks->staged ? stage(ranks, &own, transfer->own.data, lane->own.data, false) : be_ready(ranks);
     if (status != MT_OK) return status;
-    set_out(ranks, lane->parcel,
-            &(struct mt_comm_load){.send = ranks->staged ? lane->own.data : transfer->own.data,
-                                   .send_bytes = ranks->send_bytes,
-                                   .receive = ranks->staged ? lane->arrived.data : transfer->space.data,
-                                   .receive_bytes = ranks->receive_bytes});
+    status =
+        set_out(ranks, transfer->lane,
+                &(struct mt_comm_load){.send = ranks->staged ? lane->own.data : transfer->own.data,
+                                       .send_bytes = ranks->send_bytes,
+                                       .receive = ranks->staged ? lane->arrived.data : transfer->space.data,
+                                       .receive_bytes = ranks->receive_bytes});
+    if (status != MT_OK) return status;
     return keep(ranks, &transfer->own, &own, &transfer->space, &arrived);
 }
 
@@ -320,7 +333,7 @@ enum mt_status mt_expert_ranks_send_finish(struct mt_expert_ranks *ranks, int la
 {
     if (ranks->planning) return reorder(ranks, layer, &transfer->order, &transfer->space, &transfer->sorted);
     const struct mt_expert_lane *lane = &ranks->lane[transfer->lane];
-    enum mt_status status = arrive(ranks, lane->parcel);
+    enum mt_status status = arrive(ranks, transfer->lane);
     if (status != MT_OK || ranks->rows[layer] == 0) return status; // perhaps nobody chose our experts
     if (ranks->staged) {
         count_bytes(ranks, layer, transfer);
@@ -350,11 +363,12 @@ enum mt_status mt_expert_ranks_return_start(struct mt_expert_ranks *ranks, int l
     status = ranks->staged ? stage(ranks, &arrived, transfer->space.data, lane->arrived.data, false)
                            : be_ready(ranks);
     if (status != MT_OK) return status;
-    set_out(ranks, lane->parcel,
-            &(struct mt_comm_load){.send = ranks->staged ? lane->arrived.data : transfer->space.data,
-                                   .send_bytes = ranks->receive_bytes, // what came goes back
-                                   .receive = ranks->staged ? lane->own.data : transfer->own.data,
-                                   .receive_bytes = ranks->send_bytes});
+    status = set_out(ranks, transfer->lane,
+                     &(struct mt_comm_load){.send = ranks->staged ? lane->arrived.data : transfer->space.data,
+                                            .send_bytes = ranks->receive_bytes, // what came goes back
+                                            .receive = ranks->staged ? lane->own.data : transfer->own.data,
+                                            .receive_bytes = ranks->send_bytes});
+    if (status != MT_OK) return status;
     return keep(ranks, &transfer->space, &arrived, &transfer->own, &own);
 }
 
@@ -363,7 +377,7 @@ enum mt_status mt_expert_ranks_return_finish(struct mt_expert_ranks *ranks, int 
 {
     if (ranks->planning) return MT_OK;
     const struct mt_expert_lane *lane = &ranks->lane[transfer->lane];
-    enum mt_status status = arrive(ranks, lane->parcel);
+    enum mt_status status = arrive(ranks, transfer->lane);
     if (status != MT_OK || !ranks->staged) return status;
     count_bytes(ranks, layer, transfer);
     struct stay own = find_stay(ranks, ranks->send_bytes);

@@ -7,6 +7,10 @@
 #include "ops/cuda/common/gpu.cuh"
 #include "ops/cuda/products/gemm.cuh"
 
+extern "C" {
+#include "base/clock.h"
+}
+
 static void fill_buffer(struct mt_device *device, void *data, size_t bytes, enum mt_memory_kind kind,
                         void (*release)(struct mt_buffer *buffer), struct mt_buffer *buffer)
 {
@@ -105,6 +109,16 @@ static enum mt_status follow(struct mt_device *device, struct mt_device *other)
     if (error == cudaSuccess) error = cudaStreamWaitEvent(state->stream, ahead->reached, 0);
     state->joined = true;
     return cuda_status(device, error, "waiting for another stream");
+}
+
+static void CUDART_CB note_time(void *when)
+{
+    *static_cast<double *>(when) += mt_clock_seconds();
+}
+
+static enum mt_status add_time(struct mt_device *device, double *when)
+{
+    return cuda_status(device, cudaLaunchHostFunc(cuda_stream(device), note_time, when), "noting the time");
 }
 
 // ------------------------------------------------------------------ recordings
@@ -232,6 +246,7 @@ static enum mt_status init(struct mt_device *device, bool bf16)
     device->enter = enter;
     device->memory_room = cuda_memory_room;
     device->follow = follow;
+    device->add_time = add_time;
     device->stream = stream_of;
     // The other one asks for the experts' offsets, and a borrowed stream may be one that cannot be recorded.
     if (bf16 && !state->borrowed) {
