@@ -7,6 +7,10 @@
  * and with the one card sending to itself all that it would share with others: gradients while backward goes
  * on, values after the update. Before that gradients that were sent are held against those that were not, bit
  * by bit. METIER_NCCL names the library where it is not found.
+ *
+ * With METIER_NCCL=.../nccl_double.so METIER_DOUBLE_LINK=GB/s this is rank 0 of 8 and the library stands in
+ * for the others, behind links of that speed each way. What they send has no meaning: values are put back
+ * after each step. Then the timeline says how many bytes of gradients were over when backward was.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "comm/group.h"
 #include "hollow_model.h"
 #include "lora_step.h"
 #include "median.h"
@@ -23,7 +28,7 @@
 #include "train/gradient_sum.h"
 #include "train/optimizer.h"
 
-enum { MOST_ROUNDS = 64 };
+enum { MOST_ROUNDS = 64, MOST_SPANS = 65536, RANKS = 8 };
 
 /* One way of making a step: alone, or with what is sent. */
 struct way {
@@ -40,7 +45,87 @@ struct bench {
     struct step_batch packed;
     struct way alone, cards;
     struct way *now; // whose step it is
+    struct mt_timeline *timeline;
+    struct mt_buffer values; // of the masters at the beginning; empty: they stay as steps leave them
 };
+
+// ------------------------------------------------------------------ ranks that are not there
+
+/* They say what this rank says, and nothing is sent but by the cards. */
+static size_t no_bytes(int ranks)
+{
+    (void)ranks;
+    return 1;
+}
+
+static int open_nothing(struct mt_context *ctx, int timeout, void *group)
+{
+    (void)ctx;
+    (void)timeout;
+    (void)group;
+    return MT_OK;
+}
+
+static void close_nothing(void *group, bool all)
+{
+    (void)group;
+    (void)all;
+}
+
+static int first(const void *group)
+{
+    (void)group;
+    return 0;
+}
+
+static int all_ranks(const void *group)
+{
+    (void)group;
+    return RANKS;
+}
+
+static void keep(void *group, void *data, size_t bytes, int root)
+{
+    (void)group;
+    (void)data;
+    (void)bytes;
+    (void)root;
+}
+
+static void repeat(void *group, const void *mine, size_t bytes, void *all)
+{
+    (void)group;
+    for (size_t r = 0; r < RANKS; r++) memmove((char *)all + r * bytes, mine, bytes);
+}
+
+static void give_up(void *group, int exit_status)
+{
+    (void)group;
+    _Exit(exit_status);
+}
+
+static const struct mt_transport absent = {.name = "nobody",
+                                           .group_bytes = no_bytes,
+                                           .request_bytes = no_bytes,
+                                           .open = open_nothing,
+                                           .close = close_nothing,
+                                           .rank = first,
+                                           .size = all_ranks,
+                                           .host_ranks = all_ranks,
+                                           .broadcast = keep,
+                                           .gather = repeat,
+                                           .abort = give_up};
+
+static enum mt_status open_comm(struct bench *bench)
+{
+    bool stands_in = getenv("METIER_DOUBLE_LINK") != NULL;
+    enum mt_status status = stands_in ? mt_comm_open_over(bench->ctx, &absent, &bench->comm)
+                                      : mt_comm_open_alone(bench->ctx, &bench->comm);
+    if (status == MT_OK) status = mt_comm_use_cards_alone(bench->comm, mt_device_on_host(bench->device));
+    return status == MT_OK ? mt_timeline_create(bench->ctx, MOST_SPANS, &bench->timeline) : status;
+}
+
+// ------------------------------------------------------------------ opening and closing
 
 static enum mt_status layer_done(void *self, int64_t layer)
 {
@@ -72,8 +157,7 @@ static enum mt_status open_bench(struct bench *bench, const char *device, const 
     if (status != MT_OK) return status;
     options.activations = mt_device_activations(bench->device);
     status = mt_device_create_beside(bench->device, &bench->sender);
-    if (status == MT_OK) status = mt_comm_open_alone(bench->ctx, &bench->comm);
-    if (status == MT_OK) status = mt_comm_use_cards_alone(bench->comm, mt_device_on_host(bench->device));
+    if (status == MT_OK) status = open_comm(bench);
     if (status == MT_OK) status = mt_model_open(bench->device, folder, &options, &bench->model);
     if (status == MT_OK) status = hollow_model_fill(bench->model);
     if (status == MT_OK) status = open_way(bench, NULL, NULL, &bench->alone);
@@ -93,8 +177,10 @@ static void close_bench(struct bench *bench)
 {
     close_way(&bench->alone);
     close_way(&bench->cards);
+    mt_buffer_release(&bench->values);
     mt_model_close(bench->model);
     mt_comm_close(bench->comm);
+    mt_timeline_free(bench->timeline);
     mt_device_destroy(bench->sender);
     mt_device_destroy(bench->device);
     step_batch_close(bench->ctx, &bench->packed);
@@ -109,7 +195,23 @@ static enum mt_status pass(struct bench *bench, struct way *way)
     enum mt_status status = mt_params_zero_gradients(mt_model_params(bench->model));
     if (status == MT_OK) status = mt_model_forward(bench->model, &bench->packed.batch, &loss);
     if (status == MT_OK) status = mt_model_backward(bench->model);
-    return status == MT_OK ? mt_gradient_sum_finish(way->sum) : status;
+    struct mt_span *span = mt_timeline_reserve(mt_comm_timeline(bench->comm), MT_SPAN_WAIT, -1);
+    if (status == MT_OK) status = mt_device_begin_span(bench->device, span);
+    if (status == MT_OK) status = mt_gradient_sum_finish(way->sum);
+    return status == MT_OK ? mt_device_end_span(bench->device, span) : status;
+}
+
+/* Values as they were. */
+static enum mt_status put_back(struct bench *bench)
+{
+    struct mt_params *params = mt_model_params(bench->model);
+    int64_t count = (int64_t)(bench->values.bytes / sizeof(float));
+    if (count == 0) return MT_OK;
+    enum mt_status status = mt_copy(
+        bench->device, &(struct mt_copy_args){.x = mt_tensor_1d(bench->values.data, MT_F32, count),
+                                              .y = mt_tensor_1d(params->masters.data, MT_F32, count)});
+    if (status == MT_OK) status = mt_params_round(params);
+    return status == MT_OK ? mt_device_synchronise(bench->device) : status;
 }
 
 static enum mt_status one_step(struct bench *bench, struct way *way, double *seconds)
@@ -125,7 +227,7 @@ static enum mt_status one_step(struct bench *bench, struct way *way, double *sec
     if (status == MT_OK) status = mt_gradient_sum_hand_round(way->sum);
     if (status == MT_OK) status = mt_device_synchronise(bench->device);
     *seconds = mt_clock_seconds() - began;
-    return status;
+    return status == MT_OK ? put_back(bench) : status;
 }
 
 /* The same pass in both ways: what was sent is what was there. */
@@ -150,17 +252,66 @@ static enum mt_status compare_ways(struct bench *bench)
     return status;
 }
 
-static enum mt_status run(struct bench *bench, const struct lora_step *step)
+/* Before anything has moved the values. */
+static enum mt_status keep_values(struct bench *bench)
 {
-    uint64_t vocabulary = (uint64_t)mt_model_description(bench->model)->vocabulary;
+    const struct mt_buffer *masters = &mt_model_params(bench->model)->masters;
+    if (mt_comm_size(bench->comm) == 1) return MT_OK;
+    enum mt_status status = mt_device_buffer_create(bench->device, masters->bytes, &bench->values);
+    if (status != MT_OK) return status;
+    int64_t count = (int64_t)(masters->bytes / sizeof(float));
+    return mt_copy(bench->device,
+                   &(struct mt_copy_args){.x = mt_tensor_1d(masters->data, MT_F32, count),
+                                          .y = mt_tensor_1d(bench->values.data, MT_F32, count)});
+}
+
+/* Of the gradients' bytes, those whose sums were there when backward was over. */
+static double share_in_time(const struct bench *bench)
+{
+    const struct mt_buckets *buckets = &bench->cards.optimizer.buckets;
+    const struct mt_timeline *timeline = bench->timeline;
+    double over = 0.0;
+    size_t in_time = 0;
+    for (size_t i = 0; i < timeline->count; i++)
+        if (timeline->spans[i].kind == MT_SPAN_WAIT) over = timeline->spans[i].begin;
+    for (size_t i = 0; i < timeline->count; i++) {
+        const struct mt_span *span = &timeline->spans[i];
+        if (span->kind == MT_SPAN_SUM && span->end <= over) in_time += buckets->list[span->number].count;
+    }
+    return (double)in_time / (double)buckets->summed;
+}
+
+/* Steps with a timeline, which costs a little itself. */
+static enum mt_status measure_overlap(struct bench *bench, int rounds)
+{
+    double shares[MOST_ROUNDS];
+    double seconds[MOST_ROUNDS];
+    struct mt_overlap last = {0};
+    enum mt_status status = MT_OK;
+    for (int i = 0; status == MT_OK && i < rounds; i++) {
+        mt_timeline_begin(bench->timeline);
+        mt_comm_set_timeline(bench->comm, bench->timeline);
+        status = one_step(bench, &bench->cards, &seconds[i]);
+        mt_comm_set_timeline(bench->comm, NULL);
+        shares[i] = share_in_time(bench);
+        last = mt_timeline_overlap(bench->timeline->spans, bench->timeline->count);
+    }
+    if (status != MT_OK) return status;
+    double share = bench_median(shares, rounds);
+    if (mt_device_on_host(bench->device))
+        printf("on the host every op is over when the next begins, so this is no measure:\n");
+    printf(
+        "timeline: %.2f %% of the gradients' bytes were added up before backward was over (the least of %d "
+        "steps: %.2f %%); in the last step sums were under way for %.4f s, and waited for %.4f s; a step "
+        "took %.4f s\n",
+        100.0 * share, rounds, 100.0 * shares[0], last.under_way, last.waited, bench_median(seconds, rounds));
+    return MT_OK;
+}
+
+static enum mt_status time_turns(struct bench *bench, const struct lora_step *step)
+{
     double ratios[MOST_ROUNDS];
-    double warm = 0.0;
-    for (int64_t i = 0; i < 2 * step->tokens; i++)
-        bench->packed.ids[i] = (int32_t)mt_rng_below(1, 3, (uint64_t)i, vocabulary);
-    printf("%s, %zu buckets\n", mt_device_description(bench->device), bench->cards.optimizer.buckets.count);
-    enum mt_status status = one_step(bench, &bench->alone, &warm); // libraries start, memory is touched
-    if (status == MT_OK) status = one_step(bench, &bench->cards, &warm);
-    if (status == MT_OK) status = compare_ways(bench);
+    enum mt_status status = MT_OK;
     for (int i = 0; status == MT_OK && i < step->rounds; i++) {
         status = one_step(bench, &bench->alone, &bench->alone.seconds[i]);
         if (status == MT_OK) status = one_step(bench, &bench->cards, &bench->cards.seconds[i]);
@@ -172,6 +323,22 @@ static enum mt_status run(struct bench *bench, const struct lora_step *step)
            step->tokens, alone, bench_median(bench->cards.seconds, step->rounds),
            bench_median(ratios, step->rounds));
     return MT_OK;
+}
+
+static enum mt_status run(struct bench *bench, const struct lora_step *step)
+{
+    uint64_t vocabulary = (uint64_t)mt_model_description(bench->model)->vocabulary;
+    double warm = 0.0;
+    for (int64_t i = 0; i < 2 * step->tokens; i++)
+        bench->packed.ids[i] = (int32_t)mt_rng_below(1, 3, (uint64_t)i, vocabulary);
+    printf("%s; rank 0 of %d; %zu buckets\n", mt_device_description(bench->device), mt_comm_size(bench->comm),
+           bench->cards.optimizer.buckets.count);
+    enum mt_status status = keep_values(bench);
+    if (status == MT_OK) status = one_step(bench, &bench->alone, &warm); // libraries start, memory is touched
+    if (status == MT_OK) status = one_step(bench, &bench->cards, &warm);
+    if (status == MT_OK && mt_comm_size(bench->comm) == 1) status = compare_ways(bench);
+    if (status == MT_OK) status = time_turns(bench, step);
+    return status == MT_OK ? measure_overlap(bench, step->rounds) : status;
 }
 
 static int64_t number_at(int argc, char *const *argv, int place, int64_t otherwise)

@@ -17,14 +17,15 @@
 #include "metier/ops.h"
 #include "ops/streams.h"
 
-enum { ROUNDS = 50, NUMBERS = (16 << 20) + 7, SPEED_CALLS = 200 };
+enum { ROUNDS = 50, MANY = (16 << 20) + 7, FEWER = (1 << 18) + 7, SPEED_CALLS = 200 };
 
 struct place {
     struct mt_context *ctx;
     struct mt_device *device, *sender;
     struct mt_cards *cards;
     struct mt_buffer sent, received, total;
-    float *host; // [NUMBERS]
+    size_t numbers; // of each buffer: on a card so many that sends take longer than calls
+    float *host;    // [numbers]
     int faults;
 };
 
@@ -74,10 +75,14 @@ static enum mt_status connect(struct place *place)
     return status == MT_OK ? mt_cards_connect(place->cards, &id) : status;
 }
 
+/* bytes: of each buffer; 0: for the checks. */
 static enum mt_status open_place(struct place *place, const char *device, size_t bytes)
 {
     enum mt_status status = mt_device_create(place->ctx, device, 0, &place->device);
-    if (status == MT_OK) status = mt_device_create_beside(place->device, &place->sender);
+    if (status != MT_OK) return status;
+    place->numbers = mt_device_on_host(place->device) ? FEWER : MANY;
+    if (bytes == 0) bytes = place->numbers * sizeof(float);
+    status = mt_device_create_beside(place->device, &place->sender);
     if (status == MT_OK) status = mt_device_buffer_create(place->device, bytes, &place->sent);
     if (status == MT_OK) status = mt_device_buffer_create(place->device, bytes, &place->received);
     if (status == MT_OK) status = connect(place);
@@ -113,7 +118,7 @@ static enum mt_status send(struct place *place, size_t bytes)
 
 static struct mt_tensor numbers(const struct mt_buffer *buffer)
 {
-    return mt_tensor_1d(buffer->data, MT_F32, NUMBERS);
+    return mt_tensor_1d(buffer->data, MT_F32, (int64_t)(buffer->bytes / sizeof(float)));
 }
 
 static enum mt_status fill(struct place *place, const struct mt_buffer *buffer, float value)
@@ -124,9 +129,9 @@ static enum mt_status fill(struct place *place, const struct mt_buffer *buffer, 
 /* Bytes arrive, and those behind them stay. */
 static enum mt_status check_bytes(struct place *place)
 {
-    static const size_t sizes[] = {1, 7, 4096, ((size_t)1 << 20) + 3, NUMBERS * sizeof(float)};
+    const size_t sizes[] = {1, 7, 4096, ((size_t)1 << 20) + 3, place->numbers * sizeof(float)};
     unsigned char *bytes = (unsigned char *)place->host;
-    size_t all = NUMBERS * sizeof(float);
+    size_t all = place->numbers * sizeof(float);
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
         char what[64];
         bool right = true;
@@ -154,7 +159,7 @@ static enum mt_status issue_round(struct place *place)
     enum mt_status status =
         mt_axpby(place->device, &(struct mt_axpby_args){.x = sent, .y = sent, .alpha = 2.0f});
     if (status == MT_OK) status = mt_device_follow(place->sender, place->device);
-    if (status == MT_OK) status = send(place, NUMBERS * sizeof(float));
+    if (status == MT_OK) status = send(place, place->numbers * sizeof(float));
     if (status == MT_OK) status = mt_device_follow(place->device, place->sender);
     if (status != MT_OK) return status;
     return mt_axpby(place->device, &(struct mt_axpby_args){.x = numbers(&place->received),
@@ -170,8 +175,8 @@ static enum mt_status check_total(struct place *place, int rounds, const char *w
     bool right = true;
     for (int i = 1; i <= rounds; i++) expected += ldexpf(1.0f, i);
     enum mt_status status =
-        mt_device_download(place->device, place->host, place->total.data, NUMBERS * sizeof(float));
-    for (size_t i = 0; i < NUMBERS; i++) right = right && place->host[i] == expected;
+        mt_device_download(place->device, place->host, place->total.data, place->numbers * sizeof(float));
+    for (size_t i = 0; i < place->numbers; i++) right = right && place->host[i] == expected;
     if (status == MT_OK) report(place, right, what);
     return status;
 }
@@ -214,39 +219,42 @@ static enum mt_status check_recorded(struct place *place)
 /* A bucket's way, by the calls of src/train: each version is sent, then they are added up in order. */
 static enum mt_status check_sum(struct place *place)
 {
-    enum { RANKS = 3, SHARE = 1 << 20 };
+    enum { RANKS = 3 };
+    const size_t share = place->numbers / 8;
     struct mt_comm *comm = NULL;
     struct mt_comm_transfer *transfer = NULL;
-    const size_t bytes = SHARE * sizeof(float);
+    const size_t bytes = share * sizeof(float);
     float *versions = place->received.data;
     enum mt_status status = mt_comm_open_alone(place->ctx, &comm);
     if (status == MT_OK) status = mt_comm_use_cards_alone(comm, mt_device_on_host(place->device));
     if (status == MT_OK) status = mt_comm_transfer_create(comm, &transfer);
-    for (size_t i = 0; i < (size_t)RANKS * SHARE; i++)
-        place->host[i] = (i / SHARE == 1 ? -1.0f : 1.0f) * (float)(1 + i % 977) * 1e5f / 3.0f;
+    for (size_t i = 0; i < RANKS * share; i++)
+        place->host[i] = (i / share == 1 ? -1.0f : 1.0f) * (float)(1 + i % 977) * 1e5f / 3.0f;
     if (status == MT_OK)
         status = mt_device_upload(place->device, place->sent.data, place->host, RANKS * bytes);
     if (status == MT_OK) status = mt_device_follow(place->sender, place->device);
     for (int r = 0; status == MT_OK && r < RANKS; r++)
-        mt_comm_transfer_start(transfer, &(struct mt_comm_load){.send = (float *)place->sent.data + r * SHARE,
-                                                                .send_bytes = &bytes,
-                                                                .receive = versions + r * SHARE,
-                                                                .receive_bytes = &bytes,
-                                                                .is_sum = true,
-                                                                .on_cards = true,
-                                                                .stream = mt_device_stream(place->sender)});
-    struct mt_tensor own = mt_tensor_1d((float *)place->sent.data + SHARE, MT_F32, SHARE);
+        mt_comm_transfer_start(transfer,
+                               &(struct mt_comm_load){.send = (float *)place->sent.data + (size_t)r * share,
+                                                      .send_bytes = &bytes,
+                                                      .receive = versions + (size_t)r * share,
+                                                      .receive_bytes = &bytes,
+                                                      .is_sum = true,
+                                                      .on_cards = true,
+                                                      .stream = mt_device_stream(place->sender)});
+    struct mt_tensor own = mt_tensor_1d((float *)place->sent.data + share, MT_F32, (int64_t)share);
     if (status == MT_OK)
-        status = mt_rank_sum(place->sender,
-                             &(struct mt_rank_sum_args){
-                                 .x = mt_tensor_2d(versions, MT_F32, RANKS, SHARE), .y = own, .own = 1});
+        status =
+            mt_rank_sum(place->sender,
+                        &(struct mt_rank_sum_args){
+                            .x = mt_tensor_2d(versions, MT_F32, RANKS, (int64_t)share), .y = own, .own = 1});
     if (status == MT_OK) status = mt_device_follow(place->device, place->sender);
-    float *got = place->host + (size_t)RANKS * SHARE;
+    float *got = place->host + RANKS * share;
     if (status == MT_OK) status = mt_device_download(place->device, got, own.data, bytes);
     bool right = status == MT_OK && mt_comm_sent_bytes(comm) == 0;
-    for (size_t i = 0; i < SHARE; i++) {
+    for (size_t i = 0; i < share; i++) {
         double sum = 0.0;
-        for (int r = 0; r < RANKS; r++) sum += (double)place->host[(size_t)r * SHARE + i];
+        for (int r = 0; r < RANKS; r++) sum += (double)place->host[(size_t)r * share + i];
         right = right && got[i] == (float)sum;
     }
     if (status == MT_OK) report(place, right, "versions of a share, sent and added up");
@@ -289,10 +297,10 @@ static void check_abort(struct place *place)
 static enum mt_status check(struct place *place)
 {
     void *memory = NULL;
-    enum mt_status status = mt_allocate_array(place->ctx, NUMBERS, sizeof *place->host, &memory);
+    enum mt_status status = mt_allocate_array(place->ctx, place->numbers, sizeof *place->host, &memory);
     place->host = memory;
     if (status == MT_OK)
-        status = mt_device_buffer_create(place->device, NUMBERS * sizeof(float), &place->total);
+        status = mt_device_buffer_create(place->device, place->numbers * sizeof(float), &place->total);
     if (status == MT_OK) status = check_bytes(place);
     if (status == MT_OK) status = check_order(place);
     if (status == MT_OK) status = check_recorded(place);
@@ -304,7 +312,7 @@ static enum mt_status check(struct place *place)
     if (status == MT_OK) status = connect(place);
     if (status == MT_OK) status = check_order(place);
     if (status == MT_OK) printf("     these after the abort, and after closing and opening again\n");
-    mt_release(place->ctx, memory, NUMBERS * sizeof *place->host);
+    mt_release(place->ctx, memory, place->numbers * sizeof *place->host);
     return status;
 }
 
@@ -348,7 +356,7 @@ int main(int argc, char **argv)
     }
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     mt_context_init(&ctx, NULL);
-    enum mt_status status = open_place(&place, argv[2], fast ? largest : NUMBERS * sizeof(float));
+    enum mt_status status = open_place(&place, argv[2], fast ? largest : 0);
     if (status == MT_OK) status = fast ? speed(&place, largest) : check(&place);
     if (status != MT_OK) (void)fprintf(stderr, "one_card: %s\n", ctx.message);
     close_place(&place);
