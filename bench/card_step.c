@@ -8,6 +8,9 @@
  * on, values after the update. Before that gradients that were sent are held against those that were not, bit
  * by bit. METIER_NCCL names the library where it is not found.
  *
+ * Started as several ranks (tests/comm/start-ranks), each with a FOLDER of its own, it does so with the cards
+ * of all.
+ *
  * With METIER_NCCL=.../nccl_double.so METIER_DOUBLE_LINK=GB/s this is rank 0 of 8 and the library stands in
  * for the others, behind links of that speed each way. What they send has no meaning: values are put back
  * after each step. Then the timeline says how many bytes of gradients were over when backward was.
@@ -98,6 +101,11 @@ static void repeat(void *group, const void *mine, size_t bytes, void *all)
     for (size_t r = 0; r < RANKS; r++) memmove((char *)all + r * bytes, mine, bytes);
 }
 
+static void pass(void *group)
+{
+    (void)group;
+}
+
 static void give_up(void *group, int exit_status)
 {
     (void)group;
@@ -112,16 +120,20 @@ static const struct mt_transport absent = {.name = "nobody",
                                            .rank = first,
                                            .size = all_ranks,
                                            .host_ranks = all_ranks,
+                                           .barrier = pass,
                                            .broadcast = keep,
                                            .gather = repeat,
                                            .abort = give_up};
 
+static bool stands_in(void)
+{
+    return getenv("METIER_DOUBLE_LINK") != NULL;
+}
+
 static enum mt_status open_comm(struct bench *bench)
 {
-    bool stands_in = getenv("METIER_DOUBLE_LINK") != NULL;
-    enum mt_status status = stands_in ? mt_comm_open_over(bench->ctx, &absent, &bench->comm)
-                                      : mt_comm_open_alone(bench->ctx, &bench->comm);
-    if (status == MT_OK) status = mt_comm_use_cards_alone(bench->comm, mt_device_on_host(bench->device));
+    enum mt_status status = stands_in() ? mt_comm_open_over(bench->ctx, &absent, &bench->comm)
+                                        : mt_comm_open(bench->ctx, &bench->comm);
     return status == MT_OK ? mt_timeline_create(bench->ctx, MOST_SPANS, &bench->timeline) : status;
 }
 
@@ -147,7 +159,8 @@ static enum mt_status open_bench(struct bench *bench, const char *device, const 
 {
     bool shared = false;
     struct mt_objective_config method;
-    enum mt_status status = hollow_model_write(bench->ctx, config, folder, &shared);
+    enum mt_status status = open_comm(bench);
+    if (status == MT_OK) status = hollow_model_write(bench->ctx, config, folder, &shared);
     const char *const adapted[] = {"attention", "router", "routed_experts", shared ? "shared_experts" : NULL,
                                    NULL};
     struct mt_model_options options = lora_step_options(step, adapted, &method);
@@ -157,7 +170,7 @@ static enum mt_status open_bench(struct bench *bench, const char *device, const 
     if (status != MT_OK) return status;
     options.activations = mt_device_activations(bench->device);
     status = mt_device_create_beside(bench->device, &bench->sender);
-    if (status == MT_OK) status = open_comm(bench);
+    if (status == MT_OK) status = mt_comm_use_cards_alone(bench->comm, mt_device_on_host(bench->device));
     if (status == MT_OK) status = mt_model_open(bench->device, folder, &options, &bench->model);
     if (status == MT_OK) status = hollow_model_fill(bench->model);
     if (status == MT_OK) status = open_way(bench, NULL, NULL, &bench->alone);
@@ -188,7 +201,7 @@ static void close_bench(struct bench *bench)
 
 // ------------------------------------------------------------------ steps
 
-static enum mt_status pass(struct bench *bench, struct way *way)
+static enum mt_status train(struct bench *bench, struct way *way)
 {
     struct mt_model_loss loss;
     bench->now = way;
@@ -218,9 +231,10 @@ static enum mt_status one_step(struct bench *bench, struct way *way, double *sec
 {
     double norm = 0.0;
     bool clipped = false;
+    mt_comm_barrier(bench->comm);
     double began = mt_clock_seconds();
     bench->packed.batch.step++;
-    enum mt_status status = pass(bench, way);
+    enum mt_status status = train(bench, way);
     if (status == MT_OK) status = mt_optimizer_norm(&way->optimizer, &norm);
     if (status == MT_OK)
         status = mt_optimizer_step(&way->optimizer, bench->packed.batch.step, 1e-5, norm, &clipped);
@@ -238,10 +252,10 @@ static enum mt_status compare_ways(struct bench *bench)
     struct mt_buffer sent = {0};
     enum mt_status status = mt_buffer_create(bench->ctx, gradients->bytes, &alone);
     if (status == MT_OK) status = mt_buffer_create(bench->ctx, gradients->bytes, &sent);
-    if (status == MT_OK) status = pass(bench, &bench->alone);
+    if (status == MT_OK) status = train(bench, &bench->alone);
     if (status == MT_OK)
         status = mt_device_download(bench->device, alone.data, gradients->data, gradients->bytes);
-    if (status == MT_OK) status = pass(bench, &bench->cards);
+    if (status == MT_OK) status = train(bench, &bench->cards);
     if (status == MT_OK)
         status = mt_device_download(bench->device, sent.data, gradients->data, gradients->bytes);
     if (status == MT_OK && memcmp(alone.data, sent.data, gradients->bytes) != 0)
@@ -256,7 +270,7 @@ static enum mt_status compare_ways(struct bench *bench)
 static enum mt_status keep_values(struct bench *bench)
 {
     const struct mt_buffer *masters = &mt_model_params(bench->model)->masters;
-    if (mt_comm_size(bench->comm) == 1) return MT_OK;
+    if (!stands_in()) return MT_OK;
     enum mt_status status = mt_device_buffer_create(bench->device, masters->bytes, &bench->values);
     if (status != MT_OK) return status;
     int64_t count = (int64_t)(masters->bytes / sizeof(float));
@@ -319,18 +333,25 @@ static enum mt_status time_turns(struct bench *bench, const struct lora_step *st
     }
     if (status != MT_OK) return status;
     double alone = bench_median(bench->alone.seconds, step->rounds);
+    double sent = bench_median(bench->cards.seconds, step->rounds);
+    double tokens = (double)step->tokens * mt_comm_size(bench->comm);
     printf("a step of %" PRId64 " tokens: alone %.4f s, over NCCL %.4f s; the median ratio is %.4f\n",
-           step->tokens, alone, bench_median(bench->cards.seconds, step->rounds),
-           bench_median(ratios, step->rounds));
+           step->tokens, alone, sent, bench_median(ratios, step->rounds));
+    if (!stands_in())
+        printf("all ranks: alone %.0f tokens/s, over NCCL %.0f tokens/s\n", tokens / alone, tokens / sent);
     return MT_OK;
 }
 
 static enum mt_status run(struct bench *bench, const struct lora_step *step)
 {
     uint64_t vocabulary = (uint64_t)mt_model_description(bench->model)->vocabulary;
+    uint64_t stream = 3 + (uint64_t)mt_comm_rank(bench->comm);
     double warm = 0.0;
     for (int64_t i = 0; i < 2 * step->tokens; i++)
-        bench->packed.ids[i] = (int32_t)mt_rng_below(1, 3, (uint64_t)i, vocabulary);
+        bench->packed.ids[i] = (int32_t)mt_rng_below(1, stream, (uint64_t)i, vocabulary);
+    // Rank 0 speaks for all.
+    if (mt_comm_rank(bench->comm) > 0 && freopen("/dev/null", "w", stdout) == NULL)
+        return mt_fail(bench->ctx, MT_ERR_IO, "cannot be silent");
     printf("%s; rank 0 of %d; %zu buckets\n", mt_device_description(bench->device), mt_comm_size(bench->comm),
            bench->cards.optimizer.buckets.count);
     enum mt_status status = keep_values(bench);
@@ -364,6 +385,7 @@ int main(int argc, char **argv)
     mt_context_init(&ctx, NULL);
     enum mt_status status = open_bench(&bench, argv[1], argv[2], argv[3], &step);
     if (status == MT_OK) status = run(&bench, &step);
+    if (status != MT_OK && bench.comm != NULL) status = mt_comm_abort(bench.comm, &ctx, status, stderr);
     if (status != MT_OK) (void)fprintf(stderr, "card_step: %s\n", ctx.message);
     close_bench(&bench);
     return status == MT_OK ? 0 : 1;

@@ -1,10 +1,11 @@
 #!/bin/bash
-# One rank that sends to itself, with a stand-in for NCCL on the cpu: what tests/device/one_card and bench/card_step do.
-# Usage: one_card.sh ONE_CARD CARD_STEP NCCL_DOUBLE
+# One rank that sends to itself, with a stand-in for NCCL on the cpu: what one_card, card_step and card_speed do.
+# Usage: one_card.sh ONE_CARD CARD_STEP CARD_SPEED NCCL_DOUBLE
 set -u
 one_card=$1
 card_step=$2
-double=$3
+card_speed=$3
+double=$4
 config=$(cd "$(dirname "$0")/../.." && pwd)/share/models/tiny-deepseek-v2/config.json
 place=$(mktemp -d) || exit 1
 trap 'rm -rf "$place"' EXIT
@@ -22,10 +23,10 @@ says() {
     failed=1
 }
 export METIER_NCCL=$double
-says 0 "one_card: all is well" "$one_card" check cpu
-says 0 "16384 " "$one_card" speed cpu 16384
+says 0 "one_card: all is well" "$one_card" cpu
+says 0 "16384 " "$card_speed" cpu 16384
 says 0 "of gradients, the same when sent" "$card_step" cpu "$config" "$place" 256 64 4 2
 METIER_DOUBLE_LINK=1 says 0 "rank 0 of 8" "$card_step" cpu "$config" "$place" 256 64 4 2
-METIER_NCCL=$place/none says 1 "one_card: NCCL cannot be loaded: " "$one_card" check cpu
+METIER_NCCL=$place/none says 1 "one_card: NCCL cannot be loaded: " "$one_card" cpu
 METIER_NCCL=$place/none says 1 "card_step: NCCL cannot be loaded: " "$card_step" cpu "$config" "$place" 256 64 4 2
 exit $failed

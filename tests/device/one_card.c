@@ -1,7 +1,6 @@
 /*
  * What src/comm/cards.c does with NCCL's library, on one card with one rank, which sends to itself.
- *     one_card check DEVICE              every call; results are compared with the host's
- *     one_card speed DEVICE [LARGEST]    sends of 1 KB to LARGEST bytes (1 GB): microseconds and GB/s
+ *     one_card DEVICE      every call; results are compared with the host's
  * METIER_NCCL names the library where it is not found. On the cpu only a stand-in of it works (nccl_double).
  */
 #include <dlfcn.h>
@@ -17,7 +16,7 @@
 #include "metier/ops.h"
 #include "ops/streams.h"
 
-enum { ROUNDS = 50, MANY = (16 << 20) + 7, FEWER = (1 << 18) + 7, SPEED_CALLS = 200 };
+enum { ROUNDS = 50, MANY = (16 << 20) + 7, FEWER = (1 << 18) + 7 };
 
 struct place {
     struct mt_context *ctx;
@@ -75,13 +74,12 @@ static enum mt_status connect(struct place *place)
     return status == MT_OK ? mt_cards_connect(place->cards, &id) : status;
 }
 
-/* bytes: of each buffer; 0: for the checks. */
-static enum mt_status open_place(struct place *place, const char *device, size_t bytes)
+static enum mt_status open_place(struct place *place, const char *device)
 {
     enum mt_status status = mt_device_create(place->ctx, device, 0, &place->device);
     if (status != MT_OK) return status;
     place->numbers = mt_device_on_host(place->device) ? FEWER : MANY;
-    if (bytes == 0) bytes = place->numbers * sizeof(float);
+    size_t bytes = place->numbers * sizeof(float);
     status = mt_device_create_beside(place->device, &place->sender);
     if (status == MT_OK) status = mt_device_buffer_create(place->device, bytes, &place->sent);
     if (status == MT_OK) status = mt_device_buffer_create(place->device, bytes, &place->received);
@@ -316,51 +314,20 @@ static enum mt_status check(struct place *place)
     return status;
 }
 
-// ------------------------------------------------------------------ speed
-
-/* Calls that are issued one after the other, and waited for together. */
-static enum mt_status time_calls(struct place *place, size_t bytes, int calls, double *seconds)
-{
-    double began = mt_clock_seconds();
-    enum mt_status status = MT_OK;
-    for (int i = 0; status == MT_OK && i < calls; i++) status = send(place, bytes);
-    if (status == MT_OK) status = mt_device_synchronise(place->sender);
-    *seconds = (mt_clock_seconds() - began) / calls;
-    return status;
-}
-
-static enum mt_status speed(struct place *place, size_t largest)
-{
-    printf("%12s %12s %10s   a card sends to itself; bytes once\n", "bytes", "us a send", "GB/s");
-    for (size_t bytes = 1024; bytes <= largest; bytes *= 4) {
-        int calls =
-            bytes > ((size_t)16 << 30) / SPEED_CALLS ? (int)(((size_t)16 << 30) / bytes) : SPEED_CALLS;
-        double seconds = 0.0;
-        enum mt_status status = time_calls(place, bytes, 2, &seconds);
-        if (status == MT_OK) status = time_calls(place, bytes, calls, &seconds);
-        if (status != MT_OK) return status;
-        printf("%12zu %12.2f %10.2f\n", bytes, 1e6 * seconds, (double)bytes / seconds / 1e9);
-    }
-    return MT_OK;
-}
-
 int main(int argc, char **argv)
 {
     struct mt_context ctx;
     struct place place = {.ctx = &ctx};
-    bool fast = argc > 2 && strcmp(argv[1], "speed") == 0;
-    size_t largest = argc > 3 ? (size_t)strtoull(argv[3], NULL, 10) : (size_t)1 << 30;
-    if (argc < 3 || (!fast && strcmp(argv[1], "check") != 0)) {
-        (void)fprintf(stderr, "usage: one_card check DEVICE | one_card speed DEVICE [LARGEST]\n");
+    if (argc != 2) {
+        (void)fprintf(stderr, "usage: one_card DEVICE\n");
         return 2;
     }
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     mt_context_init(&ctx, NULL);
-    enum mt_status status = open_place(&place, argv[2], fast ? largest : 0);
-    if (status == MT_OK) status = fast ? speed(&place, largest) : check(&place);
+    enum mt_status status = open_place(&place, argv[1]);
+    if (status == MT_OK) status = check(&place);
     if (status != MT_OK) (void)fprintf(stderr, "one_card: %s\n", ctx.message);
     close_place(&place);
-    if (status == MT_OK && !fast)
-        printf("one_card: %s\n", place.faults == 0 ? "all is well" : "something is wrong");
+    if (status == MT_OK) printf("one_card: %s\n", place.faults == 0 ? "all is well" : "something is wrong");
     return status == MT_OK && place.faults == 0 ? 0 : 1;
 }
