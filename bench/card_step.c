@@ -145,13 +145,20 @@ static enum mt_status layer_done(void *self, int64_t layer)
     return mt_gradient_sum_layer_done(bench->now->sum, layer);
 }
 
+static enum mt_status bucket_moved(void *self, size_t bucket)
+{
+    return mt_gradient_sum_hand_round(self, bucket);
+}
+
 static enum mt_status open_way(struct bench *bench, struct mt_comm *comm, struct mt_device *sender,
                                struct way *way)
 {
     const struct mt_optimizer_options adamw = {.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .clip = 1.0};
     enum mt_status status = mt_optimizer_create(
         mt_model_params(bench->model), &(struct mt_gradient_groups){.all = comm}, &adamw, &way->optimizer);
-    return status == MT_OK ? mt_gradient_sum_create(&way->optimizer.buckets, sender, &way->sum) : status;
+    if (status == MT_OK) status = mt_gradient_sum_create(&way->optimizer.buckets, sender, &way->sum);
+    way->optimizer.hook = (struct mt_bucket_hook){.moved = bucket_moved, .self = way->sum};
+    return status;
 }
 
 static enum mt_status open_bench(struct bench *bench, const char *device, const char *config,
@@ -238,7 +245,7 @@ static enum mt_status one_step(struct bench *bench, struct way *way, double *sec
     if (status == MT_OK) status = mt_optimizer_norm(&way->optimizer, &norm);
     if (status == MT_OK)
         status = mt_optimizer_step(&way->optimizer, bench->packed.batch.step, 1e-5, norm, &clipped);
-    if (status == MT_OK) status = mt_gradient_sum_hand_round(way->sum);
+    if (status == MT_OK) status = mt_gradient_sum_take_values(way->sum);
     if (status == MT_OK) status = mt_device_synchronise(bench->device);
     *seconds = mt_clock_seconds() - began;
     return status == MT_OK ? put_back(bench) : status;

@@ -164,13 +164,14 @@ enum mt_status mt_card_sum_finish(struct mt_card_sum *sum)
     return status == MT_OK ? mt_device_follow(sum->buckets->params->device, sum->sender) : status;
 }
 
-static enum mt_status hand_round(struct mt_card_sum *sum, size_t index)
+enum mt_status mt_card_sum_hand_round(struct mt_card_sum *sum, size_t index)
 {
     const struct mt_params *params = sum->buckets->params;
     const struct mt_bucket *bucket = &sum->buckets->list[index];
     float *values = params->masters.data;
     struct mt_span *span = reserve(sum, index, MT_SPAN_VALUES);
-    enum mt_status status = mt_device_begin_span(sum->sender, span);
+    enum mt_status status = mt_device_follow(sum->sender, params->device);
+    if (status == MT_OK) status = mt_device_begin_span(sum->sender, span);
     if (status != MT_OK) return status;
     count_bytes(sum, bucket);
     mt_comm_transfer_start(sum->transfers[index],
@@ -185,10 +186,7 @@ static enum mt_status hand_round(struct mt_card_sum *sum, size_t index)
     return mt_device_end_span(sum->sender, span);
 }
 
-enum mt_status mt_card_sum_hand_round(struct mt_card_sum *sum)
+enum mt_status mt_card_sum_take_values(struct mt_card_sum *sum)
 {
-    struct mt_device *device = sum->buckets->params->device;
-    enum mt_status status = mt_device_follow(sum->sender, device);
-    for (size_t i = 0; status == MT_OK && i < sum->ordered; i++) status = hand_round(sum, sum->order[i]);
-    return status == MT_OK ? mt_device_follow(device, sum->sender) : status;
+    return mt_device_follow(sum->buckets->params->device, sum->sender);
 }

@@ -22,7 +22,10 @@ enum mt_status mt_card_sum_layer_done(struct mt_card_sum *sum, int64_t layer);
 /* What is issued to the device from now on finds the sums of all buckets. */
 enum mt_status mt_card_sum_finish(struct mt_card_sum *sum);
 
-/* This rank's shares of the values go to all; what is issued to the device from now on finds everybody's. */
-enum mt_status mt_card_sum_hand_round(struct mt_card_sum *sum);
+/* As mt_gradient_sum_hand_round, of a bucket that other ranks hold, too. */
+enum mt_status mt_card_sum_hand_round(struct mt_card_sum *sum, size_t bucket);
+
+/* What is issued to the device from now on finds everybody's values. */
+enum mt_status mt_card_sum_take_values(struct mt_card_sum *sum);
 
 #endif

@@ -174,29 +174,35 @@ static enum mt_status take_values(struct mt_gradient_sum *sum, size_t index)
     return put_back(sum, masters, own_end, bucket->first + bucket->count - own_end);
 }
 
-static enum mt_status hand_round(struct mt_gradient_sum *sum)
+static enum mt_status hand_round(struct mt_gradient_sum *sum, size_t index)
 {
-    const struct mt_buckets *buckets = sum->buckets;
-    const struct mt_buffer *masters = &buckets->params->masters;
-    enum mt_status status = MT_OK;
-    for (size_t i = 0; status == MT_OK && i < buckets->count; i++) {
-        const struct mt_bucket *bucket = &buckets->list[i];
-        if (bucket->comm == NULL) continue;
-        status = fetch(sum, masters, bucket->own_first, bucket->own_count);
-        if (status == MT_OK)
-            mt_comm_sum_hand_round(sum->journeys[i].sum, begin_of(sum, masters, bucket), bucket->count);
-    }
-    for (size_t i = 0; status == MT_OK && i < buckets->count; i++)
-        if (buckets->list[i].comm != NULL) status = take_values(sum, i);
+    const struct mt_bucket *bucket = &sum->buckets->list[index];
+    const struct mt_buffer *masters = &sum->buckets->params->masters;
+    enum mt_status status = fetch(sum, masters, bucket->own_first, bucket->own_count);
+    if (status == MT_OK)
+        mt_comm_sum_hand_round(sum->journeys[index].sum, begin_of(sum, masters, bucket), bucket->count);
     return status;
 }
 
-enum mt_status mt_gradient_sum_hand_round(struct mt_gradient_sum *sum)
+enum mt_status mt_gradient_sum_hand_round(struct mt_gradient_sum *sum, size_t bucket)
 {
+    if (sum->buckets->list[bucket].comm == NULL) return MT_OK;
     double began = mt_clock_seconds();
-    if (sum->buckets->summed == 0) return MT_OK;
-    enum mt_status status = sum->cards != NULL ? mt_card_sum_hand_round(sum->cards) : hand_round(sum);
-    if (status == MT_OK) status = mt_params_round(sum->buckets->params);
+    enum mt_status status =
+        sum->cards != NULL ? mt_card_sum_hand_round(sum->cards, bucket) : hand_round(sum, bucket);
+    sum->waited += mt_clock_seconds() - began;
+    return status;
+}
+
+enum mt_status mt_gradient_sum_take_values(struct mt_gradient_sum *sum)
+{
+    const struct mt_buckets *buckets = sum->buckets;
+    if (buckets->summed == 0) return MT_OK;
+    double began = mt_clock_seconds();
+    enum mt_status status = sum->cards != NULL ? mt_card_sum_take_values(sum->cards) : MT_OK;
+    for (size_t i = 0; status == MT_OK && sum->cards == NULL && i < buckets->count; i++)
+        if (buckets->list[i].comm != NULL) status = take_values(sum, i);
+    if (status == MT_OK) status = mt_params_round(buckets->params);
     sum->waited += mt_clock_seconds() - began;
     return status;
 }

@@ -1,7 +1,7 @@
 /*
  * Buckets on their way round the ranks. Gradients are added up while backward is still at work: a bucket sets
- * out when the last layer that adds to it is done. Once each rank has moved its share of the values, these go
- * to all.
+ * out when the last layer that adds to it is done. Once each rank has moved its share of a bucket's values,
+ * these go to all, while the next are moved.
  */
 #ifndef MT_TRAIN_GRADIENT_SUM_H
 #define MT_TRAIN_GRADIENT_SUM_H
@@ -23,12 +23,14 @@ enum mt_status mt_gradient_sum_layer_done(struct mt_gradient_sum *sum, int64_t l
  * gradients stay those of this rank alone. */
 enum mt_status mt_gradient_sum_finish(struct mt_gradient_sum *sum);
 
-/* This rank has moved its share of the values; on return all values are the same bits on every rank of a
- * group. */
-enum mt_status mt_gradient_sum_hand_round(struct mt_gradient_sum *sum);
+/* This rank has moved its share of the values of that bucket, which set out. All ranks, from the first bucket
+ * to the last. */
+enum mt_status mt_gradient_sum_hand_round(struct mt_gradient_sum *sum, size_t bucket);
 
-/* Seconds spent in mt_gradient_sum_finish and mt_gradient_sum_hand_round so far: what backward did not hide.
- */
+/* After that of every bucket: on return all values are the same bits on every rank of a group. */
+enum mt_status mt_gradient_sum_take_values(struct mt_gradient_sum *sum);
+
+/* Seconds spent in the last three so far: what backward did not hide. */
 double mt_gradient_sum_waited(const struct mt_gradient_sum *sum);
 
 #endif

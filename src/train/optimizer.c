@@ -137,7 +137,6 @@ enum mt_status mt_optimizer_step(struct mt_optimizer *optimizer, uint64_t step, 
     *clipped = scale < 1.0;
     for (size_t i = 0; status == MT_OK && i < optimizer->buckets.count; i++) {
         const struct mt_bucket *bucket = &optimizer->buckets.list[i];
-        if (bucket->own_count == 0) continue;
         const struct mt_adamw_args args = {
             .param = numbers_of(params->masters.data, bucket->own_first, bucket->own_count),
             .grad = numbers_of(params->gradients.data, bucket->own_first, bucket->own_count),
@@ -151,7 +150,9 @@ enum mt_status mt_optimizer_step(struct mt_optimizer *optimizer, uint64_t step, 
             .weight_decay = (float)options->weight_decay,
             .grad_scale = (float)scale,
             .step = (int64_t)step};
-        status = mt_adamw(params->device, &args);
+        if (bucket->own_count > 0) status = mt_adamw(params->device, &args);
+        if (status == MT_OK && optimizer->hook.moved != NULL)
+            status = optimizer->hook.moved(optimizer->hook.self, i);
     }
     return status;
 }

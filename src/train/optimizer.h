@@ -16,9 +16,16 @@ struct mt_optimizer_options {
     double clip;         // 0: never
 };
 
+/* Somebody who wants to know which buckets have been moved, as soon as each is. */
+struct mt_bucket_hook {
+    enum mt_status (*moved)(void *self, size_t bucket); // its number in the list; NULL: nobody
+    void *self;                                         // borrowed; handed to the call
+};
+
 struct mt_optimizer {
     struct mt_params *params; // borrowed
     struct mt_optimizer_options options;
+    struct mt_bucket_hook hook; // the caller may set it
     struct mt_buckets buckets;
     struct mt_buffer memory;        // both moments and the number below
     struct mt_tensor first, second; // f32, flat, as long as buckets.own: a share after the other

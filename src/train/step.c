@@ -198,7 +198,7 @@ static enum mt_status optimize(struct mt_trainer *trainer)
     if (!isfinite(record->gradient_norm)) return mt_trainer_fail_gradient(trainer, record->gradient_norm);
     status = mt_optimizer_step(&trainer->optimizer, record->step, record->learning_rate,
                                record->gradient_norm, &record->clipped);
-    if (status == MT_OK) status = mt_gradient_sum_hand_round(trainer->gradient_sum);
+    if (status == MT_OK) status = mt_gradient_sum_take_values(trainer->gradient_sum);
     status = mt_trainer_fail_alone(trainer, status);
     return status == MT_OK ? move_biases(trainer) : status;
 }

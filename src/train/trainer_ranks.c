@@ -81,6 +81,11 @@ static enum mt_status layer_done(void *self, int64_t layer)
     return status == MT_OK ? mt_device_begin_span(trainer->device, trainer->backward) : status;
 }
 
+static enum mt_status bucket_moved(void *self, size_t bucket)
+{
+    return mt_gradient_sum_hand_round(self, bucket);
+}
+
 static enum mt_status open_timeline(struct mt_trainer *trainer)
 {
     static const char nothing_yet[] = "[]\n";
@@ -119,6 +124,7 @@ enum mt_status mt_trainer_join_ranks(struct mt_trainer *trainer)
                             &(struct mt_layer_hook){.layer_done = layer_done, .self = trainer});
     status = mt_gradient_sum_create(&trainer->optimizer.buckets, trainer->sender, &trainer->gradient_sum);
     if (status != MT_OK || is_alone(trainer)) return status;
+    trainer->optimizer.hook = (struct mt_bucket_hook){.moved = bucket_moved, .self = trainer->gradient_sum};
     // A term of all ranks' tokens does not depend on which rank has which.
     if (trainer->settings->statistics == MT_STATISTICS_GLOBAL)
         mt_batches_share(trainer->corpus.training, (size_t)mt_comm_size(trainer->comm));
