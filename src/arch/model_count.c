@@ -53,12 +53,6 @@ const char *mt_model_activation_formula(void)
            "width";
 }
 
-int64_t mt_model_activation_bytes(const struct mt_hf_config *config, int64_t tokens, int64_t bytes)
-{
-    return bytes * tokens * activations_per_token(config) +
-           (int64_t)F32_BYTES * LOGIT_ROWS * config->vocab_size;
-}
-
 void mt_model_memory(const struct mt_hf_config *config, int64_t weight_bytes, int64_t rank, int64_t tokens,
                      struct mt_model_memory *memory)
 {
@@ -73,7 +67,8 @@ void mt_model_memory(const struct mt_hf_config *config, int64_t weight_bytes, in
     memory->adapter_bytes = F32_BYTES * memory->all_adapters;
     memory->gradient_bytes = F32_BYTES * memory->all_adapters;
     memory->optimizer_bytes = ADAMW_MOMENTS * F32_BYTES * memory->all_adapters;
-    memory->activation_bytes = mt_model_activation_bytes(config, tokens, ACTIVATION_BYTES);
+    memory->activation_bytes = ACTIVATION_BYTES * tokens * activations_per_token(config) +
+                               (int64_t)F32_BYTES * LOGIT_ROWS * config->vocab_size;
     memory->all_bytes = memory->weights + memory->adapter_bytes + memory->gradient_bytes +
                         memory->optimizer_bytes + memory->activation_bytes;
 }

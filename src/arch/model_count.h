@@ -38,9 +38,6 @@ struct mt_model_memory {
 void mt_model_memory(const struct mt_hf_config *config, int64_t weight_bytes, int64_t rank, int64_t tokens,
                      struct mt_model_memory *memory);
 
-/* The activation estimate, for activations of so many bytes each; 2 in mt_model_memory. */
-int64_t mt_model_activation_bytes(const struct mt_hf_config *config, int64_t tokens, int64_t bytes);
-
 /* The activation estimate in words, for printing beside the number; lives forever. */
 const char *mt_model_activation_formula(void);
 

@@ -141,35 +141,3 @@ int64_t mt_quantise_bytes(const struct mt_quantise_options *options, const struc
 }
 
 #define COPY_BYTES 2.0 // bf16
-
-/* What a layer's copies take; of routed experts gate and up are there together, two of three matrices. */
-static double copies_of_layer(const double numbers[MT_MODEL_PART_COUNT])
-{
-    double moe = numbers[MT_PART_SHARED] + numbers[MT_PART_EXPERTS] * 2.0 / 3.0;
-    double mlp = moe > numbers[MT_PART_DENSE] ? moe : numbers[MT_PART_DENSE];
-    return COPY_BYTES * (mlp > numbers[MT_PART_ATTENTION] ? mlp : numbers[MT_PART_ATTENTION]);
-}
-
-void mt_quantise_memory(const struct mt_hf_config *config, const struct mt_quantise_options *options,
-                        double expert_ranks, struct mt_quantise_memory *memory)
-{
-    double layer[MT_MODEL_PART_COUNT] = {0.0};
-    int64_t number = -1;
-    struct mt_model_tensor tensor;
-    struct mt_model_tensors walk = mt_model_tensors_begin(config);
-    *memory = (struct mt_quantise_memory){0};
-    while (mt_model_tensors_next(&walk, &tensor)) {
-        double share = tensor.expert >= 0 ? 1.0 / expert_ranks : 1.0;
-        double count = share * (double)mt_model_tensor_count(&tensor);
-        if (!mt_quantise_takes(options, &tensor)) {
-            memory->numbers += count;
-            continue;
-        }
-        if (tensor.layer != number) memset(layer, 0, sizeof layer);
-        number = tensor.layer;
-        layer[tensor.part] += count;
-        memory->codes += share * (double)mt_quantise_bytes(options, &tensor);
-        double copies = copies_of_layer(layer);
-        if (copies > memory->unpacked) memory->unpacked = copies;
-    }
-}

@@ -53,13 +53,4 @@ bool mt_quantise_takes(const struct mt_quantise_options *options, const struct m
 /* Bytes that a matrix takes as it is stored. */
 int64_t mt_quantise_bytes(const struct mt_quantise_options *options, const struct mt_model_tensor *tensor);
 
-/* Bytes of a rank that holds a share of the routed experts, but for gaps between tensors. */
-struct mt_quantise_memory {
-    double numbers;  // that stay as they are: how many
-    double codes;    // of the others
-    double unpacked; // copies that products read, of one layer at a time (model/params/quantised.h)
-};
-void mt_quantise_memory(const struct mt_hf_config *config, const struct mt_quantise_options *options,
-                        double expert_ranks, struct mt_quantise_memory *memory);
-
 #endif

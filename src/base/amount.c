@@ -65,3 +65,13 @@ void mt_amount_duration(char *text, size_t bytes, double seconds)
         (void)snprintf(text, bytes, "%" PRId64 ":%02" PRId64, whole / 60, whole % 60);
     }
 }
+
+struct mt_bytes_text mt_bytes_in_words(size_t bytes)
+{
+    static const double units[] = {1e9, 1e6, 1e3};
+    static const char *const names[] = {"GB", "MB", "kB"};
+    struct mt_bytes_text text;
+    size_t i = bytes >= 1000000000 ? 0 : bytes >= 1000000 ? 1 : 2;
+    (void)snprintf(text.text, sizeof text.text, "%.2f %s", (double)bytes / units[i], names[i]);
+    return text;
+}

@@ -23,4 +23,10 @@ struct mt_counted mt_counted(uint64_t count, const char *one, const char *many);
 /* "0:47", "5:33:00", "2d 23h"; "--:--" for what is not finite. */
 void mt_amount_duration(char *text, size_t bytes, double seconds);
 
+/* "18.20 GB", of 10^9 bytes, in MB or kB where it is less: for messages. */
+struct mt_bytes_text {
+    char text[32];
+};
+struct mt_bytes_text mt_bytes_in_words(size_t bytes);
+
 #endif

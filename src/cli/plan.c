@@ -1,341 +1,420 @@
-/* metier plan: what LoRA training of a model takes on so many ranks. */
+/* metier plan: what training of a model takes on so many ranks. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "arch/arch.h"
 #include "base/amount.h"
+#include "base/compare.h"
 #include "cli/cli.h"
+#include "cli/shared/links.h"
+#include "cli/shared/memory.h"
 #include "cli/shared/short_number.h"
 #include "cli/shared/table.h"
+#include "model/experts/ranks.h"
+#include "ops/choose.h"
 #include "ops/limit.h"
-#include "train/fit.h"
-#include "train/scaling.h"
+#include "train/opening.h"
 
-#define MOST_RANKS 1048576
+#define MOST_RANKS        1048576
+#define MOST_WORDS        64
+#define ARENA_BLOCK_BYTES 16384
 
-/* Networks by name: what one port carries, of which every rank has its own. */
-static const struct network {
-    const char *name;
-    double gigabytes, microseconds;
-} networks[] = {
-    {"infiniband-400", 50.0, 5.0}, {"infiniband-200", 25.0, 5.0}, {"ethernet-400", 50.0, 15.0},
-    {"ethernet-100", 12.5, 20.0},  {"ethernet-25", 3.125, 30.0},  {"ethernet-10", 1.25, 30.0},
-};
-
-struct settings {
-    const char *directory;
-    const char *network;  // NULL: as the numbers say
-    const char *quantise; // NULL: weights are 2 bytes each
-    struct mt_quantise_options how;
-    int64_t nodes, per_node; // 0 nodes: ranks are all alike
-    double node_gigabytes, node_microseconds;
-    int64_t ranks, experts, tokens, length, lora_rank, row_bytes;
-    double room, teraflops, gigabytes, microseconds, max_violation;
-    const char *memory; // NULL: any
+struct arguments {
+    const char *model;            // NULL: the first argument
+    const char *links;            // file; NULL: ours
+    const char *link, *node_link; // names of it
+    int64_t nodes, per_node;      // 0 nodes: ranks are all alike
+    int64_t ranks;
+    double teraflops, gigabytes, microseconds, max_violation; // 0 GB/s, µs below 0: the link's
     bool table;
 };
 
-/* What --network and --nodes stand for; numbers that were given count before a name. */
-static enum mt_status resolve(struct mt_context *ctx, struct settings *settings)
-{
-    struct network found = {.gigabytes = 50.0, .microseconds = 10.0};
-    bool known = settings->network == NULL;
-    for (size_t i = 0; !known && i < sizeof networks / sizeof networks[0]; i++) {
-        known = strcmp(networks[i].name, settings->network) == 0;
-        if (known) found = networks[i];
-    }
-    if (!known) {
-        return mt_fail(ctx, MT_ERR_USAGE,
-                       "--network is '%s', expected infiniband-400, infiniband-200, ethernet-400, "
-                       "ethernet-100, ethernet-25 or ethernet-10",
-                       settings->network);
-    }
-    if (isnan(settings->gigabytes)) settings->gigabytes = found.gigabytes;
-    if (isnan(settings->microseconds)) settings->microseconds = found.microseconds;
-    if (settings->nodes > 0 && settings->per_node > 0 && settings->nodes <= MOST_RANKS / settings->per_node)
-        settings->ranks = settings->nodes * settings->per_node;
-    return MT_OK;
-}
+struct plan {
+    struct mt_context *ctx;
+    const struct arguments *arguments;
+    struct mt_arena arena;
+    struct mt_train_settings settings;
+    struct mt_hf_config config;
+    struct mt_model_desc desc;
+    struct mt_adapter adapter;
+    struct mt_train_selection selection;
+    bool without_weights; // the folder has a config alone
+    struct mt_cluster cluster;
+    struct cli_links links;
+    struct mt_fit_freedom freedom;
+    struct mt_memory_bound bound; // whole 0: any
+    int64_t ranks;                // of what is counted at the moment
+    struct mt_run_memory memory;  // of the last count,
+    struct mt_rank_memory counted;
+};
 
-static enum mt_status check(const struct settings *settings, const struct cli_call *given)
+/* A plan of so many ranks. */
+struct planned {
+    struct mt_fit fit;
+    struct mt_fit_sizes sizes; // of these
+    struct mt_layout layout;
+    struct mt_scaling scaling;
+    char why[MT_SPREAD_BYTES]; // of the ranks that share experts; "": they were given
+};
+
+// ------------------------------------------------------------------ what is planned
+
+static enum mt_status check(const struct arguments *arguments, const struct cli_call *given)
 {
     struct mt_context *ctx = given->ctx;
-    if (given->positional_count + (settings->directory != NULL ? 1 : 0) != 1)
-        return mt_fail(ctx, MT_ERR_USAGE, "expected one model folder");
-    if (settings->per_node < 1 || settings->per_node > 1024 ||
-        settings->nodes > MOST_RANKS / settings->per_node)
-        return mt_fail(ctx, MT_ERR_USAGE, "--nodes and --per-node are %" PRId64 " and %" PRId64,
-                       settings->nodes, settings->per_node);
-    const struct cli_limit limits[] = {{"--ranks", settings->ranks, 1, MOST_RANKS},
-                                       {"--rank", settings->lora_rank, 1, 4096}};
-    enum mt_status status = cli_check_limits(ctx, limits, 2);
+    if (given->positional_count == 0 && arguments->model == NULL)
+        return mt_fail(ctx, MT_ERR_USAGE, "expected a model folder, or a configuration of metier train");
+    const struct cli_limit limits[] = {{"--ranks", arguments->ranks, 1, MOST_RANKS},
+                                       {"--per-node", arguments->per_node, 1, 1024},
+                                       {"--nodes", arguments->nodes, 0, MOST_RANKS / 1024}};
+    enum mt_status status = cli_check_limits(ctx, limits, 3);
     if (status != MT_OK) return status;
-    if (settings->experts < 1 || settings->ranks % settings->experts != 0) {
-        return mt_fail(ctx, MT_ERR_USAGE, "--experts is %" PRId64 ", which does not divide %" PRId64 " ranks",
-                       settings->experts, settings->ranks);
-    }
-    if (settings->tokens < 1 || settings->tokens > (int64_t)1 << 24)
-        return mt_fail(ctx, MT_ERR_USAGE, "--tokens is %" PRId64 ", expected 1 to 2^24", settings->tokens);
-    if (settings->length < 1 || settings->length > (int64_t)1 << 24)
-        return mt_fail(ctx, MT_ERR_USAGE, "--length is %" PRId64 ", expected 1 to 2^24", settings->length);
-    if (settings->row_bytes != 2 && settings->row_bytes != 4)
-        return mt_fail(ctx, MT_ERR_USAGE, "--row-bytes is %" PRId64 ", expected 2 or 4", settings->row_bytes);
-    if (!(settings->teraflops > 0.0) || !(settings->gigabytes > 0.0) || !(settings->microseconds >= 0.0) ||
-        !(settings->node_gigabytes > 0.0) || !(settings->node_microseconds >= 0.0) ||
-        !(settings->room >= 0.0) || !(settings->max_violation >= 0.0)) {
-        return mt_fail(ctx, MT_ERR_USAGE,
-                       "--flops and bandwidths must be above 0; latencies, --room and --max-violation must "
-                       "not be below 0");
-    }
-    struct mt_memory_limit limit = {.bytes = 1.0};
-    bool readable = settings->memory == NULL || mt_memory_limit_read(settings->memory, &limit);
-    if (!readable || limit.bytes == 0.0)
-        return mt_fail(ctx, MT_ERR_USAGE, "--memory is '%s', expected an amount as 22GiB or 24GB",
-                       settings->memory);
+    if (!(arguments->teraflops > 0.0))
+        return mt_fail(ctx, MT_ERR_USAGE, "--flops is %g, expected a number above 0", arguments->teraflops);
     const struct cli_void rules[] = {
-        {settings->nodes == 0, "--per-node --node-bandwidth --node-latency", "without --nodes"},
-        {settings->nodes > 0, "--ranks", "with --nodes, which says how many there are"},
-        {settings->table, "--memory", "with --table"},
-        {settings->experts == 1, "--room", "without --experts: no rank shares them"},
-        {cli_is_given(given, "--bandwidth") && cli_is_given(given, "--latency"), "--network",
+        {arguments->nodes == 0, "--per-node --node-link", "without --nodes"},
+        {arguments->nodes > 0, "--ranks", "with --nodes, which says how many there are"},
+        {arguments->gigabytes > 0.0 && arguments->microseconds >= 0.0, "--link",
          "together with --bandwidth and --latency"},
     };
     return cli_refuse_void(given, rules, sizeof rules / sizeof rules[0]);
 }
 
-static void predict(const struct mt_hf_config *config, const struct settings *settings, int64_t ranks,
-                    int64_t experts, struct mt_scaling *scaling)
+/* A configuration with words over it, or a folder with words and nothing else that a run would need. */
+static enum mt_status read_settings(struct plan *plan, const struct cli_call *given)
 {
-    const struct mt_cluster cluster = {
-        .flops = settings->teraflops * 1e12,
-        .wire = {.bandwidth = settings->gigabytes * 1e9, .latency = settings->microseconds * 1e-6},
-        .node_ranks = settings->nodes > 0 ? settings->per_node : 0,
-        .node = {.bandwidth = settings->node_gigabytes * 1e9, .latency = settings->node_microseconds * 1e-6}};
-    const struct mt_layout layout = {.ranks = ranks,
-                                     .expert_ranks = experts,
-                                     .tokens = settings->tokens,
-                                     .length = settings->length,
-                                     .lora_rank = settings->lora_rank,
-                                     .weight_bytes = 2,
-                                     .row_bytes = settings->row_bytes,
-                                     .room = settings->room,
-                                     .max_violation = settings->max_violation,
-                                     .quantise = settings->how};
-    mt_scaling_predict(config, &cluster, &layout, scaling);
-}
-
-/* A plan with fewer tokens at a time. */
-struct cut_plan {
-    const struct mt_hf_config *config;
-    const struct settings *settings;
-};
-
-static enum mt_status count_cut(void *self, const struct mt_fit_sizes *sizes, size_t *bytes)
-{
-    const struct cut_plan *plan = self;
-    struct settings settings = *plan->settings;
-    struct mt_scaling scaling;
-    settings.tokens = sizes->tokens;
-    predict(plan->config, &settings, settings.ranks, settings.experts, &scaling);
-    *bytes = (size_t)scaling.memory;
-    return MT_OK;
-}
-
-/* How the tokens of a step would have to be cut to fit a limit. */
-static enum mt_status print_fit(struct mt_context *ctx, const struct mt_hf_config *config,
-                                const struct settings *settings)
-{
-    static const struct cli_column columns[] = {{"  tokens at a time", true}, {"memory", true}, {"", false}};
-    struct cut_plan plan = {.config = config, .settings = settings};
-    struct mt_memory_limit limit;
-    struct cli_table table;
-    struct mt_fit fit;
-    if (settings->memory == NULL) return MT_OK;
-    (void)mt_memory_limit_read(settings->memory, &limit); // as it was checked
-    int64_t least = settings->length < settings->tokens ? settings->length : settings->tokens;
-    const struct mt_fit_freedom freedom = {
-        .least_tokens = least, .step_tokens = settings->tokens, .first = {.tokens = settings->tokens}};
-    enum mt_status status = mt_fit_choose(&freedom, (size_t)limit.bytes, count_cut, &plan, &fit);
-    if (status != MT_OK) return status;
-    printf("\nwhat fits into %s (--memory %s)\n", cli_short_bytes(limit.bytes).text, settings->memory);
-    cli_table_init(&table, ctx, columns, 3);
-    for (int i = 0; i < fit.count; i++) {
-        double over = (double)fit.tried[i].bytes - limit.bytes;
-        char verdict[48] = "fits";
-        if (over > 0.0) (void)snprintf(verdict, sizeof verdict, "%s too much", cli_short_bytes(over).text);
-        cli_table_add(&table, "%" PRId64 "\t%s\t%s", fit.tried[i].sizes.tokens,
-                      cli_short_bytes((double)fit.tried[i].bytes).text, verdict);
+    static const char no_out[] = "out=(none)";
+    static const char no_data[] = "data.path=(none)";
+    const char *words[MOST_WORDS + 3];
+    size_t count = 0;
+    char model[2048];
+    const char *first = plan->arguments->model;
+    int taken = first == NULL ? 1 : 0;
+    if (first == NULL) first = given->positional[0];
+    bool file = mt_ends_with(first, ".yaml") || mt_ends_with(first, ".yml");
+    if (given->positional_count - taken > MOST_WORDS)
+        return mt_fail(plan->ctx, MT_ERR_USAGE, "more than %d settings", MOST_WORDS);
+    if (strlen(first) > sizeof model - 8)
+        return mt_fail(plan->ctx, MT_ERR_USAGE, "the name of the model folder is too long");
+    (void)snprintf(model, sizeof model, "model=%s", first);
+    if (!file) {
+        words[count++] = model;
+        words[count++] = no_out;
+        words[count++] = no_data;
     }
-    status = cli_table_print(&table, stdout);
-    printf("  recomputation, which a plan does not know, needs less: metier train --dry-run counts it\n");
+    for (int i = taken; i < given->positional_count; i++) words[count++] = given->positional[i];
+    return mt_train_settings_read(plan->ctx, file ? first : "the settings", file ? NULL : "", 0, words, count,
+                                  &plan->arena, &plan->settings);
+}
+
+static enum mt_status resolve_cluster(struct plan *plan)
+{
+    const struct arguments *arguments = plan->arguments;
+    struct mt_cluster *cluster = &plan->cluster;
+    cluster->flops = arguments->teraflops * 1e12;
+    cluster->node_ranks = arguments->nodes > 0 ? arguments->per_node : 0;
+    plan->ranks = arguments->nodes > 0 ? arguments->nodes * arguments->per_node : arguments->ranks;
+    enum mt_status status = cli_links_read(plan->ctx, &plan->arena, arguments->links, &plan->links);
+    if (status == MT_OK)
+        status = cli_links_find(plan->ctx, &plan->links, "--link", arguments->link, &cluster->wire);
+    if (status == MT_OK)
+        status = cli_links_find(plan->ctx, &plan->links, "--node-link", arguments->node_link, &cluster->node);
+    if (arguments->gigabytes > 0.0) cluster->wire.bandwidth = arguments->gigabytes * 1e9;
+    if (arguments->microseconds >= 0.0) cluster->wire.latency = arguments->microseconds * 1e-6;
     return status;
 }
 
-static void print_plan(const struct mt_hf_config *config, const struct settings *settings)
+static enum mt_status resolve_model(struct plan *plan)
 {
-    struct mt_scaling s;
-    predict(config, settings, settings->ranks, settings->experts, &s);
-    printf("%s, LoRA rank %" PRId64 " on every linear layer; %s, experts over %" PRId64
-           ", %s a rank and step\n\n",
-           config->arch->name, settings->lora_rank,
-           mt_counted((uint64_t)settings->ranks, "rank", "ranks").text, settings->experts,
-           mt_counted((uint64_t)settings->tokens, "token", "tokens").text);
-    printf("  memory of a rank       %10.3f GB\n", s.memory / 1e9);
-    printf("    frozen weights       %10.3f GB   %s; routed experts 1/%" PRId64 "\n", s.weights / 1e9,
-           settings->how.on ? settings->quantise : "2 bytes each", settings->experts);
-    if (s.unpacked > 0.0)
-        printf("    a layer unpacked     %10.3f GB   in bf16, for products\n", s.unpacked / 1e9);
-    printf("    adapters             %10.3f GB   masters, gradients, sums, a share of moments; routed "
-           "experts' 1/%" PRId64 "\n",
-           s.adapters / 1e9, settings->experts);
-    printf("    activations          %10.3f GB\n", s.activations / 1e9);
-    printf("  arithmetic of a step   %10.3f TFLOP   %.1f %% of it by routed experts\n", s.flops / 1e12,
-           100.0 * s.routed_flops / s.flops);
-    printf("  sent by a rank         %10.3f MB\n",
-           (s.gradient_bytes + s.expert_bytes + s.statistics_bytes) / 1e6);
-    printf("    gradients, values    %10.3f MB\n", s.gradient_bytes / 1e6);
-    printf("    rows of experts      %10.3f MB\n", s.expert_bytes / 1e6);
-    printf("    statistics           %10.3f MB\n", s.statistics_bytes / 1e6);
-    printf("  time of a step         %10.3f ms   balanced; efficiency %.1f %%\n", s.balanced * 1e3,
-           100.0 * s.efficiency);
-    printf("    arithmetic           %10.3f ms\n", s.compute * 1e3);
-    printf("    rows of experts      %10.3f ms   of which %.3f behind other work\n", s.experts * 1e3,
-           s.hidden * 1e3);
-    printf("    gradients            %10.3f ms   what backward does not hide, and values back\n",
-           s.gradients * 1e3);
-    printf("    statistics           %10.3f ms\n", s.statistics * 1e3);
-    if (settings->max_violation > 0.0) {
-        printf("  with MaxVio %-10g %10.3f ms   one hot expert on the fullest rank\n",
-               settings->max_violation, s.hot_expert * 1e3);
-        printf("                         %10.3f ms   a whole rank of hot experts\n", s.hot_rank * 1e3);
+    struct mt_train_settings *settings = &plan->settings;
+    struct mt_context *ctx = plan->ctx;
+    bool single = false;
+    bool index = false;
+    enum mt_status status = mt_hf_config_read_folder(ctx, settings->model, &plan->config);
+    if (status == MT_OK) status = mt_model_describe(ctx, &plan->config, &plan->desc);
+    if (status == MT_OK)
+        status = mt_train_select(ctx, settings, &plan->desc, &plan->arena, &plan->adapter, &plan->selection);
+    if (status == MT_OK)
+        status = mt_device_choose(ctx, NULL, settings->device, MT_USE_FAST, &settings->device);
+    if (status == MT_OK) status = mt_checkpoint_has_file(ctx, settings->model, MT_CHECKPOINT_SINGLE, &single);
+    if (status == MT_OK) status = mt_checkpoint_has_file(ctx, settings->model, MT_CHECKPOINT_INDEX, &index);
+    plan->without_weights = !single && !index;
+    return status;
+}
+
+/* What may be chosen to fit the limit; without a limit all is as the fastest. */
+static enum mt_status resolve_memory(struct plan *plan)
+{
+    struct mt_train_settings *settings = &plan->settings;
+    struct mt_memory_limit limit;
+    struct mt_device *device = NULL;
+    bool open = settings->tokens == 0;
+    if (open) settings->tokens = mt_train_auto_tokens(settings);
+    plan->freedom = mt_train_freedom(settings, open);
+    if (plan->freedom.first.expert_ranks == 0) plan->freedom.first.expert_ranks = 1;
+    (void)mt_memory_limit_read(settings->memory_limit, &limit);    // as the settings were checked
+    if (strcmp(settings->memory_limit, "auto") == 0) return MT_OK; // what is free here says nothing of there
+    enum mt_status status = mt_device_create(plan->ctx, settings->device, 1, &device);
+    if (status == MT_OK) {
+        plan->bound = mt_device_bound(device, &limit);
+        plan->freedom.host_embedding = mt_train_embedding_may_leave(settings, &plan->desc, device);
     }
-    if (settings->max_violation > 0.0 && settings->experts > 1) {
-        printf("    rows it sends        %10.3f MB   with one hot expert\n", s.hot_expert_bytes / 1e6);
+    mt_device_destroy(device);
+    return status;
+}
+
+// ------------------------------------------------------------------ counting
+
+/* The first rank that owns the most experts; of what is shared evenly the first has no less than others. */
+static int fullest_rank(int experts, int sharing)
+{
+    int fullest = 0;
+    int most = 0;
+    for (int r = 0; r < sharing; r++) {
+        int owned =
+            mt_expert_ranks_first(experts, r + 1, sharing) - mt_expert_ranks_first(experts, r, sharing);
+        if (owned > most) fullest = r;
+        if (owned > most) most = owned;
+    }
+    return fullest;
+}
+
+static enum mt_status count(void *self, const struct mt_fit_sizes *sizes, size_t *bytes)
+{
+    struct plan *plan = self;
+    struct mt_device *dry = NULL;
+    struct mt_rank_memory *counted = &plan->counted;
+    size_t before = plan->ctx->live_bytes;
+    enum mt_status status =
+        mt_device_create(plan->ctx, plan->settings.device, (int)plan->settings.threads, &dry);
+    if (status != MT_OK) return status;
+    mt_device_set_dry(dry);
+    struct mt_model_options options = mt_train_model_options(&plan->settings, &plan->selection, dry, sizes);
+    options.without_weights = plan->without_weights;
+    status = mt_rank_memory(dry, &plan->settings, &options, sizes,
+                            fullest_rank(plan->desc.experts, (int)sizes->expert_ranks), (int)plan->ranks,
+                            (int)plan->settings.source_count, counted);
+    if (status == MT_OK) {
+        counted->live -= before; // what this verb holds, a run does not
+        *bytes = mt_rank_memory_bytes(dry, counted);
+        bool on_host = mt_device_on_host(dry);
+        plan->memory = (struct mt_run_memory){.device = mt_device_name(dry),
+                                              .on_host = on_host,
+                                              .model = counted->model,
+                                              .moments = counted->moments,
+                                              .buffers = counted->buffers,
+                                              .held = counted->live + counted->summed,
+                                              .tokens = sizes->tokens};
+        plan->memory.all = counted->buffers + (on_host ? counted->model.mapped + plan->memory.held : 0);
+    }
+    mt_device_destroy(dry);
+    return status;
+}
+
+/* Chooses what is left to us, counts, and predicts. */
+static enum mt_status make(struct plan *plan, int64_t ranks, struct planned *made)
+{
+    struct mt_fit_freedom freedom = plan->freedom;
+    size_t room = plan->bound.whole > 0 ? plan->bound.buffers : SIZE_MAX;
+    enum mt_status status = MT_OK;
+    size_t bytes = 0;
+    plan->ranks = ranks;
+    *made = (struct planned){0};
+    if (plan->settings.expert_ranks == 0) {
+        struct mt_spread spread = {.ranks = ranks, .experts = plan->desc.experts};
+        status = mt_fit_spread(&freedom, room, count, plan, &spread);
+        freedom.first.expert_ranks = spread.expert_ranks;
+        mt_spread_sentence(&spread, room, made->why);
+    } else if (freedom.first.expert_ranks > ranks) {
+        freedom.first.expert_ranks = ranks; // a line of the table with fewer ranks
+    }
+    if (status == MT_OK && ranks % freedom.first.expert_ranks != 0)
+        return mt_fail(plan->ctx, MT_ERR_USAGE,
+                       "parallel.experts is %" PRId64 ", which does not divide %" PRId64 " ranks",
+                       freedom.first.expert_ranks, ranks);
+    if (status == MT_OK) status = mt_fit_choose(&freedom, room, count, plan, &made->fit);
+    if (status != MT_OK) return status;
+    made->sizes = made->fit.tried[made->fit.chosen].sizes;
+    if (made->fit.chosen != made->fit.count - 1) status = count(plan, &made->sizes, &bytes);
+    const struct mt_rank_memory *counted = &plan->counted;
+    made->layout = (struct mt_layout){.ranks = ranks,
+                                      .expert_ranks = made->sizes.expert_ranks,
+                                      .tokens = made->sizes.tokens,
+                                      .length = plan->settings.max_length,
+                                      .row_bytes = counted->narrow ? 2 : 4,
+                                      .recompute = made->sizes.recompute,
+                                      .max_violation = plan->arguments->max_violation,
+                                      .full = plan->settings.train == MT_TRAIN_FULL,
+                                      .trained_experts = (double)counted->trained_experts,
+                                      .trained_rest = (double)counted->trained_rest,
+                                      .common_bytes = (double)counted->common,
+                                      .own_bytes = (double)counted->own};
+    mt_scaling_predict(&plan->config, &plan->cluster, &made->layout, &made->scaling);
+    return status;
+}
+
+// ------------------------------------------------------------------ printing
+
+static double sent(const struct mt_scaling *s)
+{
+    return s->gradient_bytes + s->expert_bytes + s->statistics_bytes;
+}
+
+static void print_times(const struct plan *plan, const struct planned *made)
+{
+    const struct mt_scaling *s = &made->scaling;
+    double violation = plan->arguments->max_violation;
+    printf("\na step\n");
+    printf("  arithmetic             %10.3f TFLOP   %.1f %% of it by routed experts\n", s->flops / 1e12,
+           100.0 * s->routed_flops / s->flops);
+    printf("  sent by a rank         %10.3f MB\n", sent(s) / 1e6);
+    printf("    gradients, values    %10.3f MB\n", s->gradient_bytes / 1e6);
+    printf("    rows of experts      %10.3f MB\n", s->expert_bytes / 1e6);
+    printf("    statistics           %10.3f MB\n", s->statistics_bytes / 1e6);
+    printf("  time of a step         %10.3f ms   balanced; efficiency %.1f %%\n", s->balanced * 1e3,
+           100.0 * s->efficiency);
+    printf("    arithmetic           %10.3f ms\n", s->compute * 1e3);
+    printf("    rows of experts      %10.3f ms   of which %.3f behind other work\n", s->experts * 1e3,
+           s->hidden * 1e3);
+    printf("    gradients            %10.3f ms   what backward does not hide, and values back\n",
+           s->gradients * 1e3);
+    printf("    statistics           %10.3f ms\n", s->statistics * 1e3);
+    if (violation > 0.0) {
+        printf("  with MaxVio %-10g %10.3f ms   one hot expert on the fullest rank\n", violation,
+               s->hot_expert * 1e3);
+        printf("                         %10.3f ms   a whole rank of hot experts\n", s->hot_rank * 1e3);
+    }
+    if (violation > 0.0 && made->sizes.expert_ranks > 1) {
+        printf("    rows it sends        %10.3f MB   with one hot expert\n", s->hot_expert_bytes / 1e6);
         printf("                         %10.3f MB   with a rank of them; all ranks together as balanced\n",
-               s.hot_rank_bytes / 1e6);
+               s->hot_rank_bytes / 1e6);
     }
 }
 
-/* 1, 2, 4, ... ranks; as many of them share the experts as --experts allows. */
-static enum mt_status print_table(struct mt_context *ctx, const struct mt_hf_config *config,
-                                  const struct settings *settings)
+static enum mt_status print_plan(struct plan *plan)
+{
+    struct planned made;
+    char format[MT_QUANTISE_TEXT_BYTES];
+    enum mt_status status = make(plan, plan->ranks, &made);
+    if (status != MT_OK) return status;
+    struct mt_quantise_options stored = plan->selection.quantise;
+    if (!stored.on) mt_quantise_as_published(&plan->config, &stored);
+    printf("%s, %s, weights %s; %s, experts over %" PRId64 ", %s a rank and step, recompute: %s\n",
+           plan->config.arch->name, plan->settings.train == MT_TRAIN_LORA ? "LoRA" : "full",
+           stored.on ? mt_quantise_text(&stored, format) : "as floats",
+           mt_counted((uint64_t)plan->ranks, "rank", "ranks").text, made.sizes.expert_ranks,
+           mt_counted((uint64_t)made.sizes.tokens, "token", "tokens").text,
+           mt_recompute_name(made.sizes.recompute));
+    if (made.why[0] != '\0') printf("parallel.experts: auto: %s\n", made.why);
+    cli_print_memory(&plan->memory);
+    status = cli_print_fit(plan->ctx, &plan->settings, &made.fit, &plan->bound);
+    if (status != MT_OK) return status;
+    print_times(plan, &made);
+    if (plan->ranks == 1) return MT_OK;
+    printf("\nmessages of a step, if all went over one link (%s)\n", plan->links.file);
+    return cli_links_print(plan->ctx, &plan->links, &plan->config, &made.layout);
+}
+
+/* 1, 2, 4, ... ranks; as many of them share the experts as parallel.experts says. */
+static enum mt_status print_table(struct plan *plan)
 {
     static const struct cli_column columns[] = {
         {"ranks", true},       {"experts", true},     {"memory GB", true},
         {"sent MB", true},     {"balanced ms", true}, {"hot exp. ms", true},
         {"hot rank ms", true}, {"tokens/s", true},    {"efficiency", true}};
     struct cli_table table;
-    cli_table_init(&table, ctx, columns, 9);
-    for (int64_t ranks = 1; ranks <= settings->ranks; ranks *= 2) {
-        struct mt_scaling s;
-        int64_t experts = ranks < settings->experts ? ranks : settings->experts;
-        if (ranks % experts != 0) continue;
-        predict(config, settings, ranks, experts, &s);
-        cli_table_add(&table, "%" PRId64 "\t%" PRId64 "\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t%.1f%%", ranks,
-                      experts, s.memory / 1e9, (s.gradient_bytes + s.expert_bytes + s.statistics_bytes) / 1e6,
-                      s.balanced * 1e3, s.hot_expert * 1e3, s.hot_rank * 1e3,
-                      (double)(ranks * settings->tokens) / s.balanced, 100.0 * s.efficiency);
+    enum mt_status status = MT_OK;
+    int64_t most = plan->ranks;
+    int64_t sharing = plan->freedom.first.expert_ranks;
+    cli_table_init(&table, plan->ctx, columns, 9);
+    for (int64_t ranks = 1; ranks <= most && status == MT_OK; ranks *= 2) {
+        struct planned made;
+        if (ranks > sharing && ranks % sharing != 0) continue;
+        status = make(plan, ranks, &made);
+        const struct mt_scaling *s = &made.scaling;
+        if (status == MT_OK)
+            cli_table_add(&table, "%" PRId64 "\t%" PRId64 "\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t%.1f%%",
+                          ranks, made.sizes.expert_ranks, (double)plan->memory.all / 1e9, sent(s) / 1e6,
+                          s->balanced * 1e3, s->hot_expert * 1e3, s->hot_rank * 1e3,
+                          (double)(ranks * made.sizes.tokens) / s->balanced, 100.0 * s->efficiency);
     }
-    return cli_table_print(&table, stdout);
+    enum mt_status printed = cli_table_print(&table, stdout);
+    return status == MT_OK ? printed : status;
 }
 
-static enum mt_status run(struct mt_context *ctx, struct settings *settings)
+static enum mt_status run(struct plan *plan, const struct cli_call *given)
 {
-    struct mt_hf_config config;
-    enum mt_status status = mt_hf_config_read_folder(ctx, settings->directory, &config);
+    enum mt_status status = read_settings(plan, given);
+    if (status == MT_OK) status = resolve_cluster(plan);
+    if (status == MT_OK) status = resolve_model(plan);
+    if (status == MT_OK) status = resolve_memory(plan);
     if (status != MT_OK) return status;
-    char format[MT_QUANTISE_TEXT_BYTES];
-    if (settings->quantise == NULL && config.quant.method != MT_HF_QUANT_NONE) {
-        mt_quantise_as_published(&config, &settings->how);
-        settings->quantise = mt_quantise_text(&settings->how, format);
-    }
-    if (settings->experts > config.experts) {
-        status = mt_fail(ctx, MT_ERR_USAGE, "--experts is %" PRId64 ", but there are %" PRId64 " experts",
-                         settings->experts, (int64_t)config.experts);
-    } else if (settings->table) {
-        status = print_table(ctx, &config, settings);
-    } else {
-        print_plan(&config, settings);
-        status = print_fit(ctx, &config, settings);
-    }
-    mt_hf_config_free(&config);
-    return status;
+    return plan->arguments->table ? print_table(plan) : print_plan(plan);
 }
 
 static enum mt_status run_verb(struct cli_call *call)
 {
-    struct settings settings = {.ranks = 8,
-                                .experts = 1,
-                                .tokens = 8192,
-                                .length = 512,
-                                .lora_rank = 32,
-                                .row_bytes = 4,
-                                .teraflops = 400.0,
-                                .per_node = 8,
-                                .gigabytes = (double)NAN,
-                                .microseconds = (double)NAN,
-                                .node_gigabytes = 300.0,
-                                .node_microseconds = 3.0};
+    struct arguments arguments = {.ranks = 8,
+                                  .per_node = 8,
+                                  .link = "infiniband-ndr",
+                                  .node_link = "nvlink-4",
+                                  .teraflops = 400.0,
+                                  .microseconds = -1.0};
     const struct cli_option options[] = {
-        {"--model", CLI_TEXT, &settings.directory, "DIR", "the model folder, instead of an argument"},
-        {"--ranks", CLI_INTEGER, &settings.ranks, "P", "processes, one for each GPU (8)"},
-        {"--nodes", CLI_INTEGER, &settings.nodes, "N",
-         "machines, instead of --ranks: the network inside a machine is faster"},
-        {"--per-node", CLI_INTEGER, &settings.per_node, "G", "ranks of one machine (8)"},
-        {"--network", CLI_TEXT, &settings.network, "NAME",
-         "infiniband-400, infiniband-200, ethernet-400, ethernet-100, ethernet-25, ethernet-10: a port a "
-         "rank"},
-        {"--experts", CLI_INTEGER, &settings.experts, "E", "ranks that share the routed experts (1)"},
-        {"--room", CLI_REAL, &settings.room, "F", "as the key parallel.room: 0, room for all rows (0)"},
-        {"--tokens", CLI_INTEGER, &settings.tokens, "T", "tokens of one rank in one step (8192)"},
-        {"--length", CLI_INTEGER, &settings.length, "N", "tokens of a sequence (512)"},
-        {"--rank", CLI_INTEGER, &settings.lora_rank, "R", "of LoRA (32)"},
-        {"--quantize", CLI_TEXT, &settings.quantise, "HOW",
-         "frozen weights in fewer bits: fp8, int8, nf4 or mxfp4, then parts, with commas (none)"},
-        {"--row-bytes", CLI_INTEGER, &settings.row_bytes, "N", "of an activation: 4, or 2 for 16 bits (4)"},
-        {"--flops", CLI_REAL, &settings.teraflops, "TFLOP/S",
+        {"--model", CLI_TEXT, &arguments.model, "DIR", "the model folder, instead of an argument"},
+        {"--ranks", CLI_INTEGER, &arguments.ranks, "P", "processes, one for each GPU (8)"},
+        {"--nodes", CLI_INTEGER, &arguments.nodes, "N",
+         "machines, instead of --ranks: the link inside a machine is another"},
+        {"--per-node", CLI_INTEGER, &arguments.per_node, "G", "ranks of one machine (8)"},
+        {"--link", CLI_TEXT, &arguments.link, "NAME",
+         "between ranks, or with --nodes between machines (infiniband-ndr)"},
+        {"--node-link", CLI_TEXT, &arguments.node_link, "NAME", "inside a machine (nvlink-4)"},
+        {"--links", CLI_TEXT, &arguments.links, "FILE", "another table of links than share/plan/links.yaml"},
+        {"--flops", CLI_REAL, &arguments.teraflops, "TFLOP/S",
          "sustained rate of one rank, in 10^12 a second (400)"},
-        {"--bandwidth", CLI_REAL, &settings.gigabytes, "GB/S",
-         "sending rate of one rank, in 10^9 bytes a second (the network's; 50)"},
-        {"--latency", CLI_REAL, &settings.microseconds, "US",
-         "latency of a message, in microseconds (the network's; 10)"},
-        {"--node-bandwidth", CLI_REAL, &settings.node_gigabytes, "GB/S", "the same within a machine (300)"},
-        {"--node-latency", CLI_REAL, &settings.node_microseconds, "US", "the same within a machine (3)"},
-        {"--max-violation", CLI_REAL, &settings.max_violation, "V", "MaxVio of the experts' loads (0)"},
-        {"--memory", CLI_TEXT, &settings.memory, "LIMIT",
-         "of one rank, as 22GiB: print how many tokens at a time fit"},
-        {"--table", CLI_FLAG, &settings.table, NULL, "1, 2, 4, ... up to P ranks, a line each"},
+        {"--bandwidth", CLI_REAL, &arguments.gigabytes, "GB/S",
+         "sending rate of one rank, in 10^9 bytes a second (the link's)"},
+        {"--latency", CLI_REAL, &arguments.microseconds, "US",
+         "latency of a message, in microseconds (the link's)"},
+        {"--max-violation", CLI_REAL, &arguments.max_violation, "V", "MaxVio of the experts' loads (0)"},
+        {"--table", CLI_FLAG, &arguments.table, NULL, "1, 2, 4, ... up to P ranks, a line each"},
         {0},
     };
     enum mt_status status = cli_parse(call, options);
     if (status != MT_OK || call->help_shown) return status;
-    status = resolve(call->ctx, &settings);
-    if (status == MT_OK) status = check(&settings, call);
+    status = check(&arguments, call);
     if (status != MT_OK) return status;
-    if (settings.directory == NULL) settings.directory = call->positional[0];
-    if (settings.quantise != NULL) status = mt_quantise_parse(call->ctx, settings.quantise, &settings.how);
-    if (status == MT_OK) status = mt_quantise_refuse_cache(call->ctx, &settings.how);
-    if (status != MT_OK) return status;
-    return run(call->ctx, &settings);
+    struct plan plan = {.ctx = call->ctx, .arguments = &arguments};
+    mt_arena_init(&plan.arena, call->ctx, ARENA_BLOCK_BYTES);
+    status = run(&plan, call);
+    mt_adapter_close(&plan.adapter);
+    mt_hf_config_free(&plan.config);
+    mt_arena_free(&plan.arena);
+    return status;
 }
+
+static const struct cli_keys keys = {
+    .keys = &mt_train_keys, .title = "a configuration of metier train", .words = true};
 
 const struct cli_verb cli_verb_plan = {
     .name = "plan",
-    .summary = "predict memory, network traffic and step time of LoRA training on many ranks",
-    .arguments = "DIR",
+    .summary = "predict memory, network traffic and step time of training on many ranks",
+    .arguments = "DIR|CONFIG.yaml [key=value ...]",
     .counts_arguments = true,
     .details =
-        "DIR holds a config.json; no weights are needed. A step takes the arithmetic at the sustained\n"
-        "rate plus the messages, each latency + bytes/bandwidth. Gradients overlap with the last\n"
-        "backward. If ranks share the experts, all wait for the fullest rank; --max-violation prints what\n"
-        "this imbalance costs. With --nodes the ranks of one machine use the faster network inside it.\n"
-        "docs/lab/scaling.md has the formulas, and says how good the predictions are.",
-    .examples = "  metier plan models/OLMoE-1B-7B --ranks 8 --experts 8\n"
-                "  metier plan models/OLMoE-1B-7B --ranks 1 --quantize nf4 --row-bytes 2\n"
-                "  metier plan models/OLMoE-1B-7B --ranks 1 --memory 22GiB\n"
-                "  metier plan models/DeepSeek-V3 --nodes 16 --network infiniband-400 --experts 8\n"
-                "  metier plan models/DeepSeek-V3 --ranks 1024 --experts 64 --max-violation 0.5 --table",
+        "DIR holds a config.json; weights are not needed. The keys are those of metier train: plan opens a\n"
+        "rank of such a run on a device that only counts, so memory is what --dry-run prints, without the\n"
+        "data. A rank runs one micro-batch (batch.tokens) a step. The step takes the arithmetic at the\n"
+        "sustained rate plus the messages, each latency + bytes/bandwidth of its link. Gradients overlap\n"
+        "with the last backward. If ranks share the experts, all wait for the fullest rank; --max-violation\n"
+        "prints what this imbalance costs. docs/lab/scaling.md has the formulas, and says how good the\n"
+        "predictions are.",
+    .examples =
+        "  metier plan models/OLMoE-1B-7B --ranks 8 parallel.experts=8\n"
+        "  metier plan models/OLMoE-1B-7B --ranks 1 quantize.format=nf4 activations=bf16\n"
+        "  metier plan models/OLMoE-1B-7B --ranks 8 parallel.experts=auto memory.limit=22GiB\n"
+        "  metier plan models/DeepSeek-V3 --nodes 16 --link ethernet-400 parallel.experts=8\n"
+        "  metier plan models/DeepSeek-V3 --ranks 1024 parallel.experts=64 --max-violation 0.5 --table",
+    .keys = &keys,
     .run = run_verb,
 };

@@ -21,7 +21,7 @@ static enum mt_status allocate(struct mt_context *ctx, const struct mt_transport
     size_t group = transport != NULL ? mt_comm_rounded(transport->group_bytes(ranks)) : 0;
     size_t request = mt_comm_request_bytes(transport, ranks);
     size_t places = mt_comm_rounded(4 * (size_t)ranks * sizeof(size_t));
-    size_t gathered = ranks > 1 ? (size_t)ranks * MT_COMM_PIECE : 0;
+    size_t gathered = ranks > 1 && transport != NULL ? (size_t)ranks * MT_COMM_PIECE : 0;
     size_t bytes = mt_comm_rounded(sizeof **comm) + group + request + places + gathered;
     void *memory = NULL;
     *comm = NULL;
@@ -99,6 +99,21 @@ enum mt_status mt_comm_open_over(struct mt_context *ctx, const struct mt_transpo
 enum mt_status mt_comm_open_alone(struct mt_context *ctx, struct mt_comm **comm)
 {
     return allocate(ctx, NULL, 1, comm);
+}
+
+enum mt_status mt_comm_open_on_paper(struct mt_context *ctx, int rank, int ranks, struct mt_comm **comm)
+{
+    enum mt_status status = allocate(ctx, NULL, ranks, comm);
+    if (status != MT_OK) return status;
+    (*comm)->rank = rank;
+    (*comm)->size = ranks;
+    return MT_OK;
+}
+
+/* Nobody else is there to tell. */
+static bool is_alone(const struct mt_comm *comm)
+{
+    return comm->size == 1 || comm->transport == NULL;
 }
 
 enum mt_status mt_comm_split(struct mt_comm *comm, int colour, struct mt_comm **part)
@@ -333,7 +348,7 @@ void mt_comm_sum_f64(struct mt_comm *comm, double *values, size_t count)
 {
     const size_t most = MT_COMM_PIECE / sizeof *values;
     const double *all = (const double *)(const void *)comm->gathered;
-    for (size_t first = 0; comm->size > 1 && first < count; first += most) {
+    for (size_t first = 0; !is_alone(comm) && first < count; first += most) {
         size_t piece = count - first < most ? count - first : most;
         mt_comm_gather(comm, values + first, piece * sizeof *values, comm->gathered);
         memcpy(values + first, all, piece * sizeof *values);
@@ -347,7 +362,7 @@ static void reduce_i64(struct mt_comm *comm, int64_t *values, size_t count, bool
 {
     const size_t most = MT_COMM_PIECE / sizeof *values;
     const int64_t *all = (const int64_t *)(const void *)comm->gathered;
-    for (size_t first = 0; comm->size > 1 && first < count; first += most) {
+    for (size_t first = 0; !is_alone(comm) && first < count; first += most) {
         size_t piece = count - first < most ? count - first : most;
         mt_comm_gather(comm, values + first, piece * sizeof *values, comm->gathered);
         memcpy(values + first, all, piece * sizeof *values);
@@ -376,7 +391,7 @@ void mt_comm_max_i64(struct mt_comm *comm, int64_t *values, size_t count)
 
 enum mt_status mt_comm_agree(struct mt_comm *comm, struct mt_context *ctx, enum mt_status status)
 {
-    if (comm->size == 1) return status;
+    if (is_alone(comm)) return status;
     int mine = (int)status;
     int *all = (int *)(void *)comm->gathered;
     mt_comm_gather(comm, &mine, sizeof mine, all);
@@ -402,7 +417,7 @@ int mt_comm_failed_rank(const struct mt_comm *comm)
 enum mt_status mt_comm_abort(struct mt_comm *comm, const struct mt_context *ctx, enum mt_status status,
                              FILE *stream)
 {
-    if (comm->job->size == 1) return status;
+    if (is_alone(comm->job)) return status;
     (void)fprintf(stream, "metier: rank %d of %d: %s\n", comm->job->rank, comm->job->size, ctx->message);
     (void)fflush(stream);
     comm->transport->abort(comm->job->group, 1);

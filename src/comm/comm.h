@@ -36,6 +36,12 @@ enum mt_status mt_comm_open(struct mt_context *ctx, struct mt_comm **comm);
 /* This process alone, whatever started it. */
 enum mt_status mt_comm_open_alone(struct mt_context *ctx, struct mt_comm **comm);
 
+/*
+ * A rank of as many as one likes, none of which is there: for counting what it would hold. Small sums,
+ * agreements and exchanges leave what the rank has; nothing else may be called.
+ */
+enum mt_status mt_comm_open_on_paper(struct mt_context *ctx, int rank, int ranks, struct mt_comm **comm);
+
 /* The ranks that name the same colour, in their order, as a group of its own. The caller closes it. */
 enum mt_status mt_comm_split(struct mt_comm *comm, int colour, struct mt_comm **part);
 

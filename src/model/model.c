@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "arch/published/paper.h"
 #include "arch/published/stacks.h"
 #include "arch/rope.h"
 #include "model/adapters/router_bias.h"
@@ -88,11 +89,15 @@ static enum mt_status read_folder(struct mt_model *model, const char *directory)
     if (status != MT_OK) return status;
     status = mt_model_describe(model->ctx, &model->config, &model->desc);
     if (status != MT_OK) return mt_fail_within(model->ctx, status, "%s/config.json", directory);
-    status = mt_stacks_open(model->ctx, directory, &model->config, &model->checkpoint);
+    status = model->options.without_weights
+                 ? mt_paper_checkpoint(model->ctx, &model->config, &model->checkpoint)
+                 : mt_stacks_open(model->ctx, directory, &model->config, &model->checkpoint);
     if (status != MT_OK) return status;
     model->options.selection.expert_ranks = model->options.expert_ranks;
     model->options.selection.rounded = model->options.activations == MT_BF16;
     model->options.selection.folder = directory;
+    if (model->options.without_weights && !model->options.selection.quantise.on)
+        mt_quantise_as_published(&model->config, &model->options.selection.quantise);
     return load_params(model, directory);
 }
 

@@ -25,13 +25,14 @@ struct mt_model_options {
                                   // model alike and make the same calls. NULL: every expert is here
     bool expert_direct;           // they read the device's memory themselves
     struct mt_device
-        *expert_sender;  // cards send them, on its stream (ops/streams.h); borrowed; NULL: they do not
-    double expert_room;  // rows that may arrive there, over a rank's own at the most; 0: all that can
-    bool without_biases; // leave the file of biases beside the weights alone (router_bias.h)
-    bool cache;          // remember keys and values: slots of `positions` tokens each; no backward
-    int64_t cache_slots; // of it; 0: one per sequence. Sequences of a batch may lie in the same one
-    bool choices;        // batches may bring choices of experts
-    int64_t logit_rows;  // with a cache, that mt_model_logits_of is asked for at the most; 0: T
+        *expert_sender;   // cards send them, on its stream (ops/streams.h); borrowed; NULL: they do not
+    double expert_room;   // rows that may arrive there, over a rank's own at the most; 0: all that can
+    bool without_biases;  // leave the file of biases beside the weights alone (router_bias.h)
+    bool cache;           // remember keys and values: slots of `positions` tokens each; no backward
+    int64_t cache_slots;  // of it; 0: one per sequence. Sequences of a batch may lie in the same one
+    bool without_weights; // a folder with a config alone, on a dry device
+    bool choices;         // batches may bring choices of experts
+    int64_t logit_rows;   // with a cache, that mt_model_logits_of is asked for at the most; 0: T
 };
 
 /* Packed sequences: sequence b holds tokens offsets[b] … offsets[b+1]-1. Host arrays, borrowed. */

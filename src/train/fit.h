@@ -18,8 +18,9 @@
 /* One way to compute a step. */
 struct mt_fit_sizes {
     enum mt_recompute recompute;
-    int64_t tokens;      // of a micro-batch
-    bool host_embedding; // in the host's memory
+    int64_t tokens;       // of a micro-batch
+    int64_t expert_ranks; // that share the routed experts
+    bool host_embedding;  // the embedding lies in the host's memory
 };
 
 /* What may be chosen. */
@@ -50,6 +51,27 @@ typedef enum mt_status mt_fit_counter(void *self, const struct mt_fit_sizes *siz
 /* Tries one after the other, until one takes no more than `room` bytes. */
 enum mt_status mt_fit_choose(const struct mt_fit_freedom *freedom, size_t room, mt_fit_counter *count,
                              void *self, struct mt_fit *fit);
+
+/* Among whom the routed experts may be shared. */
+struct mt_spread {
+    int64_t ranks;   // of the run
+    int64_t experts; // of a layer; 0: the model has none
+    size_t alone;    // bytes of a rank that has all of them, in the least sizes,
+    size_t least;    // and with as few of them as were tried
+    int64_t expert_ranks;
+    bool fits;
+};
+
+/*
+ * How many ranks share the experts: one where a rank has room for all, so that all are data parallel; else
+ * the fewest with which the least sizes fit. The last that was tried where none does.
+ */
+enum mt_status mt_fit_spread(const struct mt_fit_freedom *freedom, size_t room, mt_fit_counter *count,
+                             void *self, struct mt_spread *spread);
+
+/* Why, in one sentence. */
+#define MT_SPREAD_BYTES 320
+void mt_spread_sentence(const struct mt_spread *spread, size_t room, char text[MT_SPREAD_BYTES]);
 
 const char *mt_recompute_name(enum mt_recompute recompute);
 

@@ -1,4 +1,4 @@
-/* A step's memory, arithmetic, bytes and seconds on many ranks. */
+/* A step's arithmetic, bytes and seconds on many ranks. */
 #include "train/scaling.h"
 
 #include <math.h>
@@ -6,13 +6,7 @@
 #define FROZEN_OPERATIONS  4.0 // per weight and token: forward 2, backward through it 2
 #define TRAINED_OPERATIONS 6.0 // per weight and token: forward 2, backward 2, its own gradient 2
 #define ATTENTION_PASSES   3.0 // forward, and twice as much backward
-#define ADAPTER_BYTES      8.0 // master, gradient
-#define MOMENT_BYTES       8.0 // two, of the numbers a rank moves
-#define ROUNDED_BYTES      2.0 // of the master, where activations have 16 bits
-#define SUM_BYTES          4.0 // the other ranks' versions of a rank's piece
-#define TRANSFERS_THERE    3.0 // of a row: to its expert, its gradient, the row again
-#define TRANSFERS_BACK     2.0 // what the expert made of it, and the gradient of the row
-#define TRANSFERS          (TRANSFERS_THERE + TRANSFERS_BACK)
+#define AGAIN              2.0 // what forward takes, where backward does it again
 #define STATISTICS_NUMBERS 8.0 // per expert and MoE layer: loads, L_aux (3), L_v (3), and a few single ones
 #define HIDDEN             0.5 // of the arithmetic: the last backward, behind which gradients hide
 
@@ -23,37 +17,16 @@ struct rows {
     double away;  // share of rows whose expert is on another rank
 };
 
-static void find_memory(const struct mt_hf_config *config, const struct mt_layout *layout,
-                        const struct mt_model_count *count, const struct rows *rows,
-                        struct mt_scaling *scaling)
+/* Times a row travels: to its expert, its gradient, the row again; what the expert made of it, and the
+ * gradient of the row. Recomputation sends the row, and what became of it, once more. */
+struct journeys {
+    double there, back;
+};
+
+static struct journeys journeys_of(const struct mt_layout *layout)
 {
-    struct mt_model_memory memory;
-    struct mt_quantise_memory stored;
-    double sharing = (double)layout->expert_ranks;
-    mt_model_memory(config, 0, layout->lora_rank, layout->tokens, &memory);
-    double spread = layout->expert_ranks > 1 ? (double)memory.adapters[MT_PART_EXPERTS] : 0.0;
-    double common = (double)memory.all_adapters - spread;
-    double own = spread / sharing;                   // of this rank's experts
-    double copies = (double)layout->ranks / sharing; // ranks that hold the same experts
-    double summed = (layout->ranks > 1 ? common : 0.0) + (copies > 1.0 ? own : 0.0);
-    mt_quantise_memory(config, &layout->quantise, sharing, &stored);
-    scaling->weights = (double)layout->weight_bytes * stored.numbers + stored.codes;
-    scaling->unpacked = stored.unpacked;
-    double each = layout->row_bytes == 2 ? ADAPTER_BYTES + ROUNDED_BYTES : ADAPTER_BYTES;
-    double moved = common / (double)layout->ranks + own / copies;
-    scaling->adapters = (common + own) * each + moved * MOMENT_BYTES + summed * SUM_BYTES;
-    scaling->activations = (double)mt_model_activation_bytes(config, layout->tokens, layout->row_bytes);
-    if (layout->expert_ranks > 1) {
-        // Gate and up of every row that may come, kept by each layer; three tensors of rows on their way.
-        double room = layout->room > 0.0 ? fmin(layout->room, sharing) : sharing;
-        double inner = (double)config->moe_intermediate_size * (double)layout->row_bytes;
-        scaling->activations += (room - 1.0) * rows->own * 2.0 * inner * (double)count->moe_layers;
-        scaling->activations += 3.0 * room * rows->own * rows->bytes;
-    }
-    scaling->memory = scaling->weights + scaling->unpacked + scaling->adapters + scaling->activations;
-    double ranks = (double)layout->ranks;
-    scaling->gradient_bytes =
-        2.0 * sizeof(float) * ((ranks - 1.0) / ranks * common + (copies - 1.0) / copies * own);
+    bool again = layout->recompute != MT_RECOMPUTE_NONE;
+    return (struct journeys){.there = again ? 4.0 : 3.0, .back = again ? 3.0 : 2.0};
 }
 
 /* Operations of a token in all layers: of routed experts, and of everything. */
@@ -64,19 +37,24 @@ struct operations {
 static struct operations find_operations(const struct mt_hf_config *config, const struct mt_layout *layout,
                                          const struct mt_model_count *count)
 {
-    struct mt_model_memory memory;
-    mt_model_memory(config, 0, layout->lora_rank, layout->tokens, &memory);
     double chosen = config->experts > 0 ? (double)config->experts_per_token / (double)config->experts : 0.0;
-    double routed_pairs = chosen * (double)memory.adapters[MT_PART_EXPERTS];
-    double other_pairs = (double)(memory.all_adapters - memory.adapters[MT_PART_EXPERTS]);
     double routed = (double)count->active[MT_PART_EXPERTS];
+    double head = (double)count->active[MT_PART_LM_HEAD];
     double others = (double)(count->all_active - count->active[MT_PART_EMBEDDING]) - routed;
+    // Of weights that learn themselves only their own gradient is more than what frozen ones take.
+    double trained = TRAINED_OPERATIONS - (layout->full ? FROZEN_OPERATIONS : 0.0);
+    double pairs_again = layout->full ? 0.0 : AGAIN;
+    double routed_again = layout->recompute != MT_RECOMPUTE_NONE ? 1.0 : 0.0;
+    double others_again = layout->recompute == MT_RECOMPUTE_FULL ? 1.0 : 0.0;
     // A token looks at half of its sequence, once for the scores and once for the values, 2 operations each.
     double attention = (double)config->layers * (double)layout->length * (double)config->heads *
                        (double)(config->head_dim + config->v_head_dim);
-    struct operations operations = {.routed = FROZEN_OPERATIONS * routed + TRAINED_OPERATIONS * routed_pairs};
-    operations.all = operations.routed + FROZEN_OPERATIONS * others + TRAINED_OPERATIONS * other_pairs +
-                     ATTENTION_PASSES * attention;
+    struct operations operations = {.routed = (FROZEN_OPERATIONS + AGAIN * routed_again) * routed +
+                                              (trained + pairs_again * routed_again) * chosen *
+                                                  layout->trained_experts};
+    operations.all = operations.routed + FROZEN_OPERATIONS * others + AGAIN * others_again * (others - head) +
+                     (trained + pairs_again * others_again) * layout->trained_rest +
+                     (ATTENTION_PASSES + others_again) * attention;
     return operations;
 }
 
@@ -84,11 +62,12 @@ static struct operations find_operations(const struct mt_hf_config *config, cons
  * Bytes a rank sends whose experts get a share of everybody's rows, one of 0 to 1: its own rows that are not
  * for them, and what becomes of the others' that are.
  */
-static double rank_bytes(const struct rows *rows, double layers, double sharing, double share)
+static double rank_bytes(const struct rows *rows, const struct journeys *journeys, double layers,
+                         double sharing, double share)
 {
     double there = rows->own * (1.0 - share);
     double back = rows->own * (sharing - 1.0) * share;
-    return layers * rows->bytes * (TRANSFERS_THERE * there + TRANSFERS_BACK * back);
+    return layers * rows->bytes * (journeys->there * there + journeys->back * back);
 }
 
 /* Seconds of `rounds` messages to each of a rank's peers, neighbours first, that share the bytes evenly. */
@@ -104,15 +83,15 @@ static double message_time(const struct mt_cluster *cluster, double rounds, doub
 }
 
 /*
- * Seconds of the rows' journeys that other work hides, in all layers: there and back behind gate and up, and
- * down, of the shared experts; their gradients behind down's backward of these, and the rows once more behind
- * that of the routed experts. A map is a third of a block, 2 operations a weight and token.
+ * Seconds of the rows' journeys that other work hides, in all layers, `one` in one layer: there and back
+ * behind gate and up, and down, of the shared experts; their gradients behind down's backward of these, and
+ * the rows once more behind that of the routed experts. A map is a third of a block, 2 operations a weight
+ * and token.
  */
 static double find_hidden(const struct mt_cluster *cluster, const struct mt_model_count *count, double tokens,
-                          double journeys)
+                          double one)
 {
     double layers = (double)count->moe_layers;
-    double one = journeys / TRANSFERS / layers;
     double shared = 2.0 / 3.0 * (double)count->active[MT_PART_SHARED] * tokens / layers / cluster->flops;
     double routed = 2.0 / 3.0 * (double)count->active[MT_PART_EXPERTS] * tokens / layers / cluster->flops;
     return layers * (fmin(one, 2.0 * shared) + 2.0 * fmin(one, shared) + fmin(one, routed));
@@ -131,17 +110,21 @@ void mt_scaling_predict(const struct mt_hf_config *config, const struct mt_clust
                               .bytes = (double)config->hidden_size * (double)layout->row_bytes,
                               .away = (sharing - 1.0) / sharing};
     *scaling = (struct mt_scaling){0};
-    find_memory(config, layout, &count, &rows, scaling);
+    const struct journeys journeys = journeys_of(layout);
+    double transfers = journeys.there + journeys.back;
+    double copies = (double)layout->ranks / sharing; // ranks that hold the same experts
+    scaling->gradient_bytes = 2.0 * (others / (double)layout->ranks * layout->common_bytes +
+                                     (copies - 1.0) / copies * layout->own_bytes);
     struct operations operations = find_operations(config, layout, &count);
     scaling->flops = operations.all * tokens;
     scaling->routed_flops = operations.routed * tokens;
     scaling->compute = scaling->flops / cluster->flops;
     double routed_time = scaling->routed_flops / cluster->flops;
 
-    scaling->expert_bytes = TRANSFERS * layers * rows.own * rows.bytes * rows.away;
-    scaling->experts = message_time(cluster, TRANSFERS * layers, sharing - 1.0, scaling->expert_bytes);
+    scaling->expert_bytes = transfers * layers * rows.own * rows.bytes * rows.away;
+    scaling->experts = message_time(cluster, transfers * layers, sharing - 1.0, scaling->expert_bytes);
     if (layout->expert_ranks > 1 && layers > 0.0)
-        scaling->hidden = find_hidden(cluster, &count, tokens, scaling->experts);
+        scaling->hidden = find_hidden(cluster, &count, tokens, scaling->experts / transfers / layers);
     scaling->statistics_bytes =
         others * sizeof(double) * layers * STATISTICS_NUMBERS * (double)config->experts;
     // Everybody's numbers go to everybody along a tree.
@@ -155,9 +138,10 @@ void mt_scaling_predict(const struct mt_hf_config *config, const struct mt_clust
     double spread = routed_time + scaling->experts; // what waits for the fullest rank
     double owned = (double)config->experts / sharing;
     double violation = layout->max_violation;
-    scaling->hot_rank_bytes = rank_bytes(&rows, layers, sharing, fmin(1.0, (1.0 + violation) / sharing));
+    scaling->hot_rank_bytes =
+        rank_bytes(&rows, &journeys, layers, sharing, fmin(1.0, (1.0 + violation) / sharing));
     scaling->hot_expert_bytes =
-        rank_bytes(&rows, layers, sharing, fmin(1.0, (1.0 + violation / owned) / sharing));
+        rank_bytes(&rows, &journeys, layers, sharing, fmin(1.0, (1.0 + violation / owned) / sharing));
     scaling->balanced = scaling->compute + scaling->experts - scaling->hidden + rest;
     scaling->hot_rank = scaling->balanced + violation * spread;
     scaling->hot_expert = scaling->balanced + violation / owned * spread;

@@ -1,13 +1,13 @@
 /*
- * What a step of LoRA training takes on a cluster, before anybody rents it: memory, arithmetic, bytes on the
- * wire, and time by the alpha-beta model (a message of b bytes takes latency + b / bandwidth). Formulas with
+ * What a step of training takes on a cluster, before anybody rents it: arithmetic, bytes on the wire, and
+ * time by the alpha-beta model (a message of b bytes takes latency + b / bandwidth). Formulas with
  * their reasons: docs/lab/scaling.md.
  */
 #ifndef MT_TRAIN_SCALING_H
 #define MT_TRAIN_SCALING_H
 
 #include "arch/model_count.h"
-#include "arch/quantise.h"
+#include "model/planner.h"
 
 /* What messages travel on: one of b bytes takes latency + b / bandwidth. */
 struct mt_wire {
@@ -23,25 +23,22 @@ struct mt_cluster {
 };
 
 struct mt_layout {
-    int64_t ranks;        // P
-    int64_t expert_ranks; // E: share the routed experts; divides P
-    int64_t tokens;       // of one rank in one step
-    int64_t length;       // of a sequence
-    int64_t lora_rank;    // r, on every linear layer of the model
-    int64_t weight_bytes; // of one frozen number
-    int64_t row_bytes;    // of one activation
-    double room;          // rows a rank has room for, over those it sends; 0: for all E ranks' rows
-    double max_violation; // MaxVio of the experts' loads; 0: balanced
-    struct mt_quantise_options quantise; // of the frozen weights
+    int64_t ranks;               // P
+    int64_t expert_ranks;        // E: share the routed experts; divides P
+    int64_t tokens;              // of one rank in one step
+    int64_t length;              // of a sequence
+    int64_t row_bytes;           // of one activation
+    enum mt_recompute recompute; // what backward does again
+    double max_violation;        // MaxVio of the experts' loads; 0: balanced
+    // As train/opening.h counts them: numbers that are trained, of all routed experts and of the rest without
+    // the embedding; bytes of gradients that every rank has, and of the experts of one rank where these are
+    // spread.
+    bool full; // what is trained are the weights themselves
+    double trained_experts, trained_rest;
+    double common_bytes, own_bytes;
 };
 
 struct mt_scaling {
-    // bytes of one rank
-    double weights;  // frozen: everything but routed experts, and its share of these; as stored
-    double unpacked; // copies of quantised ones, of one layer at a time
-    double adapters; // masters (and roundings), gradients, moments of its share, what sums of gradients need
-    double activations; // with room for every row of all ranks that share the experts
-    double memory;
     // of one rank in one step
     double flops;
     double routed_flops;   // of these by routed experts

@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/files/file.h"
-#include "model/chosen_experts.h"
 #include "objective/objective.h"
 #include "ops/choose.h"
 #include "train/state/inputs.h"
@@ -28,36 +27,6 @@ static enum mt_status read_description(struct mt_trainer *trainer)
     if (status != MT_OK) return status;
     status = mt_model_describe(trainer->ctx, &trainer->config, &trainer->desc);
     return status == MT_OK ? MT_OK : mt_fail_within(trainer->ctx, status, "%s/config.json", model);
-}
-
-/* What is trainable, as the settings or the adapter say. */
-static enum mt_status select_parameters(struct mt_trainer *trainer)
-{
-    const struct mt_train_settings *settings = trainer->settings;
-    struct mt_train_selection *selection = &trainer->selection;
-    *selection = (struct mt_train_selection){
-        .freeze = settings->freeze, .seed = settings->seed, .log = trainer->options.log};
-    if (settings->experts != NULL) {
-        enum mt_status status = mt_chosen_experts_read(trainer->ctx, settings->experts, &trainer->desc,
-                                                       &trainer->arena, &selection->experts);
-        if (status != MT_OK) return status;
-    }
-    if (!trains_lora(trainer)) {
-        selection->full = settings->targets;
-        return mt_train_quantise(trainer->ctx, settings, &selection->quantise);
-    }
-    enum mt_status status = mt_adapter_layout_check(trainer->ctx, &trainer->desc, settings->layout);
-    if (status != MT_OK) return status;
-    selection->lora = settings->targets;
-    selection->lora_rank = (int)settings->lora_rank;
-    selection->lora_alpha = settings->lora_alpha;
-    if (settings->adapter != NULL) {
-        status = mt_adapter_open(trainer->ctx, settings->adapter, &trainer->desc, &trainer->adapter);
-        if (status != MT_OK) return status;
-        mt_adapter_select(&trainer->adapter, selection);
-    }
-    selection->lora_dropout = settings->lora_dropout;
-    return mt_train_quantise(trainer->ctx, settings, &selection->quantise);
 }
 
 // ------------------------------------------------------------------ the folder and what is in it
@@ -306,35 +275,12 @@ static enum mt_status open_device(struct mt_trainer *trainer)
     return MT_OK;
 }
 
-static enum mt_dtype activations_of(const struct mt_trainer *trainer)
-{
-    switch (trainer->settings->activations) {
-    case MT_ACTIVATIONS_F32: return MT_F32;
-    case MT_ACTIVATIONS_BF16: return MT_BF16;
-    default: return mt_device_activations(trainer->device);
-    }
-}
-
 enum mt_status mt_trainer_model_options(struct mt_trainer *trainer, const struct mt_fit_sizes *sizes,
                                         struct mt_model_options *options)
 {
-    const struct mt_train_settings *settings = trainer->settings;
-    *options = (struct mt_model_options){
-        .tokens = sizes->tokens,
-        .sequences = mt_corpus_most_sequences(settings, sizes->tokens),
-        .positions = settings->max_length,
-        .recompute = sizes->recompute,
-        .backward = true,
-        .objective = settings->task_only ? NULL : &settings->objective,
-        .objective_prefix = "objective.",
-        .selection = trainer->selection,
-        .expert_ranks = trainer->expert_comm,
-        .expert_room = settings->expert_room,
-        .activations = activations_of(trainer),
-        .choices = settings->choices != NULL,
-    };
-    options->selection.host_embedding = sizes->host_embedding;
-    if (settings->transfer == MT_TRANSFER_AUTO) options->expert_sender = trainer->sender;
+    *options = mt_train_model_options(trainer->settings, &trainer->selection, trainer->device, sizes);
+    options->expert_ranks = trainer->expert_comm;
+    if (trainer->settings->transfer == MT_TRANSFER_AUTO) options->expert_sender = trainer->sender;
     return mt_trainer_find_transfer(trainer, &options->expert_direct);
 }
 
@@ -532,7 +478,10 @@ enum mt_status mt_trainer_open(struct mt_context *ctx, const struct mt_trainer_o
         return status;
     }
     if (status == MT_OK) status = read_description(made);
-    if (status == MT_OK) status = select_parameters(made);
+    if (status == MT_OK)
+        status =
+            mt_train_select(ctx, made->settings, &made->desc, &made->arena, &made->adapter, &made->selection);
+    made->selection.log = options->log;
     status = open_folder(made, status, &reader);
     if (status == MT_OK) status = check_inputs(made, reader != NULL);
     status = mt_comm_agree(made->comm, ctx, status); // the choice takes all of them

@@ -10,6 +10,7 @@
 #include "train/gradient_sum.h"
 #include "train/log/runlog.h"
 #include "train/log/timeline_file.h"
+#include "train/opening.h"
 #include "train/optimizer.h"
 #include "train/schedule.h"
 #include "train/state/run_folder.h"

@@ -9,46 +9,25 @@
 #include "base/amount.h"
 #include "train/trainer_internal.h"
 
-#define SLACK        ((size_t)16 << 20) // on the host: what saving, exporting and logging take for a while
 #define ADVICE       "; what helps: "
 #define ADVICE_BYTES 400
 
 // ------------------------------------------------------------------ counting
 
-/* What else this process holds where it computes on the host, and will while it trains. */
-static size_t host_bytes(const struct mt_trainer *trainer, struct mt_model *model,
-                         const struct mt_buckets *buckets)
-{
-    // Weights as they lie in the file, lists, and where ranks add gradients up, the others'.
-    return mt_model_bytes(model).mapped + trainer->ctx->live_bytes + buckets->summed * sizeof(float) + SLACK;
-}
-
-/* Opens all that holds memory, on a dry device. */
 static enum mt_status count_on(struct mt_trainer *trainer, struct mt_device *dry,
                                const struct mt_fit_sizes *sizes, size_t *bytes)
 {
     struct mt_model_options options;
-    struct mt_model *model = NULL;
-    struct mt_optimizer optimizer = {0};
-    struct mt_watch *watch = NULL;
-    const struct mt_train_settings *settings = trainer->settings;
-    const struct mt_gradient_groups groups = mt_trainer_groups(trainer);
+    struct mt_rank_memory memory;
     enum mt_status status = mt_trainer_model_options(trainer, sizes, &options);
-    if (status == MT_OK) status = mt_model_open(dry, settings->model, &options, &model);
     if (status == MT_OK)
-        status = mt_optimizer_create(mt_model_params(model), &groups, &(struct mt_optimizer_options){0},
-                                     &optimizer);
-    if (status == MT_OK)
-        status = mt_watch_create_for_model(dry, model, sizes->tokens,
-                                           (int)mt_batches_sources(trainer->corpus.training),
-                                           options.objective, &watch);
-    if (status == MT_OK) *bytes = mt_device_dry_bytes(dry);
-    if (status == MT_OK && mt_device_on_host(dry)) *bytes += host_bytes(trainer, model, &optimizer.buckets);
-    if (status == MT_OK) trainer->memory.mapped = mt_model_bytes(model).mapped;
-    mt_watch_destroy(watch);
-    mt_optimizer_free(&optimizer);
-    mt_model_close(model);
-    return status;
+        status = mt_rank_memory(dry, trainer->settings, &options, sizes, mt_comm_rank(trainer->comm),
+                                mt_comm_size(trainer->comm),
+                                (int)mt_batches_sources(trainer->corpus.training), &memory);
+    if (status != MT_OK) return status;
+    *bytes = mt_rank_memory_bytes(dry, &memory);
+    trainer->memory.mapped = memory.model.mapped;
+    return MT_OK;
 }
 
 /* The most that any rank would take: all of them choose alike. */
@@ -69,20 +48,6 @@ static enum mt_status count_bytes(void *self, const struct mt_fit_sizes *sizes, 
 }
 
 // ------------------------------------------------------------------ words
-
-struct bytes_text {
-    char text[32];
-};
-
-static struct bytes_text in_words(size_t bytes)
-{
-    struct bytes_text text;
-    double units[] = {1e9, 1e6, 1e3};
-    static const char *const names[] = {"GB", "MB", "kB"};
-    size_t i = bytes >= 1000000000 ? 0 : bytes >= 1000000 ? 1 : 2;
-    (void)snprintf(text.text, sizeof text.text, "%.2f %s", (double)bytes / units[i], names[i]);
-    return text;
-}
 
 static void add(char text[ADVICE_BYTES], const char *word)
 {
@@ -136,10 +101,10 @@ enum mt_status mt_trainer_check_fit(const struct mt_trainer *trainer)
     return mt_fail(trainer->ctx, MT_ERR_MEMORY,
                    "memory.limit is %s, which leaves %s, and with recompute: %s and batch.tokens: %" PRId64
                    "%s this run takes %s" ADVICE "%s",
-                   trainer->settings->memory_limit, in_words(bound->buffers).text,
+                   trainer->settings->memory_limit, mt_bytes_in_words(bound->buffers).text,
                    mt_recompute_name(least->sizes.recompute), least->sizes.tokens,
-                   trainer->numbers.step > 0 ? ", with which it began," : "", in_words(least->bytes).text,
-                   advice);
+                   trainer->numbers.step > 0 ? ", with which it began," : "",
+                   mt_bytes_in_words(least->bytes).text, advice);
 }
 
 enum mt_status mt_trainer_fail_memory(const struct mt_trainer *trainer, enum mt_status status)
@@ -152,11 +117,11 @@ enum mt_status mt_trainer_fail_memory(const struct mt_trainer *trainer, enum mt_
     struct mt_memory_use use = mt_device_memory_use(trainer->device);
     mt_device_room(trainer->device, &room);
     char free[48] = "what is free is not known";
-    if (room.total > 0) (void)snprintf(free, sizeof free, "%s are free", in_words(room.free).text);
+    if (room.total > 0) (void)snprintf(free, sizeof free, "%s are free", mt_bytes_in_words(room.free).text);
     advise(trainer, &mt_trainer_chosen(trainer)->sizes, advice);
     (void)snprintf(message, sizeof message, "%s", trainer->ctx->message);
     return mt_fail(trainer->ctx, status, "out of memory: %.400s; the device %s holds %s, %s" ADVICE "%s",
-                   message, mt_device_name(trainer->device), in_words(use.held).text, free, advice);
+                   message, mt_device_name(trainer->device), mt_bytes_in_words(use.held).text, free, advice);
 }
 
 size_t mt_trainer_peak(const struct mt_trainer *trainer)
@@ -199,7 +164,7 @@ static void tell(const struct mt_trainer *trainer)
     FILE *terminal = trainer->options.terminal;
     if (terminal == NULL || memory->bound.whole == 0) return;
     (void)fprintf(terminal, "memory: %s of %s (%s), recompute: %s, batch.tokens: %" PRId64 "%s\n",
-                  in_words(chosen->bytes).text, in_words(memory->bound.buffers).text,
+                  mt_bytes_in_words(chosen->bytes).text, mt_bytes_in_words(memory->bound.buffers).text,
                   memory->bound.given ? "memory.limit" : "free", mt_recompute_name(chosen->sizes.recompute),
                   chosen->sizes.tokens,
                   chosen->sizes.host_embedding ? ", the embedding in the host's memory" : "");
@@ -208,7 +173,7 @@ static void tell(const struct mt_trainer *trainer)
     (void)fprintf(
         terminal,
         "        chosen to fit; faster with recompute: %s, batch.tokens: %" PRId64 ", which take %s\n",
-        mt_recompute_name(first->sizes.recompute), first->sizes.tokens, in_words(first->bytes).text);
+        mt_recompute_name(first->sizes.recompute), first->sizes.tokens, mt_bytes_in_words(first->bytes).text);
 }
 
 /* Nobody has asked for a limit, and it may be that the system finds more: the run is tried. */
@@ -219,7 +184,8 @@ static void warn(const struct mt_trainer *trainer)
     if (!mt_trainer_writes(trainer)) return;
     advise(trainer, &chosen->sizes, advice);
     mt_log_warning(trainer->options.log, "this run takes %s, and %s are free" ADVICE "%s",
-                   in_words(chosen->bytes).text, in_words(trainer->memory.bound.free).text, advice);
+                   mt_bytes_in_words(chosen->bytes).text, mt_bytes_in_words(trainer->memory.bound.free).text,
+                   advice);
 }
 
 enum mt_status mt_trainer_fit(struct mt_trainer *trainer)
@@ -230,24 +196,16 @@ enum mt_status mt_trainer_fit(struct mt_trainer *trainer)
     (void)mt_memory_limit_read(settings->memory_limit, &limit); // as the settings were checked
     memory->bound = mt_device_bound(trainer->device, &limit);
     share_bound(trainer, limit.bytes > 0.0);
-    bool cut = memory->tokens_open && settings->batching != MT_LAYOUT_PACKED;
-    bool recompute = settings->recompute == MT_TRAIN_RECOMPUTE_AUTO;
-    const struct mt_fit_freedom freedom = {
-        .recompute = recompute,
-        .host_embedding = settings->train == MT_TRAIN_LORA && !trainer->desc.tied_head &&
-                          !mt_device_on_host(trainer->device),
-        .least_tokens = cut ? settings->max_length : settings->tokens,
-        .step_tokens = cut ? settings->examples * settings->max_length : settings->tokens,
-        .first = {.recompute = recompute ? MT_RECOMPUTE_NONE
-                                         : (enum mt_recompute)(settings->recompute - MT_TRAIN_RECOMPUTE_NONE),
-                  .tokens = settings->tokens}};
+    struct mt_fit_freedom freedom = mt_train_freedom(settings, memory->tokens_open);
+    freedom.host_embedding = mt_train_embedding_may_leave(settings, &trainer->desc, trainer->device);
     size_t room = memory->bound.whole > 0 ? memory->bound.buffers : SIZE_MAX;
     enum mt_status status = mt_fit_choose(&freedom, room, count_bytes, trainer, &memory->fit);
     if (status != MT_OK) return status;
     const struct mt_fit_sizes *sizes = &mt_trainer_chosen(trainer)->sizes;
     settings->tokens = sizes->tokens;
     settings->recompute = (enum mt_train_recompute)(sizes->recompute + MT_TRAIN_RECOMPUTE_NONE);
-    if (cut) mt_corpus_cut(&trainer->corpus, settings->tokens);
+    if (memory->tokens_open && settings->batching != MT_LAYOUT_PACKED)
+        mt_corpus_cut(&trainer->corpus, settings->tokens);
     if (trainer->options.plan_only) return MT_OK;
     status = mt_trainer_check_fit(trainer);
     if (status != MT_OK) return status;

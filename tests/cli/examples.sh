@@ -72,7 +72,7 @@ shorter() {
     *' --vocabulary 4096') echo "${1/4096/262}" ;; # of little text
     'metier forward '*) echo "${1//1,306,4658/1,30,46}" ;; # of a small vocabulary
     'metier train run.yaml out='* | 'metier launch -n 2 train '*) echo "$1 steps=5" ;;
-    'metier plan '*) echo "$1" | sed 's/--experts [0-9]*/--experts 2/' ;; # of few experts
+    'metier plan '*) echo "$1" | sed 's/experts=[0-9][0-9]*/experts=2/' ;; # of few experts
     *'--keep 16 '*) echo "${1/--keep 16/--keep 3}" ;; # of six
     *'--count 100000'*) echo "${1//100000/1000}" ;;
     *mmlu*) echo "$1 --skip-missing --limit 2" ;; # the samples have not all of its subjects

@@ -53,14 +53,14 @@ expect() {
     result $bad "$count ranks, $*: exit status $got, expected $status and \"$text\""
 }
 
-"$metier" plan "$place/model" --ranks 4 --experts 2 --max-violation 0.5 --table | grep -q "^ *4 *2 "
+"$metier" plan "$place/model" --ranks 4 parallel.experts=2 --max-violation 0.5 --table | grep -q "^ *4 *2 "
 result $? "metier plan has no line for 4 ranks"
-slow=$("$metier" plan --model "$place/model" --nodes 4 --network ethernet-10 --experts 2 | sed -n 's/.*time of a step *\([0-9.]*\).*/\1/p')
-fast=$("$metier" plan --model "$place/model" --nodes 4 --network infiniband-400 --experts 2 | sed -n 's/.*time of a step *\([0-9.]*\).*/\1/p')
+slow=$("$metier" plan --model "$place/model" --nodes 4 --link ethernet-10 parallel.experts=2 | sed -n 's/.*time of a step *\([0-9.]*\).*/\1/p')
+fast=$("$metier" plan --model "$place/model" --nodes 4 --link infiniband-ndr parallel.experts=2 | sed -n 's/.*time of a step *\([0-9.]*\).*/\1/p')
 awk "BEGIN { exit !($slow > $fast && $fast > 0) }"
 result $? "metier plan: '$slow' ms on a slow network, '$fast' on a fast one"
-"$metier" plan "$place/model" --network carrier-pigeon 2>&1 | grep -q "expected infiniband-400"
-result $? "metier plan knows a network that is none"
+"$metier" plan "$place/model" --link carrier-pigeon 2>&1 | grep -q "links.yaml has pcie-4, pcie-5"
+result $? "metier plan knows a link that is none"
 
 # A run that nobody disturbs, and its bytes again.
 expect 0 "" 3 train "$config" out="$place/whole" --quiet

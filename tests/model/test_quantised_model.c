@@ -230,11 +230,6 @@ static void memory(void **state)
     assert_int_equal(opened.params.mapped + opened.params.copies.bytes, all - stored);
     size_t copies = 2 * (size_t)opened.desc.experts * ((gate + 63) / 64 * 64); // gate and up of a layer
     assert_int_equal(opened.params.unpacked.bytes, copies);
-    // What is predicted from the config alone.
-    struct mt_quantise_memory predicted;
-    mt_quantise_memory(opened.desc.config, &selection.quantise, 1.0, &predicted);
-    assert_true(predicted.codes == (double)codes);
-    assert_true(fabs(predicted.unpacked - (double)copies) < 64.0 * (double)opened.desc.experts * 2.0);
     assert_int_equal(opened_model_close(place, &opened), 0);
 }
 

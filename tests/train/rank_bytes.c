@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "support/training_bench.h"
+#include "train/opening.h"
 #include "train/scaling.h"
 
 #define STEPS       3
@@ -187,31 +188,47 @@ static struct mt_scaling planned(struct bench *bench, const struct shape *shape,
                                      .expert_ranks = shape->sharing,
                                      .tokens = tokens,
                                      .length = 24,
-                                     .lora_rank = LORA_RANK,
-                                     .weight_bytes = 4,
-                                     .row_bytes = 4};
+                                     .row_bytes = 4,
+                                     .common_bytes = (double)shape->common,
+                                     .own_bytes = (double)shape->own / (double)shape->ranks};
     mt_scaling_predict(&config, &cluster, &layout, &scaling);
     mt_hf_config_free(&config);
     return scaling;
 }
 
-/* Bytes of what is trained, of its gradients and moments, and of the others' gradients: the mean of all
- * ranks, which need not own equally many experts. */
+/* Bytes of what is trained, of its gradients and moments, as they were counted on paper. */
 static void judge_memory(struct bench *bench, const struct layout *layout, const struct shape *shape,
                          struct mt_trainer *trainer)
 {
     struct mt_run_outline outline;
-    char text[160];
+    struct mt_context ctx;
+    struct mt_device *dry = NULL;
+    struct mt_rank_memory memory = {0};
+    const struct mt_fit_sizes sizes = {.tokens = 64, .expert_ranks = shape->sharing};
+    char text[256];
     mt_trainer_outline(trainer, &outline);
-    int64_t common = (int64_t)outline.params->common_bytes;
-    int64_t own = (int64_t)outline.params->masters.bytes - common;
-    int64_t held = 2 * (common + own) + (int64_t)outline.moments;
-    held += common + (shape->ranks > shape->sharing ? own : 0); // others' gradients
-    mt_comm_sum_i64(bench->comm, &held, 1);
-    double mean = (double)held / (double)shape->ranks;
-    double plan = planned(bench, shape, 1).adapters;
-    (void)snprintf(text, sizeof text, "%.0f bytes are held, %.0f were planned", mean, plan);
-    if (!(mean > 0.999 * plan && mean < 1.001 * plan)) complain(bench, layout->name, text);
+    mt_context_init(&ctx, NULL);
+    struct mt_arena arena;
+    struct mt_adapter adapter = {0};
+    struct mt_train_selection selection;
+    mt_arena_init(&arena, &ctx, 4096);
+    enum mt_status status =
+        mt_train_select(&ctx, outline.settings, outline.desc, &arena, &adapter, &selection);
+    if (status == MT_OK) status = mt_device_create(&ctx, "cpu", 1, &dry);
+    mt_device_set_dry(dry);
+    if (status == MT_OK) {
+        struct mt_model_options options = mt_train_model_options(outline.settings, &selection, dry, &sizes);
+        status = mt_rank_memory(dry, outline.settings, &options, &sizes, mt_comm_rank(bench->comm),
+                                mt_comm_size(bench->comm), 1, &memory);
+    }
+    (void)snprintf(text, sizeof text, "%zu, %zu, %zu bytes are held, %zu, %zu, %zu were counted (%.80s)",
+                   outline.model.masters, outline.model.gradients, outline.moments, memory.model.masters,
+                   memory.model.gradients, memory.moments, status == MT_OK ? "" : ctx.message);
+    if (outline.model.masters != memory.model.masters || outline.moments != memory.moments ||
+        outline.model.gradients != memory.model.gradients || status != MT_OK)
+        complain(bench, layout->name, text);
+    mt_device_destroy(dry);
+    mt_arena_free(&arena);
 }
 
 // ------------------------------------------------------------------ runs

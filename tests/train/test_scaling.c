@@ -17,6 +17,20 @@ static struct mt_hf_config small(struct mt_context *ctx)
 
 static const struct mt_cluster cluster = {.flops = 1e12, .wire = {.bandwidth = 1e9, .latency = 1e-6}};
 
+/* LoRA pairs of rank 4 on every linear layer. */
+static void add_pairs(const struct mt_hf_config *config, struct mt_layout *layout)
+{
+    struct mt_model_memory memory;
+    mt_model_memory(config, 0, 4, 64, &memory);
+    double experts = (double)memory.adapters[MT_PART_EXPERTS];
+    double common = (double)memory.all_adapters - experts;
+    bool spread = layout->expert_ranks > 1;
+    layout->trained_experts = experts;
+    layout->trained_rest = common;
+    layout->common_bytes = 4.0 * (spread ? common : common + experts);
+    layout->own_bytes = spread ? 4.0 * experts / (double)layout->expert_ranks : 0.0;
+}
+
 static struct mt_scaling predict(const struct mt_hf_config *config, int64_t ranks, int64_t experts,
                                  double violation)
 {
@@ -25,11 +39,11 @@ static struct mt_scaling predict(const struct mt_hf_config *config, int64_t rank
                                      .expert_ranks = experts,
                                      .tokens = 64,
                                      .length = 32,
-                                     .lora_rank = 4,
-                                     .weight_bytes = 2,
                                      .row_bytes = 4,
                                      .max_violation = violation};
-    mt_scaling_predict(config, &cluster, &layout, &scaling);
+    struct mt_layout with_pairs = layout;
+    add_pairs(config, &with_pairs);
+    mt_scaling_predict(config, &cluster, &with_pairs, &scaling);
     return scaling;
 }
 
@@ -58,20 +72,13 @@ static void many_ranks_share(void **state)
     struct mt_scaling one = predict(&config, 1, 1, 0.0);
     struct mt_scaling dp = predict(&config, 4, 1, 0.0);
     struct mt_scaling ep = predict(&config, 4, 2, 0.0);
-    assert_true(dp.weights == one.weights);
-    assert_true(one.weights - ep.weights == (double)count.total[MT_PART_EXPERTS]); // half of 2 bytes each
     assert_true(dp.gradient_bytes == 1.5 * 4.0 * (double)memory.all_adapters);
     // Two ranks hold the same half of the experts' pairs, four all others.
     double experts = (double)memory.adapters[MT_PART_EXPERTS];
     double common = (double)memory.all_adapters - experts;
     assert_true(ep.gradient_bytes == 4.0 * (1.5 * common + 1.0 * experts / 2.0) && dp.expert_bytes == 0.0);
-    assert_true(one.adapters == 16.0 * (double)memory.all_adapters);
-    // Moments, 8 bytes, are shared by all who hold the number.
-    assert_true(dp.adapters == (12.0 + 8.0 / 4.0) * (double)memory.all_adapters);
-    assert_true(ep.adapters == (12.0 + 8.0 / 4.0) * common + (12.0 + 8.0 / 2.0) * experts / 2.0);
     // Nobody else holds a quarter of them: it is never added up.
     struct mt_scaling whole = predict(&config, 4, 4, 0.0);
-    assert_true(whole.adapters == (12.0 + 8.0 / 4.0) * common + 16.0 * experts / 4.0);
     assert_true(whole.gradient_bytes == 4.0 * 1.5 * common);
     double rows = 64.0 * (double)config.experts_per_token;
     assert_true(ep.expert_bytes ==
@@ -121,10 +128,32 @@ static void arithmetic_is_counted(void **state)
     struct mt_scaling one = predict(&config, 1, 1, 0.0);
     assert_true(one.flops > expected * (1.0 - 1e-12) && one.flops < expected * (1.0 + 1e-12));
     assert_true(one.compute == one.flops / cluster.flops);
-    // Activations of 4 bytes, but for the logits, which always are.
-    int64_t two = mt_model_activation_bytes(&config, 64, 2);
-    int64_t four = mt_model_activation_bytes(&config, 64, 4);
-    assert_true(one.activations == (double)four && 2 * two - four == INT64_C(1024) * 4 * config.vocab_size);
+    // What is made again costs a forward more: of the experts alone, or of all but the head.
+    struct mt_layout layout = {.ranks = 1,
+                               .expert_ranks = 1,
+                               .tokens = 64,
+                               .length = 32,
+                               .row_bytes = 4,
+                               .recompute = MT_RECOMPUTE_MOE};
+    struct mt_scaling again;
+    add_pairs(&config, &layout);
+    mt_scaling_predict(&config, &cluster, &layout, &again);
+    double routed = (double)count.active[MT_PART_EXPERTS] + chosen * experts;
+    expected += 64.0 * 2.0 * routed;
+    assert_true(again.flops > expected * (1.0 - 1e-12) && again.flops < expected * (1.0 + 1e-12));
+    layout.recompute = MT_RECOMPUTE_FULL;
+    mt_scaling_predict(&config, &cluster, &layout, &again);
+    double rest = frozen + pairs - routed - (double)count.active[MT_PART_LM_HEAD];
+    expected += 64.0 * (2.0 * rest + 32.0 * heads);
+    assert_true(again.flops > expected * (1.0 - 1e-12) && again.flops < expected * (1.0 + 1e-12));
+    // Weights that learn themselves: 6 operations each, and no pairs.
+    layout.recompute = MT_RECOMPUTE_NONE;
+    layout.full = true;
+    layout.trained_experts = (double)count.total[MT_PART_EXPERTS];
+    layout.trained_rest = frozen - (double)count.active[MT_PART_EXPERTS];
+    mt_scaling_predict(&config, &cluster, &layout, &again);
+    expected = 64.0 * (6.0 * frozen + 3.0 * 32.0 * heads);
+    assert_true(again.flops > expected * (1.0 - 1e-12) && again.flops < expected * (1.0 + 1e-12));
     mt_hf_config_free(&config);
 }
 
@@ -136,14 +165,9 @@ static void rows_hide(void **state)
     struct mt_context ctx;
     struct mt_hf_config config = small(&ctx);
     struct mt_cluster fast = cluster;
-    struct mt_layout layout = {.ranks = 2,
-                               .expert_ranks = 2,
-                               .tokens = 64,
-                               .length = 32,
-                               .lora_rank = 4,
-                               .weight_bytes = 2,
-                               .row_bytes = 4};
+    struct mt_layout layout = {.ranks = 2, .expert_ranks = 2, .tokens = 64, .length = 32, .row_bytes = 4};
     struct mt_scaling found;
+    add_pairs(&config, &layout);
     fast.wire = (struct mt_wire){.bandwidth = 1e15, .latency = 0.0};
     mt_scaling_predict(&config, &fast, &layout, &found);
     assert_true(found.experts > 0.0 && found.hidden > 0.7999 * found.experts &&
@@ -171,13 +195,8 @@ static void machines_have_their_own_wire(void **state)
     struct mt_scaling near;
     struct mt_scaling far;
     struct mt_scaling mixed;
-    struct mt_layout layout = {.ranks = 8,
-                               .expert_ranks = 2,
-                               .tokens = 64,
-                               .length = 32,
-                               .lora_rank = 4,
-                               .weight_bytes = 2,
-                               .row_bytes = 4};
+    struct mt_layout layout = {.ranks = 8, .expert_ranks = 2, .tokens = 64, .length = 32, .row_bytes = 4};
+    add_pairs(&config, &layout);
     nodes.node = (struct mt_wire){.bandwidth = 1e10, .latency = 1e-7};
     mt_scaling_predict(&config, &nodes, &layout, &far);
     nodes.node_ranks = 2;

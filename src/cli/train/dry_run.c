@@ -143,57 +143,6 @@ static void print_data(const struct mt_train_settings *settings, const struct mt
                mt_counted(outline->steps_done, "step is", "steps are").text);
 }
 
-/* A limit that somebody has set is kept. What is free may turn out to be more, so the run is tried. */
-static void print_no_fit(const struct mt_run_outline *outline)
-{
-    const struct mt_fit_sizes *sizes = &outline->fit->tried[outline->fit->chosen].sizes;
-    if (outline->bound.given)
-        printf("  nothing fits: this run would be refused\n");
-    else
-        printf("  nothing fits what is free now: the run would be tried with recompute: %s and batch.tokens: "
-               "%" PRId64 ", and may run out of memory\n",
-               mt_recompute_name(sizes->recompute), sizes->tokens);
-}
-
-/* What was tried to fit the limit, the fastest first, and what would be gained with more. */
-static enum mt_status print_fit(struct mt_context *ctx, const struct mt_train_settings *settings,
-                                const struct mt_run_outline *outline)
-{
-    static const struct cli_column columns[] = {
-        {"  recompute", false}, {"batch.tokens", true}, {"memory", true}, {"", false}};
-    const struct mt_fit *fit = outline->fit;
-    double room = (double)outline->bound.buffers;
-    struct cli_table table;
-    if (outline->bound.whole == 0) return MT_OK; // nobody knows what there is
-    printf("\nwhat fits into %s (memory.limit: %s), the fastest first\n", cli_short_bytes(room).text,
-           settings->memory_limit);
-    cli_table_init(&table, ctx, columns, 4);
-    for (int i = 0; i < fit->count; i++) {
-        const struct mt_fit_try *try = &fit->tried[i];
-        double bytes = (double)try->bytes;
-        char verdict[64] = "fits";
-        if (bytes > room)
-            (void)snprintf(verdict, sizeof verdict, "%s too much", cli_short_bytes(bytes - room).text);
-        cli_table_add(&table, "  %s\t%" PRId64 "\t%s\t%s%s%s", mt_recompute_name(try->sizes.recompute),
-                      try->sizes.tokens, cli_short_bytes(bytes).text, verdict,
-                      i == fit->chosen && fit->fits ? ", taken" : "",
-                      try->sizes.host_embedding ? ", embedding in the host's memory" : "");
-    }
-    enum mt_status status = cli_table_print(&table, stdout);
-    if (status == MT_OK && !fit->fits) print_no_fit(outline);
-    if (status != MT_OK || fit->chosen == 0) return status;
-    const struct mt_fit_try *taken = &fit->tried[fit->chosen];
-    const struct mt_fit_try *faster = taken - 1;
-    if (fit->fits)
-        printf("  with %s more, recompute: %s and batch.tokens: %" PRId64 "%s would fit, which is faster\n",
-               cli_short_bytes((double)faster->bytes - room).text, mt_recompute_name(faster->sizes.recompute),
-               faster->sizes.tokens,
-               faster->sizes.host_embedding == taken->sizes.host_embedding
-                   ? ""
-                   : " with the embedding on the device");
-    return MT_OK;
-}
-
 static enum mt_status print_trainable(struct mt_context *ctx, const struct mt_run_outline *outline)
 {
     static const struct cli_column columns[] = {
@@ -303,7 +252,7 @@ enum mt_status cli_train_print_outline(struct mt_context *ctx, const struct mt_r
     print_data(settings, outline);
     mt_run_memory(outline, &memory);
     cli_print_memory(&memory);
-    enum mt_status status = print_fit(ctx, settings, outline);
+    enum mt_status status = cli_print_fit(ctx, settings, outline->fit, &outline->bound);
     if (status == MT_OK) status = print_trainable(ctx, outline);
     if (status == MT_OK) print_objective(ctx, settings, outline);
     if (status == MT_OK) print_layout(settings, outline);

@@ -103,14 +103,14 @@ struct mt_train_settings {
     int64_t measure_every; // log.measure_every: steps between gradient norms of each term; 0: never
     bool tensorboard;      // log.tensorboard
 
-    const char *device;                    // device; "auto" until a run is opened
-    int64_t threads;                       // threads; 0: as many as the machine has
-    const char *memory_limit;              // memory.limit: a text of ops/limit.h
-    enum mt_train_recompute recompute;     // recompute; auto until a run is opened
-    int64_t expert_ranks;                  // parallel.experts: ranks that share a model's routed experts
-    double expert_room;                    // parallel.room
-    enum mt_gpu_transport transport;       // parallel.transport
-    enum mt_row_transfer transfer;         // parallel.transfer
+    const char *device;                // device; "auto" until a run is opened
+    int64_t threads;                   // threads; 0: as many as the machine has
+    const char *memory_limit;          // memory.limit: a text of ops/limit.h
+    enum mt_train_recompute recompute; // recompute; auto until a run is opened
+    int64_t expert_ranks;            // parallel.experts: ranks that share the experts; 0: auto, until opened
+    double expert_room;              // parallel.room
+    enum mt_gpu_transport transport; // parallel.transport
+    enum mt_row_transfer transfer;   // parallel.transfer
     enum mt_statistics_scope statistics;   // parallel.statistics
     enum mt_train_activations activations; // activations
     int quantise_format;                   // quantize.format: 0 none, else one more than its number

@@ -347,8 +347,9 @@ static const struct mt_key_row rows_from_template[] = {
      .meaning =
          "what backward recomputes to save memory, with the same bits; auto: as little as memory allows",
      .also = "recomputation", .may_differ = true},
-    {"parallel.experts", MT_KEY_WHOLE, AT(expert_ranks), "WHOLE NUMBER >= 1", "1",
-     .meaning = "ranks that share one set of routed experts; must divide the number of ranks",
+    {"parallel.experts", MT_KEY_WHOLE, AT(expert_ranks), "auto|WHOLE NUMBER >= 1", "1",
+     .meaning = "ranks that share one set of routed experts, a divisor of the number of ranks; auto: 1 if "
+                "memory allows, else as few as possible",
      .also = "expert_parallel_size|ep", .most = 65536.0, .may_differ = true},
     {"parallel.room", MT_KEY_NUMBER, AT(expert_room), "NUMBER >= 0", "0",
      .meaning = "if ranks share experts: rows a rank has memory for, as a multiple of those it sends; 0: all",
