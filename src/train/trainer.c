@@ -79,9 +79,13 @@ static enum mt_status open_folder(struct mt_trainer *trainer, enum mt_status bef
                        "%s: is there, but no checkpoint to go on from; choose another out", folder->result);
     }
     if (*reader == NULL) return MT_OK;
+    bool spread_open = trainer->settings->expert_ranks == 0;
     status = mt_train_settings_continue(trainer->ctx, mt_state_settings(*reader), &trainer->arena,
                                         &trainer->resolved);
     if (status != MT_OK) return mt_fail_within(trainer->ctx, status, "%s", folder->path);
+    // Other ranks than those it was chosen for: once more.
+    if (spread_open && mt_comm_size(trainer->comm) % trainer->settings->expert_ranks != 0)
+        trainer->resolved.expert_ranks = 0;
     trainer->numbers = *mt_state_numbers(*reader);
     trainer->saved_step = trainer->numbers.step;
     trainer->finished_before = trainer->numbers.finished && !trainer->options.plan_only &&
@@ -288,9 +292,8 @@ static enum mt_status open_model(struct mt_trainer *trainer)
 {
     const struct mt_train_settings *settings = trainer->settings;
     struct mt_model_options options;
-    enum mt_status status = mt_trainer_fit(trainer);
-    if (status == MT_OK)
-        status = mt_train_settings_text(trainer->ctx, settings, &trainer->arena, &trainer->settings_text);
+    enum mt_status status =
+        mt_train_settings_text(trainer->ctx, settings, &trainer->arena, &trainer->settings_text);
     if (status == MT_OK)
         status = mt_trainer_model_options(trainer, &mt_trainer_chosen(trainer)->sizes, &options);
     if (status != MT_OK) return status;
@@ -417,6 +420,14 @@ static enum mt_status tell_choices(struct mt_trainer *trainer)
     return mt_run_log_event(trainer->run_log, trainer->numbers.step, "choices", text);
 }
 
+/* How many ranks share the experts, where that was left to us. */
+static enum mt_status tell_spread(struct mt_trainer *trainer)
+{
+    const char *why = trainer->memory.spread;
+    if (why[0] == '\0') return MT_OK;
+    return mt_run_log_event(trainer->run_log, trainer->numbers.step, "parallel", why);
+}
+
 /* What nobody may have meant. */
 static enum mt_status warn(struct mt_trainer *trainer)
 {
@@ -437,6 +448,8 @@ static enum mt_status open_rest(struct mt_trainer *trainer, const struct mt_stat
                            "the step at hand is finished and saved");
     if (status == MT_OK) status = open_device(trainer);
     status = mt_comm_agree(trainer->comm, trainer->ctx, status); // what fits, all of them find out together
+    if (status == MT_OK) status = mt_trainer_fit(trainer);
+    if (status == MT_OK) status = mt_trainer_split_experts(trainer);
     if (status == MT_OK) status = mt_trainer_open_cards(trainer);
     if (status == MT_OK) status = open_model(trainer);
     if (status == MT_OK) status = find_paths(trainer);
@@ -446,6 +459,7 @@ static enum mt_status open_rest(struct mt_trainer *trainer, const struct mt_stat
     if (reader != NULL) status = go_on(trainer, reader);
     if (status == MT_OK) status = write_config(trainer);
     if (status == MT_OK) status = open_log(trainer);
+    if (status == MT_OK) status = tell_spread(trainer);
     if (status == MT_OK) status = mt_trainer_tell_cards(trainer);
     if (status == MT_OK) status = tell_choices(trainer);
     if (status == MT_OK) status = tell_default(trainer);
@@ -530,6 +544,7 @@ void mt_trainer_outline(const struct mt_trainer *trainer, struct mt_run_outline 
                                        .settings = trainer->settings,
                                        .fit = &trainer->memory.fit,
                                        .bound = trainer->memory.bound,
+                                       .spread = trainer->memory.spread,
                                        .desc = &trainer->desc,
                                        .params = params,
                                        .length = trainer->length,

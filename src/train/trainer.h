@@ -74,6 +74,7 @@ struct mt_run_outline {
     const struct mt_train_settings *settings; // with what was chosen
     const struct mt_fit *fit;                 // what was tried, for how much memory
     struct mt_memory_bound bound;             // that it had to fit
+    const char *spread;                       // why so many ranks share the experts; "": they were given
     const struct mt_model_desc *desc;
     const struct mt_params *params;
     struct mt_run_length length;

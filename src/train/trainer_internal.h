@@ -22,7 +22,8 @@ struct mt_trainer_memory {
     bool tokens_open; // batch.tokens is auto, and no run has chosen before
     struct mt_memory_bound bound;
     struct mt_fit fit;
-    size_t mapped; // bytes of weights that lie in files
+    char spread[MT_SPREAD_BYTES]; // why so many ranks share the experts; "": they were given
+    size_t mapped;                // bytes of weights that lie in files
 };
 
 struct mt_trainer {
@@ -101,9 +102,10 @@ enum mt_status mt_trainer_check_values(struct mt_trainer *trainer);
 // ------------------------------------------------------------------ trainer_memory.c
 
 /*
- * Chooses recompute and batch.tokens where they are left to us, so that the run fits its limit, which the
- * device then keeps. A limit that somebody has named and nothing fits is refused; what is free is not: the
- * run is tried. With plan_only nothing is refused.
+ * Chooses parallel.experts, recompute and batch.tokens where they are left to us, so that the run fits its
+ * limit, which the device then keeps. A limit that somebody has named and nothing fits is refused; what is
+ * free is not: the run is tried, but not where no number of ranks that share the experts fits. With plan_only
+ * nothing is refused.
  */
 enum mt_status mt_trainer_fit(struct mt_trainer *trainer);
 const struct mt_fit_try *mt_trainer_chosen(const struct mt_trainer *trainer);
@@ -171,6 +173,9 @@ struct mt_round {
 
 /* The group of ranks, the threads of each, the memory rounds need. */
 enum mt_status mt_trainer_open_ranks(struct mt_trainer *trainer);
+
+/* The groups of ranks that share the experts, once it is known how many do. */
+enum mt_status mt_trainer_split_experts(struct mt_trainer *trainer);
 
 /* Who adds up what. */
 struct mt_gradient_groups mt_trainer_groups(const struct mt_trainer *trainer);

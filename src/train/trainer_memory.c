@@ -162,6 +162,8 @@ static void tell(const struct mt_trainer *trainer)
     const struct mt_trainer_memory *memory = &trainer->memory;
     const struct mt_fit_try *chosen = mt_trainer_chosen(trainer);
     FILE *terminal = trainer->options.terminal;
+    if (terminal != NULL && memory->spread[0] != '\0')
+        (void)fprintf(terminal, "parallel.experts: %s\n", memory->spread);
     if (terminal == NULL || memory->bound.whole == 0) return;
     (void)fprintf(terminal, "memory: %s of %s (%s), recompute: %s, batch.tokens: %" PRId64 "%s\n",
                   mt_bytes_in_words(chosen->bytes).text, mt_bytes_in_words(memory->bound.buffers).text,
@@ -188,6 +190,20 @@ static void warn(const struct mt_trainer *trainer)
                    advice);
 }
 
+/* How many ranks share the experts. All count alike and agree on the bytes, so all choose the same. */
+static enum mt_status spread_experts(struct mt_trainer *trainer, const struct mt_fit_freedom *freedom,
+                                     size_t room)
+{
+    char *why = trainer->memory.spread;
+    struct mt_spread spread = {.ranks = mt_comm_size(trainer->comm), .experts = trainer->desc.experts};
+    enum mt_status status = mt_fit_spread(freedom, room, count_bytes, trainer, &spread);
+    if (status != MT_OK) return status;
+    trainer->resolved.expert_ranks = spread.expert_ranks;
+    mt_spread_sentence(&spread, room, why);
+    if (spread.fits || trainer->options.plan_only) return MT_OK;
+    return mt_fail(trainer->ctx, MT_ERR_MEMORY, "parallel.experts is auto, and %s", why);
+}
+
 enum mt_status mt_trainer_fit(struct mt_trainer *trainer)
 {
     struct mt_train_settings *settings = &trainer->resolved;
@@ -199,7 +215,9 @@ enum mt_status mt_trainer_fit(struct mt_trainer *trainer)
     struct mt_fit_freedom freedom = mt_train_freedom(settings, memory->tokens_open);
     freedom.host_embedding = mt_train_embedding_may_leave(settings, &trainer->desc, trainer->device);
     size_t room = memory->bound.whole > 0 ? memory->bound.buffers : SIZE_MAX;
-    enum mt_status status = mt_fit_choose(&freedom, room, count_bytes, trainer, &memory->fit);
+    enum mt_status status = settings->expert_ranks == 0 ? spread_experts(trainer, &freedom, room) : MT_OK;
+    freedom.first.expert_ranks = settings->expert_ranks;
+    if (status == MT_OK) status = mt_fit_choose(&freedom, room, count_bytes, trainer, &memory->fit);
     if (status != MT_OK) return status;
     const struct mt_fit_sizes *sizes = &mt_trainer_chosen(trainer)->sizes;
     settings->tokens = sizes->tokens;

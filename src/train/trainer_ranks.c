@@ -11,24 +11,25 @@
 
 #define MOST_SPANS 131072 // of a timeline, on each rank: 3 MB
 
-/* Neighbours share the experts: ranks 0 … E-1, E … 2E-1, and so on. */
-static enum mt_status split_experts(struct mt_trainer *trainer, enum mt_status status)
+static enum mt_status check_experts(struct mt_trainer *trainer)
 {
     int64_t sharing = trainer->settings->expert_ranks;
     int ranks = mt_comm_size(trainer->comm);
-    if (sharing == 1) return status;
-    if (ranks % sharing != 0) {
-        return mt_fail(trainer->ctx, MT_ERR_USAGE,
-                       "parallel.experts is %" PRId64 ", which does not divide the %s of this run", sharing,
-                       mt_counted((uint64_t)ranks, "rank", "ranks").text);
-    }
-    // Whoever cannot come along says so first.
-    enum mt_status agreed = mt_comm_agree(trainer->comm, trainer->ctx, status);
-    if (agreed != MT_OK) return agreed;
+    if (sharing == 0 || ranks % sharing == 0) return MT_OK;
+    return mt_fail(trainer->ctx, MT_ERR_USAGE,
+                   "parallel.experts is %" PRId64 ", which does not divide the %s of this run", sharing,
+                   mt_counted((uint64_t)ranks, "rank", "ranks").text);
+}
+
+/* Neighbours share the experts: ranks 0 … E-1, E … 2E-1, and so on. */
+enum mt_status mt_trainer_split_experts(struct mt_trainer *trainer)
+{
+    int sharing = (int)trainer->settings->expert_ranks;
     int rank = mt_comm_rank(trainer->comm);
-    agreed = mt_comm_split(trainer->comm, rank / (int)sharing, &trainer->expert_comm);
-    if (agreed != MT_OK) return agreed;
-    return mt_comm_split(trainer->comm, rank % (int)sharing, &trainer->copies_comm);
+    if (sharing == 1) return MT_OK;
+    enum mt_status status = mt_comm_split(trainer->comm, rank / sharing, &trainer->expert_comm);
+    if (status != MT_OK) return status;
+    return mt_comm_split(trainer->comm, rank % sharing, &trainer->copies_comm);
 }
 
 enum mt_status mt_trainer_open_ranks(struct mt_trainer *trainer)
@@ -42,7 +43,7 @@ enum mt_status mt_trainer_open_ranks(struct mt_trainer *trainer)
     if (status != MT_OK) return status;
     size_t ranks = (size_t)mt_comm_size(trainer->comm);
     trainer->losses = mt_arena_array(&trainer->arena, ranks, sizeof *trainer->losses, &status);
-    status = split_experts(trainer, status);
+    if (status == MT_OK) status = check_experts(trainer);
     if (status != MT_OK) return status;
     for (int kind = 0; kind < MT_COMM_KINDS; kind++)
         trainer->sent_before[kind] = mt_comm_sent_of(trainer->comm, (enum mt_comm_kind)kind);

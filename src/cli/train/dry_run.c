@@ -251,6 +251,7 @@ enum mt_status cli_train_print_outline(struct mt_context *ctx, const struct mt_r
     printf("%s", outline->settings_text);
     print_data(settings, outline);
     mt_run_memory(outline, &memory);
+    if (outline->spread[0] != '\0') printf("\nparallel.experts: auto: %s\n", outline->spread);
     cli_print_memory(&memory);
     enum mt_status status = cli_print_fit(ctx, settings, outline->fit, &outline->bound);
     if (status == MT_OK) status = print_trainable(ctx, outline);

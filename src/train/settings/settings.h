@@ -159,8 +159,8 @@ int64_t mt_train_auto_tokens(const struct mt_train_settings *settings);
  * Refuses (MT_ERR_USAGE, naming the key, both values and the cure) when a run that began under `saved` (a
  * text of the above) cannot go on under `settings` with the same result. Keys that may differ are marked so
  * in the table: out, log.*, checkpoint.*, evaluation.every, device, threads, recompute, ... What
- * is left to us (auto), the device, batch.tokens and recompute, and a method that is not named become what
- * the run began with; the text lives in the arena.
+ * is left to us (auto), the device, batch.tokens, recompute and parallel.experts, and a method that is not
+ * named become what the run began with; the text lives in the arena.
  */
 enum mt_status mt_train_settings_continue(struct mt_context *ctx, const char *saved, struct mt_arena *arena,
                                           struct mt_train_settings *settings);

@@ -86,6 +86,7 @@ static void keep_choice(const struct mt_train_settings *before, struct mt_train_
 {
     if (settings->tokens == 0) settings->tokens = before->tokens;
     if (settings->recompute == MT_TRAIN_RECOMPUTE_AUTO) settings->recompute = before->recompute;
+    if (settings->expert_ranks == 0) settings->expert_ranks = before->expert_ranks;
 }
 
 /*
