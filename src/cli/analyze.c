@@ -24,6 +24,7 @@ struct asked {
     const char *device;
     const char *select; // name of the rule by which experts are chosen; NULL: none are
     const char *score;  // of rule best
+    int64_t expert_ranks;
     struct mt_expert_choice choice;
     bool layers, json;
 };
@@ -318,6 +319,9 @@ static enum mt_status run_rank(void *self, struct mt_comm *comm, int *exit_statu
     const char *name = NULL;
     int64_t threads = asked->analysis.threads;
     enum mt_status status = mt_comm_agree(comm, ctx, prepare(analyzing, &run));
+    struct mt_comm *sharing = NULL;
+    if (status == MT_OK) status = cli_split_experts(ctx, comm, asked->expert_ranks, &sharing);
+    analyzing->asked->analysis.expert_ranks = sharing;
     if (status == MT_OK) status = mt_device_choose(ctx, comm, asked->device, MT_USE_FAST, &name);
     if (status == MT_OK) status = mt_device_create(ctx, name, (int)mt_comm_threads(comm, threads), &device);
     status = mt_comm_agree(comm, ctx, status);
@@ -327,6 +331,7 @@ static enum mt_status run_rank(void *self, struct mt_comm *comm, int *exit_statu
     if (status == MT_OK && mt_comm_rank(comm) == 0) status = hand_over(run, asked);
     mt_analysis_close(run);
     mt_device_destroy(device);
+    mt_comm_close(sharing);
     return status;
 }
 
@@ -338,6 +343,7 @@ static enum mt_status run_verb(struct cli_call *call)
                                        .sample = 2048,
                                        .neighbours = 10},
                           .score = "reap",
+                          .expert_ranks = 1,
                           .device = MT_DEVICE_AUTO};
     const struct cli_option options[] = {
         {"--model", CLI_TEXT, &asked.analysis.model, "DIR", "a Hugging Face model folder"},
@@ -373,6 +379,8 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--seed", CLI_INTEGER, &asked.analysis.seed, "S", "seed of shuffling and sampling (0)"},
         {"--layers", CLI_FLAG, &asked.layers, NULL, "a row of the table for every layer"},
         {"--json", CLI_FLAG, &asked.json, NULL, "print analysis.json instead of tables"},
+        {"--experts", CLI_INTEGER, &asked.expert_ranks, "E",
+         "for a model that fits no card: E ranks share its experts (1)"},
         {"--device", CLI_TEXT, &asked.device, "NAME", CLI_DEVICE_HELP},
         {"--threads", CLI_THREADS, &asked.analysis.threads, "N", "0: as many as the machine has"},
         {0},

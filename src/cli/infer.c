@@ -163,6 +163,7 @@ enum mt_status cli_infer_open(struct mt_context *ctx, const struct infer_setting
                                          .quantise = settings->quantise,
                                          .prune = settings->prune,
                                          .form = form,
+                                         .expert_ranks = settings->expert_ranks,
                                          .device = settings->device,
                                          .threads = (int)settings->threads,
                                          .slots = settings->batch >= 0 ? settings->batch : 0,

@@ -14,9 +14,10 @@ struct infer_settings {
     const char *prune;         // file of experts that are taken away; NULL: none
     const char *template_name; // NULL: not given
     struct cli_list template_options;
-    bool own_template;         // nothing known: the model's own, if it has one; else plain texts
-    const char *template_date; // NULL: today's
-    const char *bos;           // how plain texts begin, by name; NULL: nobody said
+    bool own_template;            // nothing known: the model's own, if it has one; else plain texts
+    const char *template_date;    // NULL: today's
+    const char *bos;              // how plain texts begin, by name; NULL: nobody said
+    struct mt_comm *expert_ranks; // as mt_session_options has it
     const char *device;
     bool automatic; // it was chosen by us, before
     int64_t threads;

@@ -76,6 +76,9 @@ struct mt_answerer {
     /* Fills in the scores of all questions, in any order. NULL: it cannot score. */
     enum mt_status (*score)(void *self, const struct mt_choice_question *questions, size_t count,
                             const struct mt_answer_listener *listener);
+    /* After a task's last question, where answering takes several ranks: until all of them have had theirs.
+     * `status` is how it ended here. NULL: this one answers alone. */
+    enum mt_status (*rest)(void *self, enum mt_status status);
 };
 
 #define MT_CODE_WHY_BYTES 240

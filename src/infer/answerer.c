@@ -604,11 +604,18 @@ void mt_session_answerer_destroy(struct mt_session_answerer *answerer)
     mt_release(answerer->ctx, answerer, sizeof *answerer);
 }
 
+static enum mt_status rest(void *self, enum mt_status status)
+{
+    const struct mt_session_answerer *answerer = self;
+    return mt_engine_lend(answerer->session->engine, status);
+}
+
 struct mt_answerer mt_session_answerer_face(struct mt_session_answerer *answerer)
 {
     return (struct mt_answerer){.self = answerer,
                                 .name = answerer->options.name,
                                 .batch = (size_t)answerer->session->slots * BATCH_PER_SLOT,
                                 .generate = generate,
-                                .score = score};
+                                .score = score,
+                                .rest = rest};
 }

@@ -381,6 +381,41 @@ static enum mt_status hand_out(struct mt_engine *engine, int64_t first, int64_t 
     return status == MT_OK ? mt_engine_take_picks(engine) : status;
 }
 
+/* All ranks that share the experts: whether any of them computes a batch now, as this one does or not. */
+static bool somebody_works(const struct mt_engine *engine, bool own)
+{
+    struct mt_comm *ranks = mt_model_expert_ranks(engine->model);
+    int64_t working = own ? 1 : 0;
+    if (ranks != NULL) mt_comm_max_i64(ranks, &working, 1);
+    return working != 0;
+}
+
+/* The others wait for what will not come from here. */
+static enum mt_status fail_alone(const struct mt_engine *engine, enum mt_status status)
+{
+    struct mt_comm *ranks = mt_model_expert_ranks(engine->model);
+    if (status == MT_OK || ranks == NULL) return status;
+    return mt_comm_abort(ranks, engine->ctx, status, stderr);
+}
+
+enum mt_status mt_engine_lend(struct mt_engine *engine, enum mt_status status)
+{
+    static const int32_t zero[1] = {0};
+    static const int32_t offsets[2] = {0, 1};
+    const struct mt_batch batch = {.tokens = 1,
+                                   .sequences = 1,
+                                   .ids = zero,
+                                   .offsets = offsets,
+                                   .mask = zero,
+                                   .unseen = true,
+                                   .loss_only = true};
+    struct mt_model_loss loss;
+    status = fail_alone(engine, status);
+    while (status == MT_OK && somebody_works(engine, false))
+        status = fail_alone(engine, mt_model_forward(engine->model, &batch, &loss));
+    return status;
+}
+
 static enum mt_status compute(struct mt_engine *engine)
 {
     struct mt_batch batch = {.tokens = engine->batch_tokens,
@@ -390,7 +425,8 @@ static enum mt_status compute(struct mt_engine *engine)
                              .loss_only = true,
                              .cached = engine->cached};
     struct mt_model_loss loss;
-    enum mt_status status = mt_model_forward(engine->model, &batch, &loss);
+    (void)somebody_works(engine, true);
+    enum mt_status status = fail_alone(engine, mt_model_forward(engine->model, &batch, &loss));
     if (status != MT_OK) return status;
     move_on(engine);
     for (int64_t first = 0; status == MT_OK && first < engine->wanted_count; first += engine->logit_rows) {

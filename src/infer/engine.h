@@ -102,6 +102,14 @@ enum mt_status mt_engine_add_scoring(struct mt_engine *engine, const struct mt_s
 /* Computes one batch. *working is false when there was nothing to do. */
 enum mt_status mt_engine_step(struct mt_engine *engine, bool *working);
 
+/*
+ * With experts spread over ranks every pass is one of all these ranks: each computes its own batch, and steps
+ * wait for each other. A rank that has nothing more to do lends a hand, with a token that counts for nothing,
+ * until no rank has; all call it then. `status` is how its own work ended: a failure ends the job, as the
+ * others wait for this rank. Without other ranks it comes back.
+ */
+enum mt_status mt_engine_lend(struct mt_engine *engine, enum mt_status status);
+
 /* Drops all requests, which then hear no more. */
 void mt_engine_forget(struct mt_engine *engine);
 

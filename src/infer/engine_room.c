@@ -28,10 +28,21 @@ static enum mt_status count_on(struct planning *planning, struct mt_device *dry,
 {
     struct mt_model_options sizes = planning->place->model;
     struct mt_model *model = NULL;
+    struct mt_comm *paper = NULL;
     mt_engine_model_options(options, &sizes);
     sizes.activations = mt_device_activations(dry);
-    enum mt_status status = mt_model_open(dry, planning->place->directory, &sizes, &model);
-    if (status != MT_OK) return status;
+    // Other ranks need not count as often as this one.
+    const struct mt_comm *ranks = sizes.expert_ranks;
+    enum mt_status status = MT_OK;
+    if (ranks != NULL)
+        status =
+            mt_comm_open_on_paper(mt_device_context(dry), mt_comm_rank(ranks), mt_comm_size(ranks), &paper);
+    sizes.expert_ranks = paper;
+    if (status == MT_OK) status = mt_model_open(dry, planning->place->directory, &sizes, &model);
+    if (status != MT_OK) {
+        mt_comm_close(paper);
+        return status;
+    }
     int64_t logits = sizes.logit_rows * mt_model_description(model)->vocabulary;
     *bytes = (double)mt_device_dry_bytes(dry) + (double)logits * sizeof(float);
     if (mt_device_on_host(dry)) {
@@ -39,6 +50,7 @@ static enum mt_status count_on(struct planning *planning, struct mt_device *dry,
         *bytes += (double)planning->mapped + (double)mt_device_context(dry)->live_bytes + HOST_SLACK;
     }
     mt_model_close(model);
+    mt_comm_close(paper);
     return MT_OK;
 }
 

@@ -52,6 +52,19 @@ static enum mt_status prune(struct mt_session *session, const char *path)
     return status == MT_OK ? MT_OK : mt_fail_within(session->ctx, status, "prune");
 }
 
+/* Ranks that share experts have room for each other's batches: the least that any of them has. */
+static enum mt_status agree_on_room(struct mt_session *session, struct mt_comm *ranks,
+                                    struct mt_engine_options *engine, enum mt_status status)
+{
+    if (ranks == NULL) return status;
+    int64_t least[2] = {-engine->slots, -engine->pass_tokens};
+    status = mt_comm_agree(ranks, session->ctx, status);
+    if (status == MT_OK) mt_comm_max_i64(ranks, least, 2);
+    engine->slots = -least[0];
+    engine->pass_tokens = -least[1];
+    return status;
+}
+
 static enum mt_status open_model(struct mt_session *session, const struct mt_session_options *options)
 {
     struct mt_engine_options engine = {.slots = options->slots, .positions = session->context};
@@ -74,7 +87,9 @@ static enum mt_status open_model(struct mt_session *session, const struct mt_ses
     } else if (status == MT_OK) {
         status = mt_device_create(session->ctx, options->device, options->threads, &session->device);
     }
+    place.model.expert_ranks = options->expert_ranks;
     if (status == MT_OK) status = mt_engine_choose_room(session->device, &place, &engine);
+    status = agree_on_room(session, options->expert_ranks, &engine, status);
     session->slots = engine.slots;
     session->pass_tokens = engine.pass_tokens;
     struct mt_model_options model = place.model;

@@ -27,6 +27,8 @@ struct mt_session_options {
     const char *prune; // file of experts; all others are taken away (model/chosen_experts.h). NULL: none
     const struct mt_text_form *form; // of the texts it is asked; NULL: plain texts
     const char *templates;           // the folder of those that come along; NULL: only files
+    struct mt_comm *expert_ranks;    // the ranks that share the experts, borrowed: all open the session, and
+                                     // all that is computed takes all of them; NULL: every expert is here
     const char *device;
     int threads;
     int64_t slots;   // sequences computed together; 0: as many as there is memory for, up to a number

@@ -518,6 +518,11 @@ enum mt_status mt_model_copy_slot(struct mt_model *model, int64_t from, int64_t 
     return tokens > 0 ? mt_cache_copy(&model->cache, from, to, tokens) : MT_OK;
 }
 
+struct mt_comm *mt_model_expert_ranks(const struct mt_model *model)
+{
+    return model->options.expert_ranks;
+}
+
 struct mt_device *mt_model_device(const struct mt_model *model)
 {
     return model->device;

@@ -48,6 +48,7 @@ struct mt_batch {
     uint64_t whole_step;     // the optimizer step; 0: as step
     uint64_t first_sequence; // the number of the batch's first sequence in it
     bool training;           // dropout, jitter, SparseMixer's sampling, dropping of slots
+    bool unseen;             // observers do not look: a rank takes part for others
     bool loss_only;          // no backward will follow; the objective is left alone
     bool measure;            // backward also measures the gradient norm of each of the objective's terms
     double progress;         // the learning rate now over its peak, for brake=decay
@@ -176,6 +177,9 @@ enum mt_status mt_model_logits_of(struct mt_model *model, const int32_t *rows, i
 
 /* The first `tokens` of slot `from` are remembered in slot `to`, too. */
 enum mt_status mt_model_copy_slot(struct mt_model *model, int64_t from, int64_t to, int64_t tokens);
+
+/* The ranks that share the experts; NULL: every expert is here. */
+struct mt_comm *mt_model_expert_ranks(const struct mt_model *model);
 
 /* The device it was opened on. */
 struct mt_device *mt_model_device(const struct mt_model *model);

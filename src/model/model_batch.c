@@ -192,8 +192,8 @@ static enum mt_status run_layers(void *self)
     return mt_transformer_forward(&model->transformer);
 }
 
-enum mt_status mt_model_forward(struct mt_model *model, const struct mt_batch *batch,
-                                struct mt_model_loss *loss)
+static enum mt_status forward(struct mt_model *model, const struct mt_batch *batch,
+                              struct mt_model_loss *loss)
 {
     const struct mt_layer_observer *observer = &model->transformer.observer;
     struct mt_batch padded = *batch;
@@ -217,6 +217,17 @@ enum mt_status mt_model_forward(struct mt_model *model, const struct mt_batch *b
     }
     model->ran = model->options.backward && !batch->loss_only;
     return MT_OK;
+}
+
+enum mt_status mt_model_forward(struct mt_model *model, const struct mt_batch *batch,
+                                struct mt_model_loss *loss)
+{
+    struct mt_layer_observer *observer = &model->transformer.observer;
+    struct mt_layer_observer seen_by = *observer;
+    if (batch->unseen) *observer = (struct mt_layer_observer){0};
+    enum mt_status status = forward(model, batch, loss);
+    *observer = seen_by;
+    return status;
 }
 
 void mt_model_set_layer_hook(struct mt_model *model, const struct mt_layer_hook *hook)

@@ -116,8 +116,10 @@ static enum mt_status open_model(struct mt_analysis *run, const struct mt_analys
     bool otherwise = side == &run->base && run->settings->against != NULL;
     struct mt_log log;
     struct mt_adapter adapter = {0};
-    struct mt_model_options options = {
-        .tokens = batch_tokens(run), .sequences = batch_tokens(run) / 2, .positions = run->settings->length};
+    struct mt_model_options options = {.tokens = batch_tokens(run),
+                                       .sequences = batch_tokens(run) / 2,
+                                       .positions = run->settings->length,
+                                       .expert_ranks = run->settings->expert_ranks};
     enum mt_status status = MT_OK;
     if (adapter_directory != NULL) {
         status = mt_adapter_open_for(run->ctx, adapter_directory, directory, &adapter);
@@ -211,6 +213,33 @@ static bool beat(struct passage *passage, bool finished, bool failed)
     return !over;
 }
 
+/* Ranks that share the experts wait for what will not come from here. */
+static enum mt_status fail_alone(const struct mt_analysis *run, enum mt_status status)
+{
+    struct mt_comm *ranks = run->settings->expert_ranks;
+    return status == MT_OK || ranks == NULL ? status : mt_comm_abort(ranks, run->ctx, status, stderr);
+}
+
+/* A rank that gets no batch in the last turn takes part all the same, with a token that counts for nothing.
+ */
+static enum mt_status fill_turn(const struct passage *passage)
+{
+    static const int32_t zero[1] = {0};
+    static const int32_t offsets[2] = {0, 1};
+    const struct mt_batch batch = {.tokens = 1,
+                                   .sequences = 1,
+                                   .ids = zero,
+                                   .offsets = offsets,
+                                   .mask = zero,
+                                   .progress = 1.0,
+                                   .loss_only = true};
+    const struct mt_analysis *run = passage->run;
+    int64_t last = passage->turn % mt_comm_size(run->comm);
+    struct mt_model_loss loss;
+    if (run->settings->expert_ranks == NULL || last == 0 || mt_comm_rank(run->comm) < last) return MT_OK;
+    return fail_alone(run, mt_model_forward(passage->model, &batch, &loss));
+}
+
 static enum mt_status run_batch(struct passage *passage, size_t index, bool *go_on)
 {
     struct mt_analysis *run = passage->run;
@@ -229,7 +258,7 @@ static enum mt_status run_batch(struct passage *passage, size_t index, bool *go_
     expect_tokens(passage, false);
     if (passage->turn++ % mt_comm_size(run->comm) == mt_comm_rank(run->comm)) {
         name_tokens(run, passage->collector, first, batch.tokens);
-        status = mt_model_forward(passage->model, &batch, &loss);
+        status = fail_alone(run, mt_model_forward(passage->model, &batch, &loss));
         passage->done += batch.tokens;
         *go_on = beat(passage, false, status != MT_OK);
     }
@@ -268,6 +297,7 @@ static enum mt_status pass(struct passage *passage)
         mt_model_collect(passage->model, passage->collector);
         status = run_batches(passage);
         mt_model_collect(passage->model, NULL);
+        if (status == MT_OK) status = fill_turn(passage);
         bool failed = status != MT_OK;
         while (beat(passage, !failed, failed)) mt_rank_progress_rest();
         status = mt_comm_agree(run->comm, run->ctx, status);
@@ -401,6 +431,7 @@ static enum mt_status run_side(struct mt_analysis *run, const char *directory, c
     enum mt_status status = open_model(run, side, directory, adapter, &model);
     if (status == MT_OK) status = learn_shape(run, model, directory);
     if (status == MT_OK && run->with_base) status = read_routers(run, model, side);
+    status = mt_comm_agree(run->comm, run->ctx, status); // experts are looked at together
     if (status == MT_OK && vectors && !run->settings->only_scores) status = look_at_weights(run, model, side);
     for (int i = 0; status == MT_OK && i < run->domains; i++)
         status = make_collector(run, i, vectors, &side->collector[i]);

@@ -35,13 +35,14 @@ struct mt_analysis_settings {
     const char *const *data; // [data_count]: FILE, whose name is its domain's, or FILE=DOMAIN
     size_t data_count;
     const char *template_name;
-    const char *templates; // the folder of those that come along
-    int64_t threads;       // of the geometry; 0: as many as there are
-    int64_t tokens;        // of a domain at the most, but for the rest of a sequence
-    int64_t length;        // of a sequence at the most
-    int64_t sample;        // inputs kept, and expert outputs, per layer and domain
-    int64_t queries;       // of overlap and silhouette; 0: all
-    int64_t neighbours;    // of the overlap
+    const char *templates;        // the folder of those that come along
+    struct mt_comm *expert_ranks; // the ranks that share the experts; NULL: none do
+    int64_t threads;              // of the geometry; 0: as many as there are
+    int64_t tokens;               // of a domain at the most, but for the rest of a sequence
+    int64_t length;               // of a sequence at the most
+    int64_t sample;               // inputs kept, and expert outputs, per layer and domain
+    int64_t queries;              // of overlap and silhouette; 0: all
+    int64_t neighbours;           // of the overlap
     int64_t seed;
     bool only_scores;  // nothing but loads and scores is wanted: no base, no look at weights or vectors
     unsigned scores;   // of experts, a set of MT_SCORE_BIT: what the collectors of the model add up

@@ -39,6 +39,7 @@ struct measuring {
     double *norms;           // [n,n]
     void *owned;             // both
     size_t owned_bytes;
+    struct mt_comm *ranks; // that share the experts; NULL: all are here
 };
 
 static enum mt_status open_measuring(struct measuring *m)
@@ -109,19 +110,24 @@ static enum mt_status measure_norms(const struct measuring *m, const struct mt_l
     const struct mt_tensor *weight = NULL;
     int64_t count = m->experts * m->experts;
     enum mt_status status = mt_weight_operand(m->device, &gate->weight, NULL, &weight);
-    for (int64_t e = 0; e < m->experts && status == MT_OK; e++) status = run_expert(m, gate, &weight[e], e);
+    for (int64_t e = 0; e < m->experts && status == MT_OK; e++) {
+        if (mt_tensor_present(&weight[e])) status = run_expert(m, gate, &weight[e], e);
+    }
     if (status == MT_OK) status = fetch_square(m);
     if (status != MT_OK) return status;
     for (int64_t i = 0; i < count; i++) {
         double rstd = (double)m->host[i];
-        m->norms[i] = sqrt(fmax(0.0, (1.0 / (rstd * rstd) - (double)LEAST_SQUARE) * (double)m->inner));
+        bool here = mt_tensor_present(&weight[i / m->experts]);
+        m->norms[i] =
+            here ? sqrt(fmax(0.0, (1.0 / (rstd * rstd) - (double)LEAST_SQUARE) * (double)m->inner)) : 0.0;
     }
+    if (m->ranks != NULL) mt_comm_sum_f64(m->ranks, m->norms, (size_t)count); // each has its experts'
     mt_coupling_norms(m->norms, (int)m->experts, figures);
     return MT_OK;
 }
 
 static enum mt_status measure_layer(const struct measuring *m, const struct mt_layer_params *layer,
-                                    bool shared, struct mt_coupling_figures *figures)
+                                    struct mt_coupling_figures *figures)
 {
     *figures = (struct mt_coupling_figures){(double)NAN, (double)NAN, (double)NAN, (double)NAN};
     enum mt_status status = mt_router_weight(m->device, &layer->router, &m->rows);
@@ -135,14 +141,17 @@ static enum mt_status measure_layer(const struct measuring *m, const struct mt_l
     if (status == MT_OK) status = fetch_square(m);
     if (status != MT_OK) return status;
     mt_coupling_rows(m->host, (int)m->experts, figures);
-    return shared ? MT_OK : measure_norms(m, &layer->experts.gate, figures);
+    return measure_norms(m, &layer->experts.gate, figures);
 }
 
 enum mt_status mt_model_coupling(struct mt_model *model, struct mt_coupling_figures *figures)
 {
     const struct mt_model_desc *desc = mt_model_description(model);
     const struct mt_params *params = mt_model_params(model);
-    struct measuring m = {.device = mt_model_device(model), .experts = desc->experts, .width = desc->width};
+    struct measuring m = {.device = mt_model_device(model),
+                          .experts = desc->experts,
+                          .width = desc->width,
+                          .ranks = params->expert_ranks};
     enum mt_status status = MT_OK;
     for (int64_t i = 0; i < params->layers; i++) {
         if (!params->layer[i].moe) continue;
@@ -151,8 +160,7 @@ enum mt_status mt_model_coupling(struct mt_model *model, struct mt_coupling_figu
     }
     status = open_measuring(&m);
     for (int64_t i = 0; i < params->layers && status == MT_OK; i++) {
-        if (params->layer[i].moe)
-            status = measure_layer(&m, &params->layer[i], params->expert_ranks != NULL, figures++);
+        if (params->layer[i].moe) status = measure_layer(&m, &params->layer[i], figures++);
     }
     mt_buffer_release(&m.memory);
     mt_release(mt_device_context(m.device), m.owned, m.owned_bytes);

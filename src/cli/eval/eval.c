@@ -188,7 +188,7 @@ static enum mt_status check_void(const struct eval_arguments *arguments, const s
     static const char of_a_model[] = "--adapter --quantize --prune --template --template-option --bos "
                                      "--temperature "
                                      "--top-p --seed --slots --context --memory --device --threads "
-                                     "--no-routing";
+                                     "--experts --no-routing";
     bool asks = arguments->endpoint.url != NULL;
     const struct cli_void rules[] = {
         {arguments->keys, "--list --out --merge-review", "with --keys"},
@@ -201,7 +201,7 @@ static enum mt_status check_void(const struct eval_arguments *arguments, const s
         {arguments->answers != NULL, "--max-new --max-tokens", "with --answers: they are there already"},
         {asks,
          "--adapter --quantize --prune --template-option --bos --context --memory --device --threads "
-         "--no-routing",
+         "--experts --no-routing",
          "with --endpoint: the server knows"},
         {asks || arguments->answers != NULL || arguments->infer.quantise != NULL ||
              arguments->infer.prune != NULL,
@@ -396,7 +396,8 @@ static enum mt_status do_as_asked(struct eval_arguments *arguments, struct cli_c
 
 static enum mt_status run_verb(struct cli_call *call)
 {
-    struct eval_arguments arguments = {.shots = -1, .endpoint = {.retries = 5, .timeout = 300, .backoff = 1}};
+    struct eval_arguments arguments = {
+        .shots = -1, .expert_ranks = 1, .endpoint = {.retries = 5, .timeout = 300, .backoff = 1}};
     struct infer_settings *infer = &arguments.infer;
     cli_infer_settings_init(infer);
     infer->batch = -1;
@@ -448,6 +449,8 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--context", CLI_INTEGER, &infer->context, "N",
          "maximum tokens of prompt and answer together (4096, or the model's own limit)"},
         {"--memory", CLI_TEXT, &infer->memory, "LIMIT", CLI_MEMORY_HELP},
+        {"--experts", CLI_INTEGER, &arguments.expert_ranks, "E",
+         "for a model that fits no card: E ranks share its experts (1)"},
         {"--device", CLI_TEXT, &infer->device, "NAME", CLI_DEVICE_HELP},
         {"--threads", CLI_THREADS, &infer->threads, "N", "0: as many as the machine has"},
         {"--no-routing", CLI_FLAG, &arguments.no_routing, NULL, "do not record which experts are used"},

@@ -16,6 +16,7 @@ struct eval_arguments {
     int64_t shots;               // -1: as the task says
     int64_t samples;             // answers to each question of programs; 0: as the task says
     int64_t pass_k;              // 0: as many as samples
+    int64_t expert_ranks;        // ranks that share the experts
     struct infer_settings infer; // directory: --model, NULL: no model here; max_new 0: as the task says
     const char *templates;       // the folder of those that come along; NULL: there is none
     struct cli_endpoint endpoint;

@@ -23,6 +23,7 @@ struct evaluation {
     const struct eval_arguments *arguments;
     const struct mt_task_list *list;
     struct mt_comm *comm;
+    struct mt_comm *expert_ranks; // owned: those that share the experts with this one; NULL: none do
     struct mt_interrupt interrupt;
     struct mt_log log;
     struct mt_arena arena;
@@ -244,6 +245,7 @@ static enum mt_status open_session(struct evaluation *e)
     infer.automatic = mt_device_is_automatic(infer.device);
     infer.device = e->tasks.device;
     infer.answers = e->tasks.thinking;
+    infer.expert_ranks = e->expert_ranks;
     infer.quiet = arguments->quiet || mt_comm_rank(e->comm) != 0;
     cli_infer_tell_of_form(&infer, &e->tasks.form);
     if (e->tasks.thinking > 0 && !infer.quiet)
@@ -273,6 +275,7 @@ static void close_all(struct evaluation *e)
 {
     mt_task_evaluation_close(&e->tasks);
     mt_session_close(&e->session);
+    mt_comm_close(e->expert_ranks);
     mt_recorded_close(e->recorded);
     mt_endpoint_destroy(e->endpoint);
     mt_task_judge_close(&e->judge);
@@ -332,6 +335,8 @@ static enum mt_status run(struct evaluation *e)
     if (status == MT_OK) status = mt_task_judge_open(e->ctx, e->list, arguments->without_sandbox, &e->judge);
     status = mt_comm_agree(e->comm, e->ctx, status);
     if (status == MT_OK) status = mt_task_evaluation_open(e->ctx, &options, &e->tasks);
+    if (status != MT_OK) return status;
+    status = cli_split_experts(e->ctx, e->comm, arguments->expert_ranks, &e->expert_ranks);
     if (status != MT_OK) return status;
     status = mt_comm_agree(e->comm, e->ctx, open_answerer(e, &answerer));
     if (status != MT_OK) return status;

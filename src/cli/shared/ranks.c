@@ -1,7 +1,10 @@
 /* Starting and ending a verb on all ranks. */
 #include "cli/shared/ranks.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+
+#include "base/amount.h"
 
 enum mt_status cli_run_ranks(struct cli_call *call, cli_rank_fn run, void *self)
 {
@@ -16,6 +19,18 @@ enum mt_status cli_run_ranks(struct cli_call *call, cli_rank_fn run, void *self)
     (void)fflush(stderr);
     mt_comm_close(comm);
     return MT_OK;
+}
+
+enum mt_status cli_split_experts(struct mt_context *ctx, struct mt_comm *comm, int64_t sharing,
+                                 struct mt_comm **ranks)
+{
+    int all = mt_comm_size(comm);
+    *ranks = NULL;
+    if (sharing == 1) return MT_OK;
+    if (sharing < 1 || all % sharing != 0)
+        return mt_fail(ctx, MT_ERR_USAGE, "--experts is %" PRId64 ", which does not divide the %s", sharing,
+                       mt_counted((uint64_t)all, "rank", "ranks").text);
+    return mt_comm_split(comm, mt_comm_rank(comm) / (int)sharing, ranks);
 }
 
 static enum mt_status refuse(void *self, struct mt_comm *comm, int *exit_status)

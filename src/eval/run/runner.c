@@ -232,7 +232,10 @@ static enum mt_status run_samples(struct task_run *run)
                                               .done = (int64_t)run->kept};
     run->start = mt_clock_seconds();
     mt_progress_start(&run->progress, &shown);
-    status = wait_for_ranks(run, go_through(run));
+    status = go_through(run);
+    if (run->options->answerer->rest != NULL)
+        status = run->options->answerer->rest(run->options->answerer->self, status);
+    status = wait_for_ranks(run, status);
     mt_progress_finish(&run->progress);
     return status;
 }
