@@ -537,6 +537,22 @@ void mt_trainer_close(struct mt_trainer *trainer)
 
 // ------------------------------------------------------------------ questions
 
+/* What a step sends. */
+static struct mt_layout layout_of(const struct mt_trainer *trainer, const struct mt_params *params)
+{
+    const struct mt_run_length *length = &trainer->length;
+    int64_t ranks = mt_comm_size(trainer->comm);
+    int64_t steps = length->epoch_steps > 0 ? (int64_t)length->epoch_steps : 1;
+    return (struct mt_layout){.ranks = ranks,
+                              .expert_ranks = trainer->settings->expert_ranks,
+                              .tokens = (int64_t)length->epoch.tokens / steps / ranks,
+                              .length = trainer->settings->max_length,
+                              .row_bytes = (int64_t)mt_dtype_bytes(mt_model_activations(trainer->model)),
+                              .recompute = mt_trainer_chosen(trainer)->sizes.recompute,
+                              .common_bytes = (double)params->common_bytes,
+                              .own_bytes = (double)(params->gradients.bytes - params->common_bytes)};
+}
+
 void mt_trainer_outline(const struct mt_trainer *trainer, struct mt_run_outline *outline)
 {
     struct mt_params *params = mt_model_params(trainer->model);
@@ -548,6 +564,7 @@ void mt_trainer_outline(const struct mt_trainer *trainer, struct mt_run_outline 
                                        .desc = &trainer->desc,
                                        .params = params,
                                        .length = trainer->length,
+                                       .layout = layout_of(trainer, params),
                                        .held_out = trainer->corpus.held_out_size,
                                        .corpus = &trainer->corpus,
                                        .model = mt_model_bytes(trainer->model),

@@ -17,6 +17,7 @@
 #include "ops/limit.h"
 #include "train/data/corpus.h"
 #include "train/fit.h"
+#include "train/scaling.h"
 #include "train/state/state.h"
 
 struct mt_trainer; // opaque
@@ -78,6 +79,7 @@ struct mt_run_outline {
     const struct mt_model_desc *desc;
     const struct mt_params *params;
     struct mt_run_length length;
+    struct mt_layout layout;         // of a step, as ranks send it: the tokens of the mean step
     struct mt_batch_counts held_out; // zero without
     const struct mt_corpus *corpus;
     struct mt_model_bytes model;

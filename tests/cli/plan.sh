@@ -86,6 +86,12 @@ fast=$(sed -n 's/.*time of a step *\([0-9.]*\).*/\1/p' "$place/text")
 awk "BEGIN { exit !($slow > 1000 * $fast && $fast > 0) }"
 result $? "a step takes $slow ms with pigeons and $fast over NVLink"
 expect 2 "--link is 'infiniband-ndr', and $place/links.yaml has pigeon, nvlink-4" plan "$place/olmoe" --links "$place/links.yaml"
+# The dry run of two ranks sends what their plan does; a rank's tokens of a step are the mean of its data's.
+"$metier" launch -n 2 train "$place/run.yaml" model="$place/olmoe" --dry-run >"$place/dry" 2>/dev/null
+"$metier" plan "$place/run.yaml" model="$place/olmoe" --ranks 2 >"$place/text"
+diff <(awk '/^  nvlink-4/ { print $2, $3, $4 }' "$place/dry") <(awk '/^  nvlink-4/ { print $2, $3, $4 }' "$place/text") >"$place/difference" &&
+    grep -q '^  nvlink-4 ' "$place/dry"
+result $? "a dry run and a plan send gradients in other times: $(cat "$place/difference")"
 # broken TEXT SENTENCE
 broken() {
     printf '%s\n' "$1" >"$place/broken.yaml"

@@ -7,12 +7,14 @@
 
 #include "arch/model_count.h"
 #include "base/amount.h"
+#include "cli/shared/links.h"
 #include "cli/shared/memory.h"
 #include "cli/shared/short_number.h"
 #include "cli/shared/table.h"
 #include "cli/train/train.h"
 #include "formats/text/printable.h"
 
+#define ARENA_BLOCK_BYTES 4096
 #define MOST_TOKENS_SHOWN 400 // from the beginning and from the end, together
 
 // ------------------------------------------------------------------ an example as the model sees it
@@ -244,6 +246,20 @@ static void print_layout(const struct mt_train_settings *settings, const struct 
     }
 }
 
+/* What ranks send to each other, and how long that takes. */
+static enum mt_status print_messages(struct mt_context *ctx, const struct mt_run_outline *outline)
+{
+    struct mt_arena arena;
+    struct cli_links links;
+    if (outline->layout.ranks == 1) return MT_OK;
+    mt_arena_init(&arena, ctx, ARENA_BLOCK_BYTES);
+    enum mt_status status = cli_links_read(ctx, &arena, NULL, &links);
+    if (status == MT_OK) printf("\nmessages of a step, if all went over one link (%s)\n", links.file);
+    if (status == MT_OK) status = cli_links_print(ctx, &links, outline->desc->config, &outline->layout);
+    mt_arena_free(&arena);
+    return status;
+}
+
 enum mt_status cli_train_print_outline(struct mt_context *ctx, const struct mt_run_outline *outline)
 {
     const struct mt_train_settings *settings = outline->settings;
@@ -253,7 +269,8 @@ enum mt_status cli_train_print_outline(struct mt_context *ctx, const struct mt_r
     mt_run_memory(outline, &memory);
     if (outline->spread[0] != '\0') printf("\nparallel.experts: auto: %s\n", outline->spread);
     cli_print_memory(&memory);
-    enum mt_status status = cli_print_fit(ctx, settings, outline->fit, &outline->bound);
+    enum mt_status status = print_messages(ctx, outline);
+    if (status == MT_OK) status = cli_print_fit(ctx, settings, outline->fit, &outline->bound);
     if (status == MT_OK) status = print_trainable(ctx, outline);
     if (status == MT_OK) print_objective(ctx, settings, outline);
     if (status == MT_OK) print_layout(settings, outline);
