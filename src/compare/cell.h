@@ -170,7 +170,8 @@ enum mt_status mt_cell_file_read(const struct mt_cell_job *job, struct mt_cell *
 
 /*
  * Evaluates with the benchmarks that are not done, and writes cell.json after each. `training`: the settings
- * of the run that made what is evaluated; of a base its template counts.
+ * of the run that made what is evaluated; of a base its template counts. All ranks of the cell call it, share
+ * the samples and, as in training, the experts.
  */
 enum mt_status mt_cell_evaluate(const struct mt_cell_job *job, struct mt_cell *cell,
                                 const struct mt_train_settings *training, const char *identity,

@@ -252,18 +252,20 @@ static enum mt_status finish(const struct mt_cell_job *job, struct mt_cell *cell
                              const struct mt_train_settings *training, const struct mt_fingerprint *inputs,
                              const char *identity, bool *interrupted, int *signal)
 {
-    enum mt_status status = mt_folder_check(job->ctx, job->settings->out, job->held);
-    if (status == MT_OK) status = write_inputs(job, cell, inputs);
-    if (status == MT_OK) status = mt_cell_file_write(job, cell, identity);
+    enum mt_status status = MT_OK;
+    if (is_first(job)) status = mt_folder_check(job->ctx, job->settings->out, job->held);
+    if (status == MT_OK && is_first(job)) status = write_inputs(job, cell, inputs);
+    if (status == MT_OK && is_first(job)) status = mt_cell_file_write(job, cell, identity);
+    status = mt_cell_agree(job, status);
     if (status == MT_OK && !*interrupted)
         status = mt_cell_evaluate(job, cell, training, identity, interrupted, signal);
-    if (status != MT_OK || *interrupted || cell->base || cell->start ||
+    if (status != MT_OK || *interrupted || !is_first(job) || cell->base || cell->start ||
         job->settings->keep == MT_COMPARE_KEEP_RUNS)
         return status;
     return mt_folder_remove(job->ctx, training->out);
 }
 
-/* A signal may have reached the first rank alone, while it evaluated. */
+/* A signal may have reached some ranks alone. */
 static void share_interruption(const struct mt_cell_job *job, bool *interrupted, int *signal)
 {
     int64_t ended[2] = {*interrupted ? 1 : 0, *signal};
@@ -291,8 +293,9 @@ enum mt_status mt_cell_run(const struct mt_cell_job *job, struct mt_cell *cell, 
     status = mt_cell_agree(job, status);
     if (status == MT_OK) status = make(job, cell, &training, interrupted, signal);
     status = mt_cell_agree(job, status);
+    if (status == MT_OK) share_interruption(job, interrupted, signal);
     // A start is measured whole, whenever a signal came.
-    if (status == MT_OK && (!*interrupted || cell->start) && is_first(job))
+    if (status == MT_OK && (!*interrupted || cell->start))
         status = finish(job, cell, &training, &inputs, identity.digits, interrupted, signal);
     status = mt_cell_agree(job, status);
     if (status == MT_OK) share_interruption(job, interrupted, signal);

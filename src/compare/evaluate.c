@@ -15,7 +15,8 @@ struct evaluating {
     const struct mt_cell_job *job;
     const struct mt_cell *cell;
     const struct mt_train_settings *training;
-    struct mt_comm *comm; // of this process alone
+    struct mt_comm *comm;         // borrowed: the ranks of the cell, or this process alone
+    struct mt_comm *expert_ranks; // owned: those that share the experts; NULL: none do
     struct mt_interrupt interrupt;
     struct mt_session session;    // opened when the first benchmark asks
     char model[PATH_BYTES];       // what is evaluated: the base, or what was trained of it
@@ -64,6 +65,7 @@ static enum mt_status open_session(struct evaluating *e, const struct mt_text_fo
                                                .log = e->job->log,
                                                .form = form,
                                                .templates = e->job->templates,
+                                               .expert_ranks = e->expert_ranks,
                                                .device = device,
                                                .threads = (int)e->job->threads,
                                                .context = settings->context};
@@ -145,12 +147,14 @@ static enum mt_status evaluate_task(struct evaluating *e, const char *out, struc
         .self = e};
     struct mt_task_evaluation evaluation;
     enum mt_status status = mt_task_evaluation_open(job->ctx, &options, &evaluation);
-    if (status == MT_OK) status = open_session(e, &evaluation.form, evaluation.device);
+    if (status == MT_OK)
+        status = mt_comm_agree(e->comm, job->ctx, open_session(e, &evaluation.form, evaluation.device));
     const struct mt_task_answering answering = {.session = &e->session, .routing = true};
     if (status == MT_OK) status = mt_task_evaluation_run(&evaluation, &answering);
     for (size_t i = 0; status == MT_OK && i < task->list.count; i++)
         *stopped = *stopped || evaluation.results[i].stopped;
-    if (status == MT_OK && !*stopped) take_value(task, evaluation.results, value);
+    if (status == MT_OK && !*stopped && mt_comm_rank(e->comm) == 0)
+        take_value(task, evaluation.results, value);
     if (status == MT_OK && !*stopped) status = take_form(job, &evaluation, value);
     mt_task_evaluation_close(&evaluation);
     return status;
@@ -163,12 +167,18 @@ enum mt_status mt_cell_evaluate(const struct mt_cell_job *job, struct mt_cell *c
     struct evaluating e = {.job = job, .cell = cell, .training = training};
     char out[PATH_BYTES];
     if (job->tasks->count == 0) return MT_OK;
-    enum mt_status status = mt_comm_open_alone(job->ctx, &e.comm);
+    struct mt_comm *alone = NULL;
+    enum mt_status status = job->ranks == NULL ? mt_comm_open_alone(job->ctx, &alone) : MT_OK;
     if (status != MT_OK) return status;
+    e.comm = alone != NULL ? alone : job->ranks;
+    if (training->expert_ranks > 1)
+        status = mt_comm_split(e.comm, mt_comm_rank(e.comm) / (int)training->expert_ranks, &e.expert_ranks);
     find_trained(&e);
     if (job->signals) mt_interrupt_begin(&e.interrupt, NULL, "");
     for (size_t t = 0; t < job->tasks->count && status == MT_OK && !*interrupted; t++) {
-        if (cell->result.task[t].known || !mt_cell_asks(job, cell, t)) continue;
+        int64_t known = cell->result.task[t].known ? 1 : 0;
+        mt_comm_max_i64(e.comm, &known, 1); // what the first rank knows
+        if (known != 0 || !mt_cell_asks(job, cell, t)) continue;
         e.task = t;
         e.before = e.part_done = e.part_count = 0;
         int length = snprintf(out, sizeof out, "%s/eval/%s", cell->folder, job->tasks->task[t].name);
@@ -177,12 +187,18 @@ enum mt_status mt_cell_evaluate(const struct mt_cell_job *job, struct mt_cell *c
         double start = mt_clock_seconds();
         if (status == MT_OK) status = evaluate_task(&e, out, &cell->result.task[t], interrupted);
         cell->result.took += mt_clock_seconds() - start;
-        if (status == MT_OK && !*interrupted) status = mt_cell_file_write(job, cell, identity);
+        bool first = mt_comm_rank(e.comm) == 0;
+        if (status == MT_OK && !*interrupted && first) status = mt_cell_file_write(job, cell, identity);
+        status = mt_comm_agree(e.comm, job->ctx, status);
+        int64_t ended = *interrupted ? 1 : 0;
+        if (status == MT_OK) mt_comm_max_i64(e.comm, &ended, 1);
+        *interrupted = ended != 0;
     }
     *signal = mt_interrupt_seen(&e.interrupt);
     *interrupted = *interrupted || *signal != 0; // it may have come after the last question
     mt_session_close(&e.session);
     mt_interrupt_end(&e.interrupt);
-    mt_comm_close(e.comm);
+    mt_comm_close(e.expert_ranks);
+    mt_comm_close(alone);
     return status;
 }

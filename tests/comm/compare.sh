@@ -66,6 +66,14 @@ for experts in 1 2; do
     result $? "ranks=each: other losses than of one rank: $(losses one | tr '\n' ' ')and $(losses each$experts | tr '\n' ' ')"
     grep -q "\"text\":\"2 ranks, experts over $experts;" "$place/each$experts/cells/aux-sums-s1/run/metrics.jsonl"
     result $? "ranks=each: a cell was not trained by two ranks"
+    # Benchmarks, too: of the bases, which nobody trains, the samples are those of one rank byte for byte.
+    for samples in $(cd "$place/one" && find cells -path '*base*' -name 'samples_*.jsonl'); do
+        cmp -s "$place/one/$samples" "$place/each$experts/$samples"
+        result $? "ranks=each: $samples is not as of one rank"
+    done
+    [ "$(cd "$place/each$experts" && find cells -name 'samples_*.jsonl' | wc -l)" -eq "$(cd "$place/one" && find cells -name 'samples_*.jsonl' | wc -l)" ] &&
+        [ -n "$(cd "$place/one" && find cells -path '*base*' -name 'samples_*.jsonl')" ]
+    result $? "ranks=each: other benchmarks than of one rank"
 done
 compare 2 out="$place/each-broken" ranks=each "methods=[{name: broken, method: aux, experts: $place/nowhere}, aux]"
 [ $? -eq 1 ] && [ "$(grep -c '^failed: broken-sums-s1: ' "$place/text")" -eq 1 ] && [ -f "$place/each-broken/cells/aux-sums-s1/cell.json" ]
