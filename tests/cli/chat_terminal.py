@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """metier chat on a terminal, and through pipes. Usage: chat_terminal.py METIER SHARE PLACE"""
+import fcntl
 import json
 import os
 import pty
 import re
 import select
+import signal
+import struct
 import subprocess
 import sys
+import termios
 
 metier, share, place = sys.argv[1:4]
 model = f"{share}/models/tiny-deepseek-v2"
@@ -20,13 +24,17 @@ def check(held, what):
         print(f"chat_terminal.py: {what}")
 
 
+def chat(*options, model=model):
+    return [metier, "chat", model, *options]
+
+
 class Terminal:
-    def __init__(self, *options, model=model):
+    def __init__(self, *words):
         self.process, self.end = pty.fork()
         if self.process == 0:
-            os.environ.update({"TERM": "xterm-256color", "LC_ALL": "C.UTF-8"})
+            os.environ.update({"TERM": "xterm-256color", "LC_ALL": "C.UTF-8", "PS1": "ready: "})
             os.environ.pop("NO_COLOR", None)
-            os.execv(metier, [metier, "chat", model, *options])
+            os.execvp(words[0], words)
         self.text = ""
         self.seen = 0
 
@@ -49,6 +57,13 @@ class Terminal:
         os.write(self.end, keys.encode())
 
     def status(self):
+        while select.select([self.end], [], [], 600)[0]:
+            try:
+                self.text += os.read(self.end, 65536).decode(errors="replace")
+            except OSError:
+                break
+        else:
+            os.kill(self.process, signal.SIGKILL)  # it waits for another key
         return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
 
 
@@ -56,7 +71,7 @@ def plain(text):
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
 
 
-terminal = Terminal("--max-new", "12")
+terminal = Terminal(*chat("--max-new", "12"))
 banner = terminal.until("> ")
 check("4 of 16 experts a token" in banner and "/help" in banner, f"banner {banner!r}")
 terminal.type("mercury at 20 C:\r")
@@ -81,11 +96,71 @@ terminal.until("begins with that")
 terminal.until("> ")
 terminal.type(f"/save {place}/said.jsonl\r")
 terminal.until("written")
-terminal.until("> ")  # a Ctrl-D before it would be the terminal's own
 with open(f"{place}/said.jsonl", encoding="utf-8") as file:
     check(json.load(file) == {"messages": [{"role": "system", "content": "caf\u00e9"}]}, "a saved conversation")
 terminal.type("\x04")  # Ctrl-D
-check(terminal.status() == 0, "Ctrl-D is no end")
+check(terminal.status() == 0, "Ctrl-D does not end the program")
+
+early = Terminal(*chat())
+early.type("\x04")  # before the terminal is set up
+check(early.status() == 0, "an early Ctrl-D is lost")
+
+ahead = Terminal(*chat("--max-new", "200", "--context", "400"))
+ahead.until("> ")
+ahead.type("mercury at 20 C:\r/experts 2\r/he")  # also while the answer is written
+ahead.until("layer 2")
+ahead.until("> /he")
+fcntl.ioctl(ahead.end, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 30, 0, 0))
+ahead.type("lp\x04 is not this \x03")  # Ctrl-D does nothing in a line with text, and Ctrl-C throws the line away
+ahead.until("Ctrl-D ends")
+ahead.type("\x03\x03/reset\r\x04")
+check(ahead.status() == 0 and "/reset" in plain(ahead.text) and "/help   " not in ahead.text, f"typed ahead: {ahead.text[-400:]!r}")
+
+endless = chat("--max-new", "90000", "--context", "100000", model=f"{share}/models/small-deepseek-v2")
+for stop, keys in (("\x03", "\x04"), ("\x03\x03", "\x04"), ("thrown away\r\x03\x04", "")):
+    terminal = Terminal(*endless)
+    terminal.until("> ")
+    terminal.type("Compute (3 + 4) * 2\r")
+    terminal.until("\n")
+    terminal.until("1")  # and so on, if nobody stops it
+    terminal.type(stop)
+    terminal.until("(stopped after ")
+    terminal.until("> ")
+    terminal.type(keys)
+    check(terminal.status() == 0 and "thrown" not in terminal.text, f"{stop + keys!r} at an answer: {terminal.text[-200:]!r}")
+
+shell = Terminal("sh", "-i")
+shell.until("ready: ")
+shell.type(" ".join(endless) + "\r")
+shell.until("> ")
+shell.type("Compute (3\x1a")  # Ctrl-Z
+shell.until("ready: ")
+shell.type("stty -a\r")
+check(" icanon" in shell.until("ready: "), "the shell's terminal after Ctrl-Z")
+shell.type("fg\r")
+shell.until("> Compute (3")
+shell.type(" + 4) * 2\r")
+shell.until("1")
+shell.type("\x1a")
+shell.until("ready: ")
+shell.type("fg\r")
+shell.until("+")
+shell.type("\x03")
+shell.until("(stopped after ")
+shell.type("\x04")
+shell.until("ready: ")
+shell.type("echo status $?; exit\r")
+shell.until("status 0")
+check(shell.status() == 0, "Ctrl-D after Ctrl-Z")
+
+# The words of an answer to a pipe, the prompt on the terminal.
+words = Terminal("sh", "-c", '"$@" | tr a-z A-Z', "sh", *chat("--max-new", "3"))
+words.until("> ")
+words.type("mercury at 20 C:\r")
+words.until("(cut after 3 tokens")
+words.until("> ")
+words.type("\x04")
+check(words.status() == 0 and "LIQ" in words.text, "an answer to a pipe")
 
 
 def piped(lines, *options):

@@ -56,7 +56,7 @@ static enum mt_status take_token(void *self, int32_t id, bool *stop)
 {
     struct chat *chat = self;
     enum mt_status status = mt_answer_push(&chat->answer, id);
-    *stop = chat->answer.stopped || mt_interrupt_seen(&chat->interrupt) != 0;
+    *stop = chat->answer.stopped;
     return status == MT_OK ? show(chat) : status;
 }
 
@@ -98,6 +98,21 @@ static void mark_cut(const struct chat *chat)
         (void)fprintf(stderr, "(stopped after %s)\n", tokens.text);
 }
 
+/* Computes until the answer ends or is stopped, which may be before its first token. */
+static enum mt_status compute(struct chat *chat)
+{
+    bool working = true;
+    bool stop = false;
+    enum mt_status status = MT_OK;
+    chat->why = MT_FINISH_CALLER;
+    while (status == MT_OK && working && !stop) {
+        status = mt_engine_step(chat->session.engine, &working);
+        if (status == MT_OK) status = chat_lines_watch(&chat->lines, &stop);
+    }
+    mt_engine_forget(chat->session.engine); // what a stop left there
+    return status;
+}
+
 /* One answer, printed as it comes. */
 static enum mt_status answer(struct chat *chat)
 {
@@ -112,8 +127,7 @@ static enum mt_status answer(struct chat *chat)
     begin_trace(chat);
     enum mt_status status = mt_answer_clear(&chat->answer);
     if (status == MT_OK) status = mt_engine_add_generation(chat->session.engine, &request);
-    for (bool working = true; status == MT_OK && working;)
-        status = mt_engine_step(chat->session.engine, &working);
+    if (status == MT_OK) status = compute(chat);
     if (status == MT_OK) status = mt_answer_end(&chat->answer);
     if (status == MT_OK) status = show(chat);
     if (status != MT_OK) return status;
@@ -121,6 +135,10 @@ static enum mt_status answer(struct chat *chat)
     (void)fflush(stdout);
     mark_cut(chat);
     if (mt_interrupt_seen(&chat->interrupt) == SIGINT) mt_interrupt_forget(&chat->interrupt);
+    if (chat->why == MT_FINISH_CALLER && chat->answer.ids.count == 0) {
+        unsay(chat); // a question without an answer would be asked again with the next one
+        return MT_OK;
+    }
     return chat_say(chat, MT_ROLE_ASSISTANT, chat->answer.text.data, chat->answer.text.count);
 }
 
@@ -195,7 +213,7 @@ static enum mt_status run(struct chat *chat, const char *system)
     enum mt_status status = chat_open(chat);
     if (status == MT_OK && system != NULL) status = mt_byte_list_append_text(&chat->system, system);
     if (status == MT_OK) status = chat_lines_open(chat->ctx, &chat->interrupt, &chat->lines);
-    if (status != MT_OK) return status;
+    if (status != MT_OK || mt_interrupt_seen(&chat->interrupt) != 0) return status; // stopped while loading
     show_banner(chat);
     return talk(chat);
 }
@@ -238,8 +256,10 @@ static enum mt_status run_verb(struct cli_call *call)
     chat.infer.directory = call->positional[0];
     mt_interrupt_begin(&chat.interrupt, NULL, NULL); // before the device makes threads
     status = run(&chat, system);
+    int signal = mt_interrupt_seen(&chat.interrupt);
     mt_interrupt_end(&chat.interrupt);
     close_all(&chat);
+    if (signal != 0) call->exit_status = 128 + signal;
     return status;
 }
 

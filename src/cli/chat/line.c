@@ -16,9 +16,9 @@ enum chat_signal chat_signal_seen(struct mt_interrupt *signals)
 {
     int signal = mt_interrupt_seen(signals);
     if (signal == 0) return CHAT_SIGNAL_NONE;
-    mt_interrupt_forget(signals);
-    // A key pressed too late to stop an answer does not end the program.
-    return signal == SIGINT ? CHAT_SIGNAL_CLEAR : CHAT_SIGNAL_END;
+    if (signal != SIGINT) return CHAT_SIGNAL_END;
+    mt_interrupt_forget(signals); // a key pressed too late to stop an answer does not end the program
+    return CHAT_SIGNAL_CLEAR;
 }
 
 enum mt_status chat_lines_open(struct mt_context *ctx, struct mt_interrupt *signals, struct chat_lines *lines)
@@ -82,8 +82,10 @@ enum mt_status chat_lines_next(struct chat_lines *lines, bool *got)
 {
     if (lines->editor != NULL) {
         int bytes = 0;
-        const char *text = chat_line_edit(lines->editor, &bytes);
+        const char *text = NULL;
+        enum mt_status status = chat_line_edit(lines->editor, &text, &bytes);
         *got = text != NULL;
+        if (status != MT_OK) return status;
         if (bytes > LINE_BYTES)
             return mt_fail(lines->ctx, MT_ERR_USAGE, "a line of more than %d bytes", LINE_BYTES);
         return *got ? set_line(lines, text, (size_t)bytes) : MT_OK;
@@ -102,4 +104,13 @@ enum mt_status chat_lines_next(struct chat_lines *lines, bool *got)
         if (ready > 0) status = read_more(lines);
         if (status != MT_OK) return status;
     }
+}
+
+enum mt_status chat_lines_watch(struct chat_lines *lines, bool *stop)
+{
+    enum mt_status status = MT_OK;
+    *stop = false;
+    if (lines->editor != NULL) status = chat_line_watch(lines->editor, stop);
+    *stop = *stop || mt_interrupt_seen(lines->signals) != 0;
+    return status;
 }

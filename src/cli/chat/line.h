@@ -40,13 +40,20 @@ void chat_lines_close(struct chat_lines *lines); // a zeroed one is allowed
 /* Waits for lines->line; *got is false at the end of the input, or when a signal ends it. */
 enum mt_status chat_lines_next(struct chat_lines *lines, bool *got);
 
+/* Between two tokens of an answer: *stop says whether Ctrl-C or a signal asks for its end. Other keys are
+ * kept for the next line. */
+enum mt_status chat_lines_watch(struct chat_lines *lines, bool *stop);
+
 // ------------------------------------------------------------------ line_edit.c, or line_plain.c
 
 /* NULL without memory, or in a build without libedit. */
 struct chat_line_editor *chat_line_editor_create(struct mt_context *ctx, struct mt_interrupt *signals);
 void chat_line_editor_destroy(struct chat_line_editor *editor); // NULL is allowed
 
-/* The next line, with its end, valid until the next call; NULL: there is none. It is remembered. */
-const char *chat_line_edit(struct chat_line_editor *editor, int *bytes);
+/* The next line, with its end, valid until the next call; *text is NULL: there is none. It is remembered. */
+enum mt_status chat_line_edit(struct chat_line_editor *editor, const char **text, int *bytes);
+
+/* What chat_lines_watch does at an editor. */
+enum mt_status chat_line_watch(struct chat_line_editor *editor, bool *stop);
 
 #endif

@@ -13,9 +13,17 @@ void chat_line_editor_destroy(struct chat_line_editor *editor)
     (void)editor;
 }
 
-const char *chat_line_edit(struct chat_line_editor *editor, int *bytes)
+enum mt_status chat_line_edit(struct chat_line_editor *editor, const char **text, int *bytes)
 {
     (void)editor;
+    *text = NULL;
     *bytes = 0;
-    return NULL;
+    return MT_OK;
+}
+
+enum mt_status chat_line_watch(struct chat_line_editor *editor, bool *stop)
+{
+    (void)editor;
+    *stop = false;
+    return MT_OK;
 }
