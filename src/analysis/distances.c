@@ -193,8 +193,10 @@ enum mt_status mt_distances_open(struct mt_device *device, const struct mt_point
     struct mt_context *ctx = mt_device_context(device);
     *distances = (struct mt_distances){0};
     if (points->count < 1 || points->count > INT32_MAX || points->width < 1 || points->width > INT32_MAX) {
-        return mt_fail(ctx, MT_ERR_USAGE, "distances of %" PRId64 " points of width %" PRId64, points->count,
-                       points->width);
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "cannot compute distances of %" PRId64 " points of width %" PRId64
+                       ": expected 1 to 2^31 - 1 of each",
+                       points->count, points->width);
     }
     *distances = (struct mt_distances){.device = device, .ctx = ctx, .points = *points, .distance = distance};
     enum mt_status status = allocate(distances);

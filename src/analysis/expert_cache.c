@@ -110,11 +110,12 @@ enum mt_status mt_expert_cache(struct mt_context *ctx, const uint16_t *choices, 
     if (capacity < slots || capacity > experts)
         return mt_fail(
             ctx, MT_ERR_USAGE,
-            "a cache of %d experts: expected %d, which a token needs at once, to %d, which there are",
+            "the cache has room for %d experts, expected %d (experts of a token) to %d (all experts)",
             capacity, slots, experts);
     for (size_t i = 0; i < uses; i++) {
         if (choices[i] >= experts)
-            return mt_fail(ctx, MT_ERR_SHAPE, "a choice names expert %d of %d", choices[i], experts);
+            return mt_fail(ctx, MT_ERR_SHAPE, "a choice names expert %d, but there are only %d", choices[i],
+                           experts);
     }
     if (tokens == 0) return MT_OK;
     enum mt_status status = mt_allocate_array(ctx, uses, sizeof(int64_t), &next);

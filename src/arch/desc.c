@@ -60,9 +60,10 @@ static enum mt_status describe_router(struct mt_context *ctx, const struct mt_hf
     if (config->topk == MT_HF_TOPK_GREEDY || config->topk_groups >= config->groups) return MT_OK;
     bool best_two = config->topk == MT_HF_TOPK_NOAUX;
     if (best_two && config->experts / config->groups < 2) {
-        return mt_fail(ctx, MT_ERR_UNSUPPORTED,
-                       "n_group %lld leaves one expert in a group, and a group is judged by its best two",
-                       (long long)config->groups);
+        return mt_fail(
+            ctx, MT_ERR_UNSUPPORTED,
+            "n_group is %lld, so each group has one expert, but the router judges a group by its best two",
+            (long long)config->groups);
     }
     router->group_rule = best_two ? MT_GROUP_TOP2_SUM : MT_GROUP_MAX;
     router->groups = (int)config->groups;

@@ -65,7 +65,8 @@ enum mt_status mt_quantise_parse(struct mt_context *ctx, const char *text,
     bool cache = false;
     *options = (struct mt_quantise_options){0};
     if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy)
-        return mt_fail(ctx, MT_ERR_USAGE, "'%s': expected a format, and parts, with commas between them",
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "'%s' is not valid: expected a format and parts, separated by commas",
                        mt_printable(text).text);
     char *rest = NULL;
     const char *format = strtok_r(copy, ",", &rest);
@@ -78,7 +79,7 @@ enum mt_status mt_quantise_parse(struct mt_context *ctx, const char *text,
             parts[count++] = word;
     }
     if (single && (format == NULL || strcmp(format, "nf4") != 0))
-        return mt_fail(ctx, MT_ERR_USAGE, "'%s': single is for nf4", mt_printable(text).text);
+        return mt_fail(ctx, MT_ERR_USAGE, "'%s': single can only be used with nf4", mt_printable(text).text);
     enum mt_status status = mt_quantise_read(ctx, format != NULL ? format : "", !single, parts, options);
     options->cache = cache && options->on;
     return status;

@@ -94,12 +94,12 @@ enum mt_status mt_allocate(struct mt_context *ctx, size_t bytes, void **block)
     if (block == NULL || ctx == NULL) return mt_fail(ctx, MT_ERR_USAGE, "mt_allocate: block is NULL");
     *block = NULL;
     if (ctx->forbidden_phase != NULL) {
-        return mt_fail(ctx, MT_ERR_INTERNAL, "%zu bytes asked for during %s, where nothing may be allocated",
+        return mt_fail(ctx, MT_ERR_INTERNAL, "cannot allocate %zu bytes: nothing may be allocated during %s",
                        bytes, ctx->forbidden_phase);
     }
     if (ctx->limit_bytes > 0 && (bytes > ctx->limit_bytes || ctx->live_bytes > ctx->limit_bytes - bytes)) {
-        return mt_fail(ctx, MT_ERR_MEMORY, "%zu bytes asked for, %zu in use, and the limit is %zu", bytes,
-                       ctx->live_bytes, ctx->limit_bytes);
+        return mt_fail(ctx, MT_ERR_MEMORY, "cannot allocate %zu bytes: %zu are in use and the limit is %zu",
+                       bytes, ctx->live_bytes, ctx->limit_bytes);
     }
     void *got = ctx->allocator.allocate(ctx->allocator.self, bytes, ALIGNMENT);
     if (got == NULL) {

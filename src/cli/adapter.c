@@ -167,15 +167,14 @@ static enum mt_status check(const struct cli_call *call, const struct settings *
     enum mt_status status = cli_refuse_void(call, rules, 1);
     if (status != MT_OK) return status;
     if (settings->layout != NULL && settings->out == NULL)
-        return mt_fail(ctx, MT_ERR_USAGE, "--layout is for --out DIR, which is missing");
+        return mt_fail(ctx, MT_ERR_USAGE, "--layout needs --out DIR");
     if (settings->to != NULL && strcmp(settings->to, "gguf") != 0)
         return mt_fail(ctx, MT_ERR_USAGE, "--to is '%s', expected gguf", settings->to);
     if (settings->to != NULL && settings->out == NULL)
-        return mt_fail(ctx, MT_ERR_USAGE, "--to is for --out FILE, which is missing");
+        return mt_fail(ctx, MT_ERR_USAGE, "--to needs --out FILE");
     if (settings->to != NULL && settings->layout != NULL)
-        return mt_fail(ctx, MT_ERR_USAGE, "--to gguf has no --layout");
-    if (settings->drop && settings->to == NULL)
-        return mt_fail(ctx, MT_ERR_USAGE, "--drop is for --to gguf, which is missing");
+        return mt_fail(ctx, MT_ERR_USAGE, "--layout cannot be used with --to gguf");
+    if (settings->drop && settings->to == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--drop needs --to gguf");
     return MT_OK;
 }
 

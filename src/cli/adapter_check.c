@@ -139,9 +139,9 @@ static enum mt_status check_mended(struct mt_context *ctx, const char *folder, c
     if (status != MT_OK) return status;
     mt_checked_find(&checked, &findings);
     if (findings.count > 0)
-        status =
-            mt_fail(ctx, MT_ERR_UNSUPPORTED, "%s: cannot be written: mended, the adapter still has %s: %s",
-                    out, findings.finding[0].name, findings.finding[0].text);
+        status = mt_fail(ctx, MT_ERR_UNSUPPORTED,
+                         "%s: cannot be written: after the repair the adapter still has %s: %s", out,
+                         findings.finding[0].name, findings.finding[0].text);
     mt_checked_close(&checked);
     return status;
 }

@@ -294,7 +294,7 @@ static enum mt_status run(struct generator *g)
 static enum mt_status check(const struct settings *settings, const struct cli_call *call)
 {
     if ((settings->prompt == NULL) == (settings->in == NULL))
-        return mt_fail(call->ctx, MT_ERR_USAGE, "give one of --prompt TEXT and --in FILE");
+        return mt_fail(call->ctx, MT_ERR_USAGE, "give either --prompt TEXT or --in FILE");
     const struct cli_void rules[] = {
         {settings->prompt != NULL, "--batch", "with --prompt, which is one answer"},
         {settings->prompt != NULL && settings->out == NULL, "--ids",

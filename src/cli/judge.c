@@ -76,7 +76,7 @@ static enum mt_status judge(struct mt_context *ctx, const struct arguments *argu
     if (status == MT_OK) {
         status = mt_llm_judge(ctx, &options, &run, &report);
         if (status != MT_OK && report.judged > 0)
-            status = mt_fail_within(ctx, status, "%s kept, the same command goes on",
+            status = mt_fail_within(ctx, status, "%s kept; the same command continues",
                                     mt_counted(report.judged, "verdict is", "verdicts are").text);
     }
     mt_judged_run_free(&run);

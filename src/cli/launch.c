@@ -80,7 +80,7 @@ static enum mt_status set_token(struct launch *launch)
             "same secret on all of them (openssl rand -hex 16 makes one)");
     }
     if (getrandom(drawn, sizeof drawn, 0) != sizeof drawn)
-        return mt_fail(launch->ctx, MT_ERR_IO, "the system gives no random numbers");
+        return mt_fail(launch->ctx, MT_ERR_IO, "cannot get random numbers from the system");
     for (int i = 0; i < TOKEN_BYTES; i++) (void)snprintf(text + 2 * i, 3, "%02x", drawn[i]);
     return set(launch, "METIER_TOKEN", text);
 }
@@ -270,9 +270,9 @@ static enum mt_status check(const struct cli_call *call, const struct launch *la
         if (status != MT_OK) return status;
     }
     if (launch->nodes > 1 && (launch->address == NULL || !cli_is_given(call, "--node")))
-        return mt_fail(call->ctx, MT_ERR_USAGE,
-                       "--nodes wants --node, which of them this is, and --address HOST:PORT "
-                       "of the first");
+        return mt_fail(
+            call->ctx, MT_ERR_USAGE,
+            "--nodes needs --node (this machine's number) and --address HOST:PORT (of the first machine)");
     return cli_refuse_void(call, rules, sizeof rules / sizeof rules[0]);
 }
 

@@ -60,8 +60,8 @@ static enum mt_status check(struct settings *settings, const struct cli_call *ca
     bool data = settings->data.count > 0;
     if (data == (settings->experts != NULL)) {
         return mt_fail(ctx, MT_ERR_USAGE,
-                       data ? "--data and --experts are given: one of them says which experts stay"
-                            : "--data FILE or --experts FILE is missing: what says which experts stay");
+                       data ? "give either --data or --experts, not both: each says which experts stay"
+                            : "give --data FILE or --experts FILE, which says which experts stay");
     }
     if (settings->out == NULL) return mt_fail(ctx, MT_ERR_USAGE, "--out DIR is missing");
     if (data && settings->keep == NULL)
@@ -398,12 +398,12 @@ static enum mt_status prune(struct pruning *pruning)
     if (status != MT_OK) return status;
     status = measure_speed(pruning, &result);
     if (status != MT_OK)
-        return mt_fail_within(pruning->ctx, status, "%s is written, but its speed is not measured",
+        return mt_fail_within(pruning->ctx, status, "%s was written, but its speed could not be measured",
                               settings->out);
     if (settings->verify) status = verify(pruning, &options, &result);
-    return status == MT_OK
-               ? MT_OK
-               : mt_fail_within(pruning->ctx, status, "%s is written, but not verified", settings->out);
+    return status == MT_OK ? MT_OK
+                           : mt_fail_within(pruning->ctx, status, "%s was written, but could not be verified",
+                                            settings->out);
 }
 
 static enum mt_status run_verb(struct cli_call *call)

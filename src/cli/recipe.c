@@ -61,7 +61,7 @@ static enum mt_status check_teacher(struct mt_context *ctx, const struct recipe_
 {
     if (arguments->model == NULL)
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "--teacher-model NAME is missing: the teacher, as the endpoint calls it");
+                       "--teacher-model NAME is missing: the endpoint's name for the teacher");
     const struct cli_limit limits[] = {{"--slots", arguments->slots, 1, MT_HTTP_MOST_PARALLEL},
                                        {"--samples", arguments->samples, 1, MOST_SAMPLES},
                                        {"--max-new", arguments->max_new, 0, MOST_NEW}};

@@ -25,7 +25,7 @@ static enum mt_status check(const struct settings *settings, const struct cli_ca
         const struct cli_void alone[] = {
             {true, "--markdown --latex --csv --png --svg --data --title --chart-js", "with --routing"}};
         if (call->positional_count > 0)
-            return mt_fail(call->ctx, MT_ERR_USAGE, "--routing makes a page of its own: leave out the runs");
+            return mt_fail(call->ctx, MT_ERR_USAGE, "--routing makes a separate page: leave out the runs");
         if (settings->files.html == NULL)
             return mt_fail(call->ctx, MT_ERR_USAGE, "nothing to write: give --out FILE.html");
         return cli_refuse_void(call, alone, 1);

@@ -188,7 +188,8 @@ static enum mt_status measure(struct mt_context *ctx, const struct mt_sandbox_op
         seconds[i] = mt_clock_seconds() - began;
         if (status != MT_OK) return status;
         if (result.outcome != MT_SANDBOX_PASSED)
-            return mt_fail(ctx, MT_ERR_INTERNAL, "a program that does nothing ends like this: %s",
+            return mt_fail(ctx, MT_ERR_INTERNAL,
+                           "the sandbox does not work: a program that does nothing ended with: %s",
                            mt_sandbox_outcome_name(result.outcome));
     }
     qsort(seconds, MEASURED, sizeof seconds[0], mt_by_number);
@@ -314,7 +315,7 @@ static enum mt_status check_arguments(const struct settings *settings, const str
     if (settings->check && settings->tests != NULL)
         return mt_fail(ctx, MT_ERR_USAGE, "--check has tests of its own, not '%s'", settings->tests);
     if (!settings->check && arguments->positional_count == 0)
-        return mt_fail(ctx, MT_ERR_USAGE, "a program is missing, or --check");
+        return mt_fail(ctx, MT_ERR_USAGE, "give a program, or --check");
     if (arguments->positional_count > 1)
         return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", arguments->positional[1]);
     const int64_t sizes[] = {settings->memory, settings->output, settings->files};

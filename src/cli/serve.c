@@ -74,7 +74,7 @@ static enum mt_status read_models(struct server *server, const struct cli_call *
     const struct cli_list *adapters = &server->settings->adapters;
     enum mt_status status = MT_OK;
     if (call->positional_count + adapters->count > MOST_MODELS)
-        return mt_fail(call->ctx, MT_ERR_USAGE, "more than %d models and adapters", MOST_MODELS);
+        return mt_fail(call->ctx, MT_ERR_USAGE, "more than %d models and adapters are given", MOST_MODELS);
     for (int i = 0; i < call->positional_count && status == MT_OK; i++)
         status = read_model(server, call->positional[i], false, &server->models[server->count++]);
     for (int i = 0; i < adapters->count && status == MT_OK; i++) {
@@ -106,7 +106,7 @@ static enum mt_status take_key(struct server *server, const char *text, size_t b
 {
     while (bytes > 0 && (text[bytes - 1] == '\n' || text[bytes - 1] == '\r')) bytes--;
     if (bytes == 0 || bytes >= KEY_BYTES || memchr(text, '\n', bytes) != NULL)
-        return mt_fail(server->ctx, MT_ERR_USAGE, "%s: a key is one line of 1 to %d bytes", from,
+        return mt_fail(server->ctx, MT_ERR_USAGE, "%s: expected a key: one line of 1 to %d bytes", from,
                        KEY_BYTES - 1);
     memcpy(server->key, text, bytes);
     return MT_OK;

@@ -299,9 +299,9 @@ enum mt_status mt_cell_check(const struct mt_cell_job *job, const struct mt_cell
     const struct mt_compare_probes *at = &job->settings->at;
     int64_t last = at->count > 0 ? at->value[at->count - 1] : 0; // they rise
     if (*steps > 0 && last > *steps)
-        status =
-            mt_fail(job->ctx, MT_ERR_USAGE, "%s: evaluate_at has %" PRId64 ", and training %" PRId64 " steps",
-                    job->settings->file, last, *steps);
+        status = mt_fail(job->ctx, MT_ERR_USAGE,
+                         "%s: evaluate_at has step %" PRId64 ", but training has only %" PRId64 "",
+                         job->settings->file, last, *steps);
     mt_arena_free(&arena);
     return status;
 }

@@ -383,8 +383,8 @@ static enum mt_status read_result(const struct mt_cell_job *job, const struct mt
     enum mt_status status = mt_json_get_string(root, "identity", &found);
     if (status == MT_OK && strcmp(found, identity) != 0)
         status = mt_fail(job->ctx, MT_ERR_USAGE,
-                         "%s/cell.json: was made under other settings; choose another out, or remove it, and "
-                         "%s/data too where problems have changed",
+                         "%s/cell.json: was made with other settings; choose another out, or remove it (and "
+                         "%s/data if the problems have changed)",
                          cell->folder, job->settings->out);
     struct mt_json_node took;
     if (status == MT_OK && mt_json_member(root, "took", &took)) status = read_number(&took, &result->took);

@@ -189,7 +189,7 @@ enum mt_status mt_engine_add_generation(struct mt_engine *engine, const struct m
     if (status == MT_OK) status = mt_sampling_check(engine->ctx, &generation->sampling);
     if (status != MT_OK) return status;
     if (generation->max_new < 1)
-        return mt_fail(engine->ctx, MT_ERR_USAGE, "an answer of at most %" PRId64 " tokens",
+        return mt_fail(engine->ctx, MT_ERR_USAGE, "max_new is %" PRId64 ", expected at least 1",
                        generation->max_new);
     return join(engine, (struct engine_waiting){.generation = generation});
 }
@@ -208,7 +208,7 @@ enum mt_status mt_engine_add_scoring(struct mt_engine *engine, const struct mt_s
     }
     if (status != MT_OK) return status;
     if (scoring->continuations == 0)
-        return mt_fail(engine->ctx, MT_ERR_USAGE, "a prefix without a continuation");
+        return mt_fail(engine->ctx, MT_ERR_USAGE, "the prefix has no continuation");
     return join(engine, (struct engine_waiting){.scoring = scoring});
 }
 

@@ -214,7 +214,8 @@ enum mt_status mt_routing_trace_begin(struct mt_routing_log *log, struct mt_cont
     size_t row = (size_t)log->layers * (size_t)log->slots;
     *trace = (struct mt_routing_trace){0};
     if (mt_routing_log_is_full(log))
-        return mt_fail(ctx, MT_ERR_USAGE, "the routing of %d requests is recorded already: ask later",
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "the routing of %d requests is already being recorded: ask again later",
                        MT_ROUTING_TRACES);
     enum mt_status status = mt_allocate_array(ctx, (size_t)positions, row * sizeof(int16_t), &expert);
     if (status == MT_OK) status = mt_allocate_array(ctx, (size_t)positions, row * sizeof(float), &weight);

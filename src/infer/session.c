@@ -138,7 +138,7 @@ static enum mt_status choose_beginning(struct mt_session *session)
     enum mt_bos_rule rule = session->form.bos;
     struct mt_id_list ids = {.ctx = session->ctx};
     if (rule == MT_BOS_YES && special->bos < 0)
-        return mt_fail(session->ctx, MT_ERR_USAGE, "%s: the model has no token that begins texts",
+        return mt_fail(session->ctx, MT_ERR_USAGE, "%s: the model has no token that begins a text",
                        session->directory);
     session->bos_unheard = false;
     session->beginning =
@@ -286,8 +286,7 @@ enum mt_status mt_session_encode_conversation(struct mt_session *session,
                                               struct mt_id_list *ids)
 {
     if (session->maker == NULL)
-        return mt_fail(session->ctx, MT_ERR_USAGE,
-                       "messages need a chat template to be written out with: --template NAME");
+        return mt_fail(session->ctx, MT_ERR_USAGE, "messages need a chat template: give --template NAME");
     if (!mt_session_talks(session)) session->talked_plainly = true;
     return mt_example_prompt(session->maker, conversation, ids);
 }

@@ -15,7 +15,7 @@ enum mt_status mt_lm_save_adapter(struct mt_lm *lm, const char *folder, const ch
     options.base_model = lm->folder;
     options.selection = &lm->selection;
     if (lm->training != MT_LM_LORA)
-        return mt_fail(lm->ctx, MT_ERR_USAGE, "an adapter is of a model opened with MT_LM_LORA");
+        return mt_fail(lm->ctx, MT_ERR_USAGE, "only a model opened with MT_LM_LORA has an adapter");
     if (layout != NULL && !mt_adapter_layout_find(layout, &options.layout))
         return mt_fail(lm->ctx, MT_ERR_USAGE, "the layout is '%s', expected auto, per-expert, fused or vllm",
                        layout);

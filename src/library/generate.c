@@ -38,7 +38,7 @@ enum mt_status mt_generator_open(struct mt_context *ctx, const char *folder,
     status = mt_given(ctx, "mt_generator_open", "folder", folder);
     if (status != MT_OK) return status;
     if (asked->threads < 0 || asked->together < 0 || asked->context < 0)
-        return mt_fail(ctx, MT_ERR_USAGE, "threads, together and context are not negative");
+        return mt_fail(ctx, MT_ERR_USAGE, "threads, together and context must not be negative");
     status = mt_device_choose(ctx, NULL, session.device, MT_USE_FAST, &session.device);
     if (status == MT_OK) status = mt_allocate_array(ctx, 1, sizeof **generator, &memory);
     if (status != MT_OK) return status;

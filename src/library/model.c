@@ -41,8 +41,7 @@ static enum mt_status read_words(struct mt_lm *lm, const struct mt_lm_options *o
 static enum mt_status check_options(struct mt_context *ctx, const struct mt_lm_options *options)
 {
     if (options->tokens < 1)
-        return mt_fail(ctx, MT_ERR_USAGE, "a model has room for at least one token: tokens is %" PRId64,
-                       options->tokens);
+        return mt_fail(ctx, MT_ERR_USAGE, "tokens is %" PRId64 ", expected at least 1", options->tokens);
     if (options->sequences < 0 || options->positions < 0)
         return mt_fail(ctx, MT_ERR_USAGE,
                        "sequences is %" PRId64 " and positions is %" PRId64 ", expected 0 or more",
@@ -60,7 +59,7 @@ static enum mt_status check_options(struct mt_context *ctx, const struct mt_lm_o
                        "an adapter is trained with MT_LM_LORA: merge it to train it fully");
     if (options->objective == NULL) return MT_OK;
     if (options->training == MT_LM_FROZEN)
-        return mt_fail(ctx, MT_ERR_USAGE, "an objective is for models that are trained");
+        return mt_fail(ctx, MT_ERR_USAGE, "an objective needs a model that is opened for training");
     return mt_objective_config_check(ctx, options->objective);
 }
 
@@ -319,7 +318,7 @@ enum mt_status mt_lm_backward(struct mt_lm *lm)
     if (status != MT_OK) return status;
     if (!lm->backward_ready)
         return mt_fail(lm->ctx, MT_ERR_USAGE,
-                       "backward follows a forward with labels, once, in a model that is trained");
+                       "call backward once after a forward with labels, in a model opened for training");
     lm->backward_ready = lm->logits_ready = false;
     return mt_model_backward(lm->model);
 }
@@ -332,7 +331,7 @@ enum mt_status mt_lm_logits(struct mt_lm *lm, float *logits)
     if (status != MT_OK) return status;
     int64_t vocabulary = mt_model_description(lm->model)->vocabulary;
     if (!lm->logits_ready)
-        return mt_fail(lm->ctx, MT_ERR_USAGE, "logits follow a forward, before its backward");
+        return mt_fail(lm->ctx, MT_ERR_USAGE, "read logits after a forward and before its backward");
     size_t bytes = (size_t)lm->tokens * (size_t)vocabulary * sizeof *logits;
     status = mt_device_buffer_create(lm->device, bytes, &buffer);
     if (status != MT_OK) return status;

@@ -51,7 +51,7 @@ enum mt_status mt_adamw_create(struct mt_lm *lm, const struct mt_adamw_options *
     status = mt_given(NULL, "mt_adamw_create", "lm", lm);
     if (status != MT_OK) return status;
     if (lm->training == MT_LM_FROZEN)
-        return mt_fail(lm->ctx, MT_ERR_USAGE, "the model was opened to be run, not to be trained");
+        return mt_fail(lm->ctx, MT_ERR_USAGE, "the model was not opened for training");
     status = check(lm->ctx, &numbers);
     if (status == MT_OK) status = mt_allocate_array(lm->ctx, 1, sizeof **adamw, &memory);
     if (status != MT_OK) return status;

@@ -50,8 +50,8 @@ static enum mt_status check_groups(struct mt_context *ctx, const struct mt_model
     }
     if (each * chosen < desc->router.slots) {
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "keeping %" PRId64 " experts leaves a token %" PRId64
-                       " in the %d groups it chooses from (topk_group), and it has %d slots",
+                       "keeping %" PRId64 " experts leaves %" PRId64
+                       " in the %d groups a token chooses from (topk_group), but it needs %d",
                        keep, each * chosen, chosen, desc->router.slots);
     }
     return MT_OK;
@@ -66,8 +66,8 @@ enum mt_status mt_kept_check(struct mt_context *ctx, const struct mt_model_desc 
                        desc->experts);
     }
     if (keep < desc->router.slots) {
-        return mt_fail(ctx, MT_ERR_USAGE, "keeping %" PRId64 " experts is too few: a token has %d slots",
-                       keep, desc->router.slots);
+        return mt_fail(ctx, MT_ERR_USAGE, "keeping %" PRId64 " experts is too few: a token needs %d", keep,
+                       desc->router.slots);
     }
     return check_groups(ctx, desc, keep);
 }

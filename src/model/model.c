@@ -28,11 +28,12 @@ static enum mt_status check_options(struct mt_context *ctx, struct mt_model_opti
 {
     if (options->tokens < 1 || options->sequences < 1 || options->positions < 1) {
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "a batch of %" PRId64 " tokens in %" PRId64 " sequences of %" PRId64 " positions",
+                       "a batch has %" PRId64 " tokens in %" PRId64 " sequences of %" PRId64
+                       " positions, expected at least one of each",
                        options->tokens, options->sequences, options->positions);
     }
     if (options->tokens > INT32_MAX) {
-        return mt_fail(ctx, MT_ERR_USAGE, "%" PRId64 " tokens in a batch: more than can be counted",
+        return mt_fail(ctx, MT_ERR_USAGE, "a batch has %" PRId64 " tokens, expected at most 2^31 - 1",
                        options->tokens);
     }
     if (options->activations != MT_F32 && options->activations != MT_BF16 && options->activations != MT_F64) {
@@ -339,7 +340,8 @@ enum mt_status mt_model_set_slots(struct mt_model *model, int slots)
     int most = (int)model->config.experts_per_token;
     struct mt_router_config router = model->desc.router;
     if (slots < 0 || slots > most)
-        return mt_fail(model->ctx, MT_ERR_USAGE, "%d experts a token, and the model has %d", slots, most);
+        return mt_fail(model->ctx, MT_ERR_USAGE, "%d experts per token, but the model has only %d", slots,
+                       most);
     router.slots = slots == 0 ? most : slots;
     enum mt_status status = mt_router_config_check(model->ctx, &router, model->desc.experts);
     if (status != MT_OK) return status;

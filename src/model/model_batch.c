@@ -20,7 +20,7 @@ static enum mt_status check_batch(const struct mt_model *model, const struct mt_
     }
     if (batch->chosen != NULL && !model->options.choices)
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "a batch with choices of experts, but the model has no room for them");
+                       "the batch brings choices of experts, but the model was opened without room for them");
     const int32_t *offsets = batch->offsets;
     if (offsets[0] != 0 || offsets[batch->sequences] != batch->tokens)
         return mt_fail(ctx, MT_ERR_USAGE, "the sequences of the batch do not cover its tokens");

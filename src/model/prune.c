@@ -21,7 +21,7 @@ static enum mt_status check_layer(const struct mt_model *model, const bool *flag
     for (int j = 0; j < desc->experts; j++) left -= flags[j] ? 1 : 0;
     if (left < desc->router.slots)
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "taking away %d of %d experts leaves %d in layer %" PRId64 ", but a token needs %d",
+                       "removing %d of %d experts leaves %d in layer %" PRId64 ", but a token needs %d",
                        desc->experts - left, desc->experts, left, layer, desc->router.slots);
     return MT_OK;
 }

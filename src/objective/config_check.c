@@ -91,7 +91,7 @@ enum mt_status mt_objective_config_check(struct mt_context *ctx, const struct mt
     if (status != MT_OK) return status;
     if (config->printed_gradient && config->form != MT_ORTHO_PAIRWISE) {
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "gradient=paper is printed for the pairwise form only: set form=pairwise or "
+                       "gradient=paper is the paper's gradient of the pairwise form: set form=pairwise or "
                        "gradient=exact");
     }
     if (config->gate > 0.0 && config->grouping == MT_GROUPING_EXPERT_CONCAT) {
@@ -109,8 +109,8 @@ enum mt_status mt_objective_config_check(struct mt_context *ctx, const struct mt
     }
     if (config->pool && config->bias_rule == MT_BIAS_QUANTILE) {
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "bias_rule=quantile goes by the first score that is not chosen, which a pool of k "
-                       "experts does not have: set pool=false or take another rule");
+                       "bias_rule=quantile needs the first score that is not chosen, which a pool of k "
+                       "experts does not have: set pool=false or choose another rule");
     }
     if (config->router_orth_groups < 0) {
         return mt_fail(ctx, MT_ERR_USAGE, "orth_groups is %d, expected 1 or more",

@@ -129,7 +129,7 @@ static enum mt_status check_arrays(struct mt_device *device, const struct mt_obj
     if (status == MT_OK) status = mt_given(ctx, "mt_objective_evaluate", "results", results);
     if (status != MT_OK) return status;
     if (!mt_device_on_host(device)) {
-        return mt_fail(ctx, MT_ERR_UNSUPPORTED, "evaluate works on host memory, device %s does not",
+        return mt_fail(ctx, MT_ERR_UNSUPPORTED, "evaluate needs host memory, which device %s does not use",
                        mt_device_name(device));
     }
     if (arrays->tokens < 0 || arrays->experts < 1 || arrays->width < 0) {

@@ -48,14 +48,13 @@ enum mt_status mt_layers_create(struct mt_device *device, const struct mt_layers
     status = mt_terms_check_alone(ctx, &config, "layers of somebody else's model do");
     if (status != MT_OK) return status;
     if (config.dense_router)
-        return mt_fail(ctx, MT_ERR_UNSUPPORTED, "method %s needs more of a model than layers give it",
+        return mt_fail(ctx, MT_ERR_UNSUPPORTED, "method %s needs more of a model than mt_layers provides",
                        config.method);
     if (mt_selection_pools(&config))
-        return mt_fail(
-            ctx, MT_ERR_UNSUPPORTED,
-            "method %s decides from which experts a router may choose, which the router of somebody "
-            "else's model has done before metier's layers see it: train with metier, or set pool=false",
-            config.method);
+        return mt_fail(ctx, MT_ERR_UNSUPPORTED,
+                       "method %s limits the experts a router may choose from, but this model's own router "
+                       "has already chosen: train with metier, or set pool=false",
+                       config.method);
     status = mt_allocate_array(ctx, 1, sizeof **layers, &memory);
     if (status != MT_OK) return status;
     struct mt_layers *made = memory;
@@ -170,15 +169,15 @@ static enum mt_status check_arrays(const struct mt_layers *layers, const struct 
     struct mt_context *ctx = mt_device_context(layers->device);
     if (arrays == NULL) return mt_given(ctx, "layers", "arrays", arrays);
     if (arrays->tokens < 0 || arrays->tokens > layers->objective->shape.tokens)
-        return mt_fail(ctx, MT_ERR_SHAPE, "layers: %lld tokens, room is for %lld", (long long)arrays->tokens,
-                       (long long)layers->objective->shape.tokens);
+        return mt_fail(ctx, MT_ERR_SHAPE, "layers: %lld tokens, but there is room for %lld",
+                       (long long)arrays->tokens, (long long)layers->objective->shape.tokens);
     if (arrays->dtype != MT_F32 && arrays->dtype != MT_BF16)
-        return mt_fail(ctx, MT_ERR_USAGE, "layers: expert outputs are f32 or bf16");
+        return mt_fail(ctx, MT_ERR_USAGE, "layers: expert outputs must be f32 or bf16");
     if (arrays->segments < 0 || arrays->segments > layers->objective->shape.segments)
-        return mt_fail(ctx, MT_ERR_SHAPE, "layers: %lld segments, room is for %d",
+        return mt_fail(ctx, MT_ERR_SHAPE, "layers: segments is %lld, expected 0 to %d",
                        (long long)arrays->segments, layers->objective->shape.segments);
     if (arrays->unmasked < 0 || arrays->unmasked > arrays->tokens)
-        return mt_fail(ctx, MT_ERR_USAGE, "layers: %lld tokens are no padding, of %lld",
+        return mt_fail(ctx, MT_ERR_USAGE, "layers: unmasked is %lld, expected 0 to %lld",
                        (long long)arrays->unmasked, (long long)arrays->tokens);
     return mt_device_enter(layers->device);
 }
@@ -376,7 +375,7 @@ static enum mt_status scale(struct mt_layers *layers, const float *factor, struc
     if (y == NULL) return MT_OK;
     if (!mt_tensor_present(&x))
         return mt_fail(mt_device_context(layers->device), MT_ERR_USAGE,
-                       "layers: a gradient is wanted that mt_layers_step was given no room for");
+                       "layers: a requested gradient needs memory that mt_layers_step was not given");
     int64_t count = mt_tensor_count(&x);
     return mt_axpby(layers->device, &(struct mt_axpby_args){
                                         .x = mt_tensor_1d(x.data, x.dtype, count),

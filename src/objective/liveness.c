@@ -135,7 +135,7 @@ enum mt_status mt_objective_check_live(struct mt_context *ctx, const struct mt_o
         if (status != MT_OK) return status;
         if (layers < 2 && (mt_term_all_needs(config, term) & MT_NEEDS_NEIGHBOURS) != 0) {
             return mt_fail(ctx, MT_ERR_USAGE,
-                           "term %s looks at neighbouring MoE layers, and there is one alone: set %s%s=0",
+                           "term %s compares neighbouring MoE layers, but the model has only one: set %s%s=0",
                            kind->info.name, prefix, mt_term_key(term));
         }
         status = check_path(ctx, config, term, &reach, prefix);

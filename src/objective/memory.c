@@ -50,7 +50,7 @@ enum mt_status mt_objective_shape_check(struct mt_context *ctx, const struct mt_
     if (status != MT_OK) return status;
     bool compares = mt_term_is_on(config, MT_TERM_O) || mt_term_is_on(config, MT_TERM_SP);
     if (compares && shape->slots > MT_MAX_SLOTS) {
-        return mt_fail(ctx, MT_ERR_USAGE, "objective: %s compares %d experts of a token at the most, not %d",
+        return mt_fail(ctx, MT_ERR_USAGE, "objective: %s compares at most %d experts of a token, not %d",
                        mt_term_is_on(config, MT_TERM_O) ? "L_o" : "L_sp", MT_MAX_SLOTS, shape->slots);
     }
     int groups = config->router_orth_groups;

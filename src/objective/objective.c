@@ -259,7 +259,7 @@ enum mt_status mt_objective_check_step(const struct mt_objective *objective,
     }
     for (int layer = 0; layer < objective->shape.layers; layer++) {
         if (objective->layers[layer].forwarded) continue;
-        return mt_fail(ctx, MT_ERR_USAGE, "objective: finish before layer %d was seen", layer);
+        return mt_fail(ctx, MT_ERR_USAGE, "objective: finish was called before layer %d was seen", layer);
     }
     return MT_OK;
 }
@@ -352,9 +352,10 @@ enum mt_status mt_objective_coupling(struct mt_objective *objective, int layer,
         const struct mt_term_kind *kind = mt_term_kind((enum mt_term)term);
         if (report->weight[term] == 0.0 || kind->coupling == NULL) continue;
         if (found != NULL) {
-            return mt_fail(ctx, MT_ERR_UNSUPPORTED,
-                           "objective: the terms %s and %s both couple a token's outputs; one of them may",
-                           found->info.name, kind->info.name);
+            return mt_fail(
+                ctx, MT_ERR_UNSUPPORTED,
+                "objective: the terms %s and %s both couple a token's outputs; use only one of them",
+                found->info.name, kind->info.name);
         }
         found = kind;
         call = mt_objective_call(objective, layer, (enum mt_term)term, record);

@@ -49,7 +49,7 @@ static enum mt_status check_groups(struct mt_context *ctx, const struct mt_route
 {
     if (router->group_rule == MT_GROUP_NONE) {
         if (router->groups == 0) return MT_OK;
-        return mt_fail(ctx, MT_ERR_USAGE, "router: %d groups, but no rule by which a group scores",
+        return mt_fail(ctx, MT_ERR_USAGE, "router: there are %d groups, but no rule for the score of a group",
                        router->groups);
     }
     if (router->group_rule != MT_GROUP_MAX && router->group_rule != MT_GROUP_TOP2_SUM) {
@@ -60,12 +60,13 @@ static enum mt_status check_groups(struct mt_context *ctx, const struct mt_route
                        experts);
     }
     if (router->groups_kept < 1 || router->groups_kept > router->groups) {
-        return mt_fail(ctx, MT_ERR_USAGE, "router: %d of %d groups kept", router->groups_kept,
+        return mt_fail(ctx, MT_ERR_USAGE, "router: groups_kept is %d, expected 1 to %d", router->groups_kept,
                        router->groups);
     }
     int size = experts / router->groups;
     if (router->group_rule == MT_GROUP_TOP2_SUM && size < 2) {
-        return mt_fail(ctx, MT_ERR_USAGE, "router: groups of one expert have no two best");
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "router: a group has one expert, but the group rule needs its best two");
     }
     if (router->slots > size * router->groups_kept) {
         return mt_fail(ctx, MT_ERR_USAGE, "router: %d experts per token, but %d groups kept hold only %d",
@@ -80,8 +81,8 @@ enum mt_status mt_router_config_check(struct mt_context *ctx, const struct mt_ro
     enum mt_status status = mt_given(ctx, "mt_router_config_check", "router", router);
     if (status != MT_OK) return status;
     if (experts < 1 || router->slots < 1 || router->slots > experts) {
-        return mt_fail(ctx, MT_ERR_USAGE, "router: %d experts per token of %d experts", router->slots,
-                       experts);
+        return mt_fail(ctx, MT_ERR_USAGE, "router: a token has %d of %d experts, expected 1 to all of them",
+                       router->slots, experts);
     }
     if (!(router->epsilon >= 0.0f) || !isfinite(router->epsilon)) {
         return mt_fail(ctx, MT_ERR_USAGE, "router: epsilon is %g, expected 0 or more",
@@ -189,7 +190,7 @@ static enum mt_status check_pool(struct mt_context *ctx, const struct mt_router_
     enum mt_status status = mt_selection_check(ctx, policy->method, router);
     if (status != MT_OK) return status;
     if (mt_tensor_present(&record->given))
-        return mt_fail(ctx, MT_ERR_USAGE, "routing: given choices need not be in a sequence's pool");
+        return mt_fail(ctx, MT_ERR_USAGE, "routing: a method with a pool cannot use given choices");
     if (!mt_tensor_present(&record->pool) || !mt_tensor_present(&record->pool_sums))
         return mt_fail(ctx, MT_ERR_USAGE,
                        "routing: the method has a pool: give the record pool and pool_sums");
@@ -212,7 +213,7 @@ enum mt_status mt_routing_forward(struct mt_device *device, const struct mt_rout
     }
     bool given = mt_tensor_present(&record->given);
     if (given && router->kind == MT_ROUTER_SPARSEMIXER)
-        return mt_fail(ctx, MT_ERR_USAGE, "routing: SparseMixer's weights are those of its own choice");
+        return mt_fail(ctx, MT_ERR_USAGE, "routing: SparseMixer cannot use given choices");
     bool greedy_apart = mt_tensor_present(&record->greedy) && record->greedy.data != record->chosen.data;
     bool expert_apart = record->expert.data != record->chosen.data;
     bool alias_is_wrong = (mt_tensor_present(&record->greedy) && !greedy_apart) || !expert_apart;

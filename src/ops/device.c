@@ -169,7 +169,7 @@ static enum mt_status create_dry(struct mt_device *device, size_t bytes, struct 
     void *data = mmap(NULL, bytes > 0 ? bytes : 1, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED)
-        return mt_fail(device->ctx, MT_ERR_MEMORY, "%zu bytes are more than there are addresses", bytes);
+        return mt_fail(device->ctx, MT_ERR_MEMORY, "cannot allocate %zu bytes: too large to address", bytes);
     device->dry_bytes += bytes;
     *buffer = (struct mt_buffer){.data = data,
                                  .bytes = bytes,
@@ -223,7 +223,7 @@ static enum mt_status create_counted(struct mt_device *device, size_t bytes, str
     *buffer = (struct mt_buffer){0};
     if (limit > 0 && (bytes > limit || device->held_bytes > limit - bytes)) {
         return mt_fail(device->ctx, MT_ERR_MEMORY,
-                       "%zu bytes asked for on the device, %zu in use, and the limit is %zu", bytes,
+                       "cannot allocate %zu bytes on the device: %zu are in use and the limit is %zu", bytes,
                        device->held_bytes, limit);
     }
     enum mt_status status = device->buffer_create(device, bytes, buffer);

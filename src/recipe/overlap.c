@@ -204,7 +204,7 @@ static enum mt_status add_question(struct mt_overlap *overlap, size_t group, con
     const char *copy = NULL;
     enum mt_status status = mt_arena_copy_text(&overlap->arena, id, strlen(id), &copy);
     if (status == MT_OK && overlap->question_count >= UINT32_MAX - 1)
-        status = mt_fail(overlap->ctx, MT_ERR_USAGE, "more than %u test questions", UINT32_MAX - 1);
+        status = mt_fail(overlap->ctx, MT_ERR_USAGE, "there are more than %u test questions", UINT32_MAX - 1);
     overlap->questions = mt_list_reserve(overlap->ctx, overlap->questions, &overlap->question_capacity,
                                          sizeof *overlap->questions, overlap->question_count + 1, &status);
     if (status == MT_OK)
@@ -221,7 +221,8 @@ enum mt_status mt_overlap_add(struct mt_overlap *overlap, size_t group, const ch
     enum mt_status status = read_text(overlap, question);
     if (status != MT_OK || words->count == 0) return status;
     if (words->text.count > UINT32_MAX)
-        return mt_fail(overlap->ctx, MT_ERR_FORMAT, "a question of %zu bytes", words->text.count);
+        return mt_fail(overlap->ctx, MT_ERR_FORMAT, "a question has %zu bytes, which is too long",
+                       words->text.count);
     status = add_question(overlap, group, id);
     if (status == MT_OK) status = mt_byte_list_append(&overlap->text, words->text.data, words->text.count);
     size_t runs = 0;

@@ -24,7 +24,7 @@ static enum mt_status resolve(struct mt_context *ctx, const char *folder, const 
     char own[MT_YAML_PATH_BYTES];
     enum mt_status status = MT_OK;
     if (depth > MOST_DEPTH)
-        return mt_fail(ctx, MT_ERR_USAGE, "recipe '%s': mixtures that contain each other",
+        return mt_fail(ctx, MT_ERR_USAGE, "recipe '%s': mixtures contain each other",
                        mt_printable(name).text);
     if (!(beside != NULL && mt_yaml_find(beside, name, path)) && !mt_yaml_find(folder, name, path))
         return refuse(ctx, folder, name);
@@ -49,10 +49,10 @@ static enum mt_status collect(const struct mt_recipe *recipe, struct mt_arena *a
     for (size_t i = 0; i < *count; i++) {
         if (strcmp(leaves[i]->name, recipe->name) == 0)
             return mt_fail(arena->ctx, MT_ERR_USAGE,
-                           "recipe %s comes twice in the mixture: its rows would, too", recipe->name);
+                           "recipe %s is in the mixture twice, so its rows would be, too", recipe->name);
     }
     if (*count == MOST_LEAVES)
-        return mt_fail(arena->ctx, MT_ERR_USAGE, "a mixture of more than %d sources", MOST_LEAVES);
+        return mt_fail(arena->ctx, MT_ERR_USAGE, "the mixture has more than %d sources", MOST_LEAVES);
     leaves[(*count)++] = recipe;
     return MT_OK;
 }

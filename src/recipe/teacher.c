@@ -244,9 +244,10 @@ static enum mt_status check_tasks(const struct mt_making *making)
             return mt_fail(making->ctx, MT_ERR_USAGE,
                            "recipe %s names no task, so a teacher's answers cannot be judged", name);
         if (source->files[0].task.compare == MT_COMPARE_NUMBERS)
-            return mt_fail(making->ctx, MT_ERR_USAGE,
-                           "recipe %s: answers of task %s are neither right nor wrong: no teacher", name,
-                           source->recipe->task);
+            return mt_fail(
+                making->ctx, MT_ERR_USAGE,
+                "recipe %s: answers of task %s are neither right nor wrong, so a teacher cannot write them",
+                name, source->recipe->task);
     }
     return MT_OK;
 }

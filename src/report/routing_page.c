@@ -200,7 +200,7 @@ enum mt_status mt_routing_page(struct mt_context *ctx, const char *file, const c
     size_t at = 0;
     while (at + length <= page_bytes && memcmp(page + at, marker, length) != 0) at++;
     if (at + length > page_bytes)
-        return mt_fail(ctx, MT_ERR_FORMAT, "the page that comes along has no place for recorded answers");
+        return mt_fail(ctx, MT_ERR_FORMAT, "the installed page has no place for recorded answers");
     size_t place = at + strlen("id=\"recorded\">");
     struct mt_json_text text;
     mt_json_text_init(&text, ctx);

@@ -320,11 +320,10 @@ static enum mt_status read_parts(struct mt_run *run)
     if (status == MT_OK) status = find_file(run, "analysis.json", &run->analysis_path);
     if (status != MT_OK) return status;
     if (log == NULL && results == NULL && run->analysis_path == NULL)
-        return mt_fail(
-            run->ctx, MT_ERR_USAGE,
-            "%s: neither metrics.jsonl (metier train), results.json (metier eval) nor analysis.json "
-            "(metier analyze) is there",
-            run->path);
+        return mt_fail(run->ctx, MT_ERR_USAGE,
+                       "%s: has no metrics.jsonl (metier train), results.json (metier eval) or analysis.json "
+                       "(metier analyze)",
+                       run->path);
     if (log != NULL) status = mt_run_read_log(run, log);
     if (status == MT_OK && settings != NULL) status = read_settings(run, settings);
     if (status == MT_OK && results != NULL) status = read_results(run, results);

@@ -378,7 +378,7 @@ static enum mt_status choose_room(struct reading *r)
     ask->max_new = r->max_new >= 0 ? r->max_new : ask->chat ? most : PLAIN_TOKENS;
     if (ask->max_new > most) ask->max_new = most;
     if (ask->max_new == 0 && !ask->echo)
-        return mt_fail(r->ctx, MT_ERR_USAGE, "max_tokens is 0: only a prompt with \"echo\" needs no answer");
+        return mt_fail(r->ctx, MT_ERR_USAGE, "max_tokens is 0, which needs \"echo\": true");
     int64_t tokens = (int64_t)ask->prompt_count * ask->max_new;
     for (size_t i = 0; i < ask->prompt_count && ask->echo; i++) tokens += (int64_t)ask->prompts[i].ids.count;
     int64_t places = tokens * ask->samples * (ask->top > 0 ? 1 + ask->top : 1);
@@ -408,7 +408,7 @@ static enum mt_status make_choices(struct reading *r)
         return mt_fail(r->ctx, MT_ERR_USAGE, "%zu answers were asked for, expected at most %d", count,
                        MT_ASK_MOST_CHOICES);
     if (ask->routing && count > 1)
-        return mt_fail(r->ctx, MT_ERR_USAGE, "routing is recorded for one prompt with one answer");
+        return mt_fail(r->ctx, MT_ERR_USAGE, "routing is only recorded for one prompt with one answer");
     if (ask->routing && ask->model->log == NULL)
         return mt_fail(r->ctx, MT_ERR_USAGE, "the model has no experts whose routing could be recorded");
     ask->choices = mt_arena_array(&ask->arena, count, sizeof *ask->choices, &status);

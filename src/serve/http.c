@@ -361,7 +361,7 @@ static enum mt_status listen_on(struct mt_http_server *server)
 {
     struct sockaddr_storage address;
     if (!read_address(server, &address))
-        return mt_fail(server->owner, MT_ERR_USAGE, "'%s' is no numeric address, such as 127.0.0.1 or ::1",
+        return mt_fail(server->owner, MT_ERR_USAGE, "'%s' is not a numeric address, such as 127.0.0.1 or ::1",
                        server->address);
     unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO | MHD_ALLOW_SUSPEND_RESUME;
     if (address.ss_family == AF_INET6) flags |= MHD_USE_IPv6;

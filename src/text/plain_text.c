@@ -126,7 +126,7 @@ enum mt_status mt_continuation_context(struct mt_continuation_maker *maker, cons
                                     prefix);
     if (maker->beginning.id >= 0) return mt_id_list_append(prefix, maker->beginning.id);
     return mt_fail(prefix->ctx, MT_ERR_USAGE,
-                   "a text without a beginning, and the model has no token that begins texts");
+                   "the text is empty, and the model has no token that begins a text");
 }
 
 enum mt_status mt_continuation_encode(struct mt_continuation_maker *maker, const char *context, size_t bytes,

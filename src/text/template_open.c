@@ -210,9 +210,9 @@ enum mt_status mt_chat_template_check_name(struct mt_context *ctx, const char *n
     if (!mt_ends_with(name, ".tmpl")) return MT_OK;
     return mt_fail(
         ctx, MT_ERR_USAGE,
-        "%.200s is a file of keys, which is no longer read; the same in Jinja is a file NAME.jinja that "
-        "holds, with what its keys say in place of their names (share/templates has whole "
-        "ones): " MT_TEMPLATE_APART
+        "%.200s is a file of keys, which metier no longer reads. Write a file NAME.jinja instead "
+        "(share/templates has examples): take the text below and replace the names of the keys by their "
+        "values: " MT_TEMPLATE_APART
         " {%%- for m in messages %%}{%% if m.role == 'user' %%}user.before{{ m.content }}user.after"
         "{%% else %%}assistant.prompt{%% generation %%}{{ m.content }}assistant.end{%% endgeneration %%}"
         "{%% endif %%}{%% endfor %%} {%%- if add_generation_prompt %%}assistant.prompt{%% endif %%}",
@@ -240,10 +240,9 @@ static enum mt_status unknown(struct mt_context *ctx, const char *folder, const 
     qsort(names, count, NAME_BYTES, compare_names);
     for (size_t i = 0; i < count && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, ", %s", names[i]);
-    return mt_fail(
-        ctx, MT_ERR_USAGE,
-        "there is no chat template '%s'; there are model (the model's own)%s; or a file, NAME.jinja",
-        mt_printable(name).text, list);
+    return mt_fail(ctx, MT_ERR_USAGE,
+                   "there is no chat template '%s'; expected model (the model's own)%s, or a file NAME.jinja",
+                   mt_printable(name).text, list);
 }
 
 enum mt_status mt_chat_template_file(struct mt_context *ctx, const char *folder, const char *name,
@@ -288,7 +287,7 @@ static enum mt_status set_date(struct mt_chat_template *template, const char *da
     const struct tm asked = noon;
     time_t seconds = mktime(&noon);
     if (seconds == (time_t)-1 || noon.tm_mday != asked.tm_mday || noon.tm_mon != asked.tm_mon) {
-        return mt_fail(template->ctx, MT_ERR_USAGE, "there is no day %s", date);
+        return mt_fail(template->ctx, MT_ERR_USAGE, "the calendar has no day %s", date);
     }
     template->now = noon;
     return MT_OK;
@@ -318,9 +317,9 @@ static enum mt_status set_choice(struct mt_chat_template *template, const struct
     enum mt_status status = check_options(template->ctx, options);
     template->apart = strncmp(text, MT_TEMPLATE_APART, strlen(MT_TEMPLATE_APART)) == 0;
     if (status == MT_OK && template->apart && !mt_jinja_has_generation(template->jinja))
-        status = mt_fail(template->ctx, MT_ERR_FORMAT,
-                         "%s: has answers encoded apart, and no {%% generation %%} says which text they are",
-                         template->name);
+        status =
+            mt_fail(template->ctx, MT_ERR_FORMAT,
+                    "%s: encodes answers separately, but no {%% generation %%} marks them", template->name);
     if (status == MT_OK && options != NULL)
         status = mt_arena_copy_text(&template->own.arena, options, strlen(options), &template->options);
     return status == MT_OK ? set_date(template, choice->date) : status;

@@ -64,8 +64,7 @@ static enum mt_status take_jinja(struct finding *f)
     f->form.template = OWN_NAME;
     if (f->own != NULL) return MT_OK;
     return mt_fail(f->arena->ctx, MT_ERR_FORMAT,
-                   "%s: names a chat template (%s), and neither %s nor the model has one; "
-                   "--template says which to use",
+                   "%s: names a chat template (%s), but neither %s nor the model has one; set --template",
                    f->form.record, f->form.name, f->folder);
 }
 
@@ -125,7 +124,7 @@ static enum mt_status look_for_config(struct finding *f)
     enum mt_status status = mt_yaml_read(f->arena->ctx, path, &mt_yaml_file_limits, f->arena, &root);
     if (status != MT_OK)
         return mt_fail_within(f->arena->ctx, status,
-                              "cannot tell which template the run was trained with; --template says so");
+                              "cannot tell which template the run was trained with; set --template");
     const char *template = setting(root, "template");
     if (template == NULL) return MT_OK;
     *form = (struct mt_text_form){.name = template,

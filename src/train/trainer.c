@@ -187,9 +187,9 @@ static enum mt_status open_choices(struct mt_trainer *trainer)
     if (shape.layers == 0)
         return mt_fail(trainer->ctx, MT_ERR_USAGE, "data.choices: the model has no experts to choose");
     if (trainer->desc.router.kind == MT_ROUTER_SPARSEMIXER) {
-        return mt_fail(trainer->ctx, MT_ERR_UNSUPPORTED,
-                       "data.choices: the model routes by SparseMixer, whose weights are those of its own "
-                       "choice alone");
+        return mt_fail(
+            trainer->ctx, MT_ERR_UNSUPPORTED,
+            "data.choices: the model routes by SparseMixer, which has weights only for its own choices");
     }
     enum mt_status status =
         mt_choices_open(trainer->ctx, settings->choices, &shape, settings->tokens, &trainer->choices);

@@ -141,7 +141,7 @@ static void test_refusals(void **state)
     (void)state;
     mt_context_init(&ctx, NULL);
     assert_int_equal(mt_expert_cache(&ctx, choices, 2, 2, 6, 1, &misses), MT_ERR_USAGE);
-    assert_non_null(strstr(ctx.message, "expected 2, which a token needs at once, to 6"));
+    assert_non_null(strstr(ctx.message, "expected 2 (experts of a token) to 6"));
     assert_int_equal(mt_expert_cache(&ctx, choices, 2, 2, 6, 7, &misses), MT_ERR_USAGE);
     assert_int_equal(mt_expert_cache(&ctx, choices, 2, 2, 5, 2, &misses), MT_ERR_SHAPE);
 }

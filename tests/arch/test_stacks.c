@@ -276,10 +276,18 @@ static void refusals(void **state)
         size_t count;
         const char *said; // NULL: no stack, or one whose matrices are looked at later
     } cases[] = {
-        {{{STACK, MT_SAFETENSORS_F32, 3, {4, 6, 2}}}, 1, "gate_up_proj is [4, 6, 2], which gate and up of 3"},
-        {{{STACK, MT_SAFETENSORS_F32, 1, {3}}}, 1, "gate_up_proj is [3], which gate and up of 3 experts"},
-        {{{STACK, MT_SAFETENSORS_F32, 3, {3, 7, 2}}}, 1, "is [3, 7, 2], which gate and up of 3 experts"},
-        {{{STACK "_blocks", MT_SAFETENSORS_U8, 4, {3, 7, 2, 16}}}, 1, "is [3, 7, 2, 16], which gate and up"},
+        {{{STACK, MT_SAFETENSORS_F32, 3, {4, 6, 2}}},
+         1,
+         "gate_up_proj is [4, 6, 2], which does not fit gate and up of 3"},
+        {{{STACK, MT_SAFETENSORS_F32, 1, {3}}},
+         1,
+         "gate_up_proj is [3], which does not fit gate and up of 3 experts"},
+        {{{STACK, MT_SAFETENSORS_F32, 3, {3, 7, 2}}},
+         1,
+         "is [3, 7, 2], which does not fit gate and up of 3 experts"},
+        {{{STACK "_blocks", MT_SAFETENSORS_U8, 4, {3, 7, 2, 16}}},
+         1,
+         "is [3, 7, 2, 16], which does not fit gate and up"},
         {{{STACK, MT_SAFETENSORS_F32, 2, {3, 6}},
           {"model.layers.0.mlp.experts.2.up_proj.weight", MT_SAFETENSORS_F32, 1, {3}}},
          2,

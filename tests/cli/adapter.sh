@@ -64,15 +64,15 @@ expect 0 "llama-server -m MODEL.gguf --lora $place/lora.gguf" adapter "$place/vl
 [ "$(head -c 4 "$place/lora.gguf")" = GGUF ]
 result $? "lora.gguf is no GGUF file"
 expect 2 "expected gguf" adapter "$place/fused" --model "$model" --to onnx --out "$place/x"
-expect 2 "--to is for --out FILE" adapter "$place/fused" --model "$model" --to gguf
-expect 2 "--to gguf has no --layout" adapter "$place/fused" --model "$model" --to gguf --layout vllm --out "$place/x"
-expect 2 "--drop is for --to gguf" adapter "$place/fused" --model "$model" --drop --out "$place/x"
+expect 2 "--to needs --out FILE" adapter "$place/fused" --model "$model" --to gguf
+expect 2 "--layout cannot be used with --to gguf" adapter "$place/fused" --model "$model" --to gguf --layout vllm --out "$place/x"
+expect 2 "--drop needs --to gguf" adapter "$place/fused" --model "$model" --drop --out "$place/x"
 expect 1 "cannot" adapter "$place/fused" --model "$model" --to gguf --drop --out "$place/nowhere/x"
 
 expect 2 "no class for this model" adapter "$place/first" --model "$here/model/golden/deepseek" --layout fused --out "$place/x"
 expect 2 "exists and is not empty" adapter "$place/fused" --model "$model" --out "$place/vllm"
 expect 2 "expected auto, per-expert, fused or vllm" adapter "$place/fused" --model "$model" --layout odd --out "$place/x"
-expect 2 "--layout is for --out" adapter "$place/fused" --model "$model" --layout vllm
+expect 2 "--layout needs --out" adapter "$place/fused" --model "$model" --layout vllm
 expect 2 "--model DIR is missing" adapter "$place/fused"
 expect 2 "an adapter's folder is missing" adapter --model "$model"
 expect 2 "unexpected argument" adapter "$place/fused" "$place/vllm" --model "$model"

@@ -98,7 +98,7 @@ for fault in unknown:unknown-module stray:stray-tensors half:half-pair narrow:sh
     name=${fault%%:*}
     break_it "$name" single "$name" "$experts"
     finds "$name" "$model" "${fault#*:}"
-    expect 2 "cannot be mended with certainty" adapter "$place/$name" --model "$model" --repair "$place/x"
+    expect 2 "cannot be sure how to repair" adapter "$place/$name" --model "$model" --repair "$place/x"
 done
 
 # What parallel training loses, in both layouts.

@@ -28,8 +28,8 @@ expect 2 "--layers means nothing with --json" analyze --model "$model" --data "$
 expect 2 "--data FILE is missing" analyze --model "$model" --out "$place/o"
 expect 2 "--out DIR is missing" analyze --model "$model" --data "$place/words.txt"
 expect 2 "expected FILE or FILE=DOMAIN" analyze --model "$model" --data "$place/words.txt=" --out "$place/o"
-expect 2 "the template is 'none', which is for questions" analyze --model "$model" --data "$place/words.txt" --out "$place/o" --template none
-expect 2 "the template is 'none', which is for questions" train "$place/run.yaml" data.template=none "out=$place/o" --dry-run
+expect 2 "the template 'none' is only for questions" analyze --model "$model" --data "$place/words.txt" --out "$place/o" --template none
+expect 2 "the template 'none' is only for questions" train "$place/run.yaml" data.template=none "out=$place/o" --dry-run
 expect 2 "--length is 1, expected 2" analyze --model "$model" --data "$place/words.txt" --out "$place/o" --length 1
 expect 1 "nothing.jsonl" analyze --model "$model" --data "$place/nothing.jsonl" --out "$place/o"
 expect 1 "$place/nothing: cannot open" analyze --model "$place/nothing" --data "$place/words.txt" --out "$place/o"
@@ -196,7 +196,7 @@ done <<'END'
 -3 --cache is '-3'
 3;4 --cache is '3;4'
 many --cache is 'many'
-2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2 --cache: more than 16 sizes
+2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2 --cache lists more than 16 sizes
 END
 
 # eval --prune: the experts that the file does not list serve nobody, and a file of another model is refused.

@@ -107,12 +107,12 @@ result $? "results of the adapter are with the merged model"
 
 # A card that somebody else wrote stays.
 printf 'mine\n' >merged/README.md
-expect 2 'not of metier' eval "$place/two.yaml" --data data --model merged --out asked-mine --card --quiet
+expect 2 'metier did not write' eval "$place/two.yaml" --data data --model merged --out asked-mine --card --quiet
 [ "$(cat merged/README.md)" = mine ]
 result $? "a card that is not ours was changed"
 rm merged/README.md
 mkfifo merged/README.md
-expect 2 'not of metier' eval "$place/two.yaml" --data data --model merged --out asked-mine --card --quiet
+expect 2 'metier did not write' eval "$place/two.yaml" --data data --model merged --out asked-mine --card --quiet
 expect 2 '--card means nothing' eval "$place/two.yaml" --data data --answers two.jsonl --out x --card
 
 printf '%d passed, %d failed\n' $passed $failed

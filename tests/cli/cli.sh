@@ -93,7 +93,7 @@ expect 0 "examples:" "" devices --help
 expect 2 "" "did you mean --threads" devices --thread 1
 expect 2 "" "wants a value" devices --threads
 expect 2 "" "wants a whole number" devices --threads two
-expect 2 "" "--threads is not negative" devices --threads -3
+expect 2 "" "--threads must not be negative" devices --threads -3
 expect 2 "" "unexpected argument 'x'" devices x
 expect 2 "" "unexpected argument '--threads'" devices -- --threads
 expect 2 "" "expected one model folder" plan

@@ -67,7 +67,7 @@ expect 0 "FOLDER; default required" compare --keys --quiet
 # Of nothing there are no tables, with --quiet or without.
 expect 2 "has finished" compare "$place/compare.yaml" --tables --quiet
 mkdir "$place/empty"
-expect 2 "no cell of $place/empty has finished; the same command without --tables trains them" compare "$place/compare.yaml" \
+expect 2 "no cell of $place/empty has finished; run the same command without --tables to train them" compare "$place/compare.yaml" \
     out="$place/empty" --tables
 expect 2 "no cell of $place/nowhere has finished" compare "$place/compare.yaml" out="$place/nowhere" --tables
 [ -z "$(ls "$place/empty")" ] && [ ! -e "$place/nowhere" ]
@@ -96,7 +96,7 @@ expect 2 "there is no method 'pepper'" compare "$place/compare.yaml" "methods=[a
     grep -q '^base .* *–$' "$place/text" && grep -q '"base": \[' "$place/whole/compare.json" &&
         grep -q '"panel": *"base"\|>base<' "$place/whole/report.html" && [ ! -e "$place/whole/cells/base-sums/run" ]
     result $? "the base: $(grep '^base' "$place/text"; ls "$place/whole/cells/base-sums")"
-    expect 2 "made under other settings" compare "$place/compare.yaml" training.steps=7
+    expect 2 "made with other settings" compare "$place/compare.yaml" training.steps=7
 
     # Nothing that took hours depends on a page. Without Chart.js it has pictures, and says before and after what it lacks.
     expect 0 "$place/whole/report.html" compare "$place/compare.yaml" --chart-js "$place/nowhere.js"
@@ -181,7 +181,7 @@ expect 2 "there is no method 'pepper'" compare "$place/compare.yaml" "methods=[a
     expect 0 "1 cell is for other shares to do, not there yet" compare "$place/compare.yaml" out="$place/halves" "seeds=[1]" \
         --share 1/2 $js --quiet
     for share in 0/2 3/2 1 1/ 1/x -1/2 '1/2 '; do
-        expect 2 "it is I/N, the I-th of N shares" compare "$place/compare.yaml" --share "$share" $js
+        expect 2 "expected I/N (share I of N" compare "$place/compare.yaml" --share "$share" $js
     done
 
     # Rows that cannot be used are named, with and without --quiet.

@@ -84,8 +84,8 @@ result $? "a comparison that was refused left a folder"
     result $? "tables: $(ls "$place/csv")"
     # Done, nothing is repeated; other amounts are another comparison.
     expect 0 "0 trained and measured now, 2 before" compare "$place/compare.yaml" "$few" "experts_per_token=[4, 1]" silence=true "cache=[6, 16]" $js
-    expect 2 "made under other settings" compare "$place/compare.yaml" "$few" "experts_per_token=[1]" silence=true "cache=[6, 16]" $js
-    expect 2 "made under other settings; choose another out, or remove it, and $place/whole/data too" compare "$place/compare.yaml" "${few/rows: 30/rows: 31}" "experts_per_token=[4, 1]" silence=true "cache=[6, 16]" $js
+    expect 2 "made with other settings" compare "$place/compare.yaml" "$few" "experts_per_token=[1]" silence=true "cache=[6, 16]" $js
+    expect 2 "made with other settings; choose another out, or remove it (and $place/whole/data" compare "$place/compare.yaml" "${few/rows: 30/rows: 31}" "experts_per_token=[4, 1]" silence=true "cache=[6, 16]" $js
 
     # One expert a token is the model whose config says so; silenced experts are those that are weighed with nothing.
     for kind in single silent; do
@@ -132,7 +132,7 @@ result $? "a comparison that was refused left a folder"
     # Whose rows choose is part of what a cell is: a domain that is only measured has none.
     shared="prune={keep: 6, by: [mix, other], rows: 10, mix_rows: 5}"
     expect 0 "" compare "$place/compare.yaml" out="$place/shared" "domains=[math, code]" "others=[language]" "$shared" $js
-    expect 2 "made under other settings" compare "$place/compare.yaml" out="$place/shared" "domains=[math, code, language]" "$shared" $js
+    expect 2 "made with other settings" compare "$place/compare.yaml" out="$place/shared" "domains=[math, code, language]" "$shared" $js
     # So is what they are, before a cell of that domain is made.
     rm -r "$place"/shared/cells/*-code*
     sed -i.was '$d' "$place/shared/data/train-code.jsonl"
@@ -142,7 +142,7 @@ result $? "a comparison that was refused left a folder"
     # Of the base too: rows of the first seed choose its experts.
     drawn="problems={train: 40, test: 20, draw: seed}"
     expect 0 "" compare "$place/compare.yaml" out="$place/drawn" "domains=[math]" "prune={keep: 6, rows: 10}" "$drawn" "seeds=[1]" $js
-    expect 2 "base-math/cell.json: was made under other settings" compare "$place/compare.yaml" out="$place/drawn" "domains=[math]" "prune={keep: 6, rows: 10}" \
+    expect 2 "base-math/cell.json: was made with other settings" compare "$place/compare.yaml" out="$place/drawn" "domains=[math]" "prune={keep: 6, rows: 10}" \
         "$drawn" "seeds=[2]" $js
 
     # A signal while the base is measured: what was measured is written before the end.

@@ -62,7 +62,7 @@ data:
 batch: {examples: 8, tokens: 64}
 steps: 3
 END
-expect 2 "bad.jsonl: not one of its 50 rows can be used; of 50 this is true:" train "$place/two.yaml"
+expect 2 "bad.jsonl: none of its 50 rows can be used; for 50 the reason is:" train "$place/two.yaml"
 grep -q "bad.jsonl:1: the fields of the row ('problem, solution').*data.sources\[\].fields" "$place/text"
 result $? "the reason and the key are not named"
 [ ! -e "$place/none/adapter" ]
@@ -70,7 +70,7 @@ result $? "the run went on"
 sed "s|, $place/bad.jsonl|, {path: $place/bad.jsonl, fields: 'question=problem,answer=solution'}|" "$place/two.yaml" >"$place/mapped.yaml"
 expect 0 "170 examples" train "$place/mapped.yaml" --dry-run
 awk 'BEGIN { for (i = 0; i < 5; i++) print "{\"prompt\": \"one two three four five six seven eight nine ten eleven twelve\", \"completion\": \"2\"}" }' >"$place/long.jsonl"
-expect 2 "long.jsonl: not one of its 5 rows has an answer within data.max_length" train "$config" data.path="$place/long.jsonl" data.max_length=4
+expect 2 "long.jsonl: none of its 5 rows has an answer within data.max_length" train "$config" data.path="$place/long.jsonl" data.max_length=4
 
 # Rows that lose their end to data.max_length: many of them are a warning, a few are what the limit is for.
 for long in 10 2; do

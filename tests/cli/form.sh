@@ -120,7 +120,7 @@ printf '{"text_form": 1, "template": "mine.tmpl", "keys": "start = ...", "rows":
 for words in "eval $place/open_sst2.yaml --data $share/samples --out $place/bad --model $model --adapter $place/moved" \
     "generate $model --prompt x --template mine.tmpl" "train $place/run.yaml out=$place/bad data.path=$place/rows.jsonl data.template=mine.tmpl"; do
     # shellcheck disable=SC2086
-    expect 2 "mine.tmpl is a file of keys, which is no longer read; the same in Jinja is" $words
+    expect 2 "mine.tmpl is a file of keys, which metier no longer reads. Write a file NAME.jinja instead" $words
 done
 
 # generate and chat ask in it, too: a prompt is what a user says.

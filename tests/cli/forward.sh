@@ -51,7 +51,7 @@ forward 2 "outside the model's vocabulary of 53" "$model" --ids 1,53
 forward 2 "there is no such file" "$model" --ids-file "$place/nowhere"
 forward 2 "there are no ids" "$model" --ids ,
 forward 2 "two ids or more" "$model" --ids 1 --grads
-forward 2 "are for --grads" "$model" --ids 1,2 --method paper
+forward 2 "need --grads" "$model" --ids 1,2 --method paper
 forward 2 "did you mean 'paper'" "$model" --ids 1,2 --grads --method papr
 forward 2 "did you mean 'beta'" "$model" --ids 1,2 --grads --method paper betta=1
 forward 2 "given as key=value" "$model" --ids 1,2 --grads --method paper beta

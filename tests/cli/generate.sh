@@ -22,7 +22,7 @@ expect 0 '"tokens": 3' generate "$model" --in "$place/chats.jsonl" --template ch
 expect 2 'chats.jsonl:1: messages need a chat template' generate "$model" --in "$place/chats.jsonl" --template none
 expect 0 'the model has no chat template of its own' generate "$model" --in "$place/chats.jsonl" --max-new 3
 expect 2 'there is room for 6' generate "$model" --prompt 'a much longer text than six tokens' --context 6
-expect 2 'give one of' generate "$model"
+expect 2 'give either' generate "$model"
 expect 2 'model folder' generate --prompt x
 expect 2 '--stop is an empty text' generate "$model" --prompt x --stop ''
 expect 2 'top-p is 2' generate "$model" --prompt x --temperature 1 --top-p 2

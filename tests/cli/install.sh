@@ -168,7 +168,7 @@ try "metier report" env -i "$metier" report run --out run.html
 if [ -e "$P/lib/metier/metier_mpi.so" ] && command -v mpirun >/dev/null; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     mpirun --oversubscribe -n 2 "$metier" synth --show 1 >text 2>&1 </dev/null
-    grep -q 'started as 2 ranks' text
+    grep -q '2 ranks were started' text
     result $? "the module for MPI is not found: $(cat text)"
 fi
 

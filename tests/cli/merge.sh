@@ -21,7 +21,7 @@ lora="--grads --train lora --targets attention,router,routed_experts --rank 3 --
     expect 2 "expected auto, per-expert, fused or vllm" forward "$model" --ids 5,17 $lora --save-adapter "$place/x" --adapter-layout odd
     expect 2 "exists and is not empty" forward "$model" --ids 5,17 $lora --save-adapter "$place/fused"
 }
-expect 2 "--save-adapter is for" forward "$model" --ids 5 --save-adapter "$place/x"
+expect 2 "--save-adapter needs" forward "$model" --ids 5 --save-adapter "$place/x"
 # From one layout to the other and back.
 expect 0 "" forward "$model" --ids 5 --adapter "$place/fused" --save-adapter "$place/back" --adapter-layout per-expert
 same single/adapter_model.safetensors back/adapter_model.safetensors

@@ -92,8 +92,8 @@ out="--out $place/no"
 # shellcheck disable=SC2086
 {
     expect 2 "a model folder is missing" prune --keep 3 --data "$data" $out
-    expect 2 "--data FILE or --experts FILE is missing" prune "$model" --keep 3 $out
-    expect 2 "--data and --experts are given" prune "$model" --keep 3 --data "$data" --experts "$place/half.json" $out
+    expect 2 "give --data FILE or --experts FILE" prune "$model" --keep 3 $out
+    expect 2 "give either --data or --experts, not both" prune "$model" --keep 3 --data "$data" --experts "$place/half.json" $out
     expect 2 "--out DIR is missing" prune "$model" --keep 3 --data "$data"
     expect 2 "--keep is missing" prune "$model" --data "$data" $out
     expect 2 "--score means nothing with --experts" prune "$model" --experts "$place/half.json" --score use $out
@@ -115,7 +115,7 @@ out="--out $place/no"
     # What reads the data is training's; the words are not.
     expect 2 "has an answer within --length" prune "$model" --keep 3 --data "$data" --length 2 $out
     printf '{"problem": "1", "solution": "2"}\n' >"$place/columns.jsonl"
-    expect 2 "text); for --data its columns have to be renamed" prune "$model" --keep 3 --data "$place/columns.jsonl" $out
+    expect 2 "text); rename its columns for --data" prune "$model" --keep 3 --data "$place/columns.jsonl" $out
     # Before anything is written or computed.
     expect 2 "device 'gpuu'" prune "$model" --experts "$place/half.json" --device gpuu --speed 8 $out
     expect 2 "device 'gpuu'" prune "$model" --experts "$place/half.json" --device gpuu --speed 0 --verify $out
@@ -152,7 +152,7 @@ out="--out $place/no"
 cp -r "$model" "$place/broken"
 head -c 256 /dev/zero | tr '\0' '\377' |
     dd of="$place/broken/model.safetensors" bs=1 conv=notrunc seek=$(($(wc -c <"$model/model.safetensors") - 256)) 2>/dev/null
-expect 1 "written/broken is written, but not verified" prune "$place/broken" --experts "$place/half.json" \
+expect 1 "written/broken was written, but could not be verified" prune "$place/broken" --experts "$place/half.json" \
     --out "$place/written/broken" --speed 0 --verify
 [ -e "$place/written/broken/config.json" ]
 result $? "a folder that is not verified is not there"

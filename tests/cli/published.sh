@@ -81,7 +81,7 @@ END
     expect 0 "tolerance" merge "$model" --adapter "$place/$format-on/adapter" --out "$place/$format-plain" --verify
     ! grep -q quantization_config "$place/$format-plain/config.json"
     result $? "the config of a merge into floats says it is in codes"
-    expect 2 "the model's folder has it in codes, which cannot learn" train "$config" model="$model" out="$place/no" train=full
+    expect 2 "the model's folder has it quantised, and quantised weights cannot be trained" train "$config" model="$model" out="$place/no" train=full
 done
 
 # What is broken.

@@ -125,13 +125,13 @@ expect 1 "fewer targets, quantize.format: nf4, more quantize.parts, a higher" tr
 expect 1 "fewer targets, a higher" train "$config" out="$place/no" memory.limit=1MB quantize.format=nf4 'quantize.parts=[routed_experts,attention]'
 
 # What cannot be.
-expect 2 "is trained itself, and would be quantised" train "$config" out="$place/no" train=full quantize.format=nf4
+expect 2 "is trained in full, but quantize would quantise it" train "$config" out="$place/no" train=full quantize.format=nf4
 expect 2 "only nf4's scales are quantised" train "$config" out="$place/no" quantize.format=fp8 quantize.double=false
 expect 2 "quantize.format is none" train "$config" out="$place/no" quantize.parts=attention
 expect 2 "lm_head cannot be quantised" train "$config" out="$place/no" quantize.format=nf4 'quantize.parts=[lm_head]'
 expect 2 "quantize.parts is empty" train "$config" out="$place/no" quantize.format=nf4 'quantize.parts=[]'
 expect 2 "'q4' is not a format" generate "$model" --quantize q4 --prompt x
-expect 2 "none of them" generate "$model" --quantize nf4,shared_experts --prompt x
+expect 2 "the model has none" generate "$model" --quantize nf4,shared_experts --prompt x
 
 printf '%d passed, %d failed\n' $passed $failed
 [ $failed -eq 0 ]

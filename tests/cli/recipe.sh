@@ -156,9 +156,9 @@ refused() { # WORDS ARGUMENT...: exit status 2, the words, no file
     result $? "a file was left: $*"
 }
 printf 'title: t\nsources: [gsm8k, ./mixed.yaml]\n' >twice.yaml
-refused 'recipe gsm8k comes twice' ./twice.yaml --data data
+refused 'recipe gsm8k is in the mixture twice' ./twice.yaml --data data
 printf 'title: t\nsources: [./loop.yaml]\n' >loop.yaml
-refused 'mixtures that contain each other' ./loop.yaml --data data
+refused 'mixtures contain each other' ./loop.yaml --data data
 refused "did you mean 'gsm8k'" gsm8 --data data
 refused 'is not there' ./nothing.yaml --data data
 refused 'name a recipe or a recipe file' --data data

@@ -79,7 +79,7 @@ refused() {
 refused 'folder of a run is missing' --out x.html
 refused 'nothing to write' "$folder/a"
 refused 'given twice' "$folder/a" "$folder/a/" --out "$folder/x.html"
-refused 'neither metrics.jsonl' "$folder" --out "$folder/x.html"
+refused 'has no metrics.jsonl' "$folder" --out "$folder/x.html"
 [ ! -e "$folder/x.html" ] || fail "a refused page was written"
 
 # Without Chart.js, or with what is not it, the page is there: tables, pictures, and what is missing, here and there.

@@ -16,11 +16,11 @@ if grep -q 'without libmicrohttpd\|was not there when it was compiled' "$place/t
     printf 'serve.sh: built without libmicrohttpd, the server is not tested\n'
     exit 77
 fi
-grep -q "'nowhere' is no numeric address" "$place/text" || fail "an address in words: $(cat "$place/text")"
+grep -q "'nowhere' is not a numeric address" "$place/text" || fail "an address in words: $(cat "$place/text")"
 expect 2 "there is a model 'a' already" serve "a=$share/models/tiny-deepseek-v2" "a=$share/models/tiny-deepseek-v2"
 expect 2 "a model's name has" serve "a b=$share/models/tiny-deepseek-v2"
 printf '' >"$place/empty"
-expect 2 'a key is one line' serve "$share/models/tiny-deepseek-v2" --key-file "$place/empty"
+expect 2 'expected a key' serve "$share/models/tiny-deepseek-v2" --key-file "$place/empty"
 
 command -v python3 >/dev/null || { printf 'serve.sh: no python3\n'; exit 77; }
 "$metier" synth --domain math --count 64 --seed 1 --out "$place/math.jsonl" >/dev/null || fail "synth"

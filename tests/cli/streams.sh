@@ -98,11 +98,11 @@ check "past the limit of a file's size, a sentence: $(cat "$work/err")" grep -q 
 for option in --temperature --top-p --repetition-penalty; do
     refused 2 "$option wants a number" generate "$model" --prompt x $option nan
     refused 2 "$option wants a number" generate "$model" --prompt x $option inf
-    refused 2 "$option is not negative" generate "$model" --prompt x $option -1
+    refused 2 "$option must not be negative" generate "$model" --prompt x $option -1
 done
 refused 2 "--std wants a number" init --config "$model/config.json" --out "$work/std" --std nan
-refused 2 "--std is not negative" init --config "$model/config.json" --out "$work/std" --std -0.1
-refused 2 "--threads is not negative" generate "$model" --prompt x --threads -1
+refused 2 "--std must not be negative" init --config "$model/config.json" --out "$work/std" --std -0.1
+refused 2 "--threads must not be negative" generate "$model" --prompt x --threads -1
 
 # Weights that are no numbers: the last of the file are the last norm's.
 cp -r "$model" "$work/nan"

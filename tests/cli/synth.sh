@@ -83,6 +83,6 @@ refused "math has only" --domain math --difficulty 1 --split test --count 100000
 refused "1 to 5" --domain math --difficulty 6
 refused "--count" --domain math --count 0
 refused "--domain is missing" --count 5
-refused "not negative" --domain math --seed -1
+refused "not be negative" --domain math --seed -1
 refused "unexpected argument" --domain math more
 exit $failed

@@ -499,7 +499,7 @@ static void bad_words(void **state)
     expect(place, "", 2, "--record FILE is missing");
     expect(place, "--record in", 2, "--top-k K is missing");
     expect(place, "--record in --top-k 0.5", 2, "whole number");
-    expect(place, "--record in --top-k -1", 2, "--top-k is not negative");
+    expect(place, "--record in --top-k -1", 2, "--top-k must not be negative");
     expect(place, "--record in --top-k 65", 2, "--top-k is 65, expected 1 to 64");
     expect(place, "--record in --top-k 5", 2, "--top-k is 5, but logits has only 4 experts");
     expect(place, "--record in --top-k 2 --router soft", 2, "expected softmax, sigmoid or sparsemixer");
@@ -522,9 +522,9 @@ static void bad_words(void **state)
     expect(place, "--record in --top-k 2 --groups 2 --groups-kept 1 --group-rule min", 2, "max or top2-sum");
     expect(place, "--record in --top-k 2 --device gpu", 2, "expected ref or cpu");
     expect(place, "--record in --top-k 2 --threads 5000", 2, "expected 0 to 4096");
-    expect(place, "--methods --keys", 2, "one at a time");
+    expect(place, "--methods --keys", 2, "give one of them");
     expect(place, "--methods beta=1", 2, "unexpected argument");
-    expect(place, "--record in --top-k 2 --out in", 2, "--out is the record itself");
+    expect(place, "--record in --top-k 2 --out in", 2, "--out is the file of the record");
     expect(place, "--record in --top-k 2 --out nowhere/out", 1, "nowhere/out");
     expect(place, "--record in --top-k 2 --out .", 1, "");
     expect(place, "--record in --top-k 2 > /dev/full", 1, "");
@@ -555,7 +555,7 @@ static void bad_records(void **state)
         {{"mask", MT_SAFETENSORS_F32, 1, {TOKENS}, zeros}, "mask is F32 [6], expected BOOL, U8, I32 or I64"},
         {{"mask", MT_SAFETENSORS_I32, 1, {5}, zeros}, "mask is I32 [5], expected [6]"},
         {{"mask", MT_SAFETENSORS_I32, 2, {2, 3}, zeros}, "mask is I32 [2, 3], expected [6]"},
-        {{"mask", MT_SAFETENSORS_I32, 1, {TOKENS}, zeros}, "mask leaves no token"},
+        {{"mask", MT_SAFETENSORS_I32, 1, {TOKENS}, zeros}, "mask leaves out every token"},
         {{"sequence", MT_SAFETENSORS_U8, 1, {TOKENS}, zeros}, "sequence is U8 [6], expected I32 or I64"},
         {{"sequence", MT_SAFETENSORS_I32, 1, {7}, zeros}, "sequence is I32 [7], expected [6]"},
         {{"sequence", MT_SAFETENSORS_I64, 1, {TOKENS}, huge}, "1099511627776 (element 5)"},

@@ -33,7 +33,7 @@ expect 2 "unexpected argument 'x.yaml' with --keys" train --keys x.yaml
 expect 0 "objective.seed changes nothing: neither method nor router draws at random" train "$config" objective.seed=9 --dry-run
 expect 2 "epochs=2: epochs means nothing here: steps says how long" train "$config" epochs=2 --dry-run
 expect 0 "steps" train "$config" epochs=2 steps=0 --dry-run
-expect 2 "there is no chat template 'nothing'; there are model (the model's own), alpaca, authors, chatml, deepseek, deepseek-v2, deepseek-v3" train "$config" data.template=nothing --dry-run
+expect 2 "there is no chat template 'nothing'; expected model (the model's own), alpaca, authors, chatml, deepseek, deepseek-v2, deepseek-v3" train "$config" data.template=nothing --dry-run
 
 # A tokenizer with more tokens than the model, and a config of the user's own in the folder to write to.
 sed 's/"vocab_size": 440/"vocab_size": 300/' "$place/config.json" >"$place/narrow.json"
@@ -248,7 +248,7 @@ done
 rm -rf "$place/linked"
 mkdir "$place/linked"
 ln -s "$place/precious" "$place/linked/lock"
-expect 1 "linked/lock: exists and is not a regular file but a symbolic link" train "$config" out="$place/linked" --quiet
+expect 1 "linked/lock: exists and is a symbolic link" train "$config" out="$place/linked" --quiet
 [ "$(cat "$place/precious")" = precious ]
 result $? "the lock was written through a link"
 
@@ -261,7 +261,7 @@ mv "$out" "$place/taken"
 mkdir "$out"
 echo mine >"$out/mine"
 wait $process
-[ $? -eq 1 ] && grep -q "lost: is no longer the folder this process began to write to" "$place/text" && [ "$(ls -A "$out")" = mine ]
+[ $? -eq 1 ] && grep -q "lost: was moved, removed or replaced while this process was writing there" "$place/text" && [ "$(ls -A "$out")" = mine ]
 result $? "a folder made anew was written to: $(ls -A "$out"); $(cat "$place/text")"
 rm -r "$place/taken" # it may have been in the middle of a checkpoint
 

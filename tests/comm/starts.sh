@@ -55,13 +55,13 @@ refused '-n is missing' train run.yaml
 refused '-n is 0, expected 1 to' -n 0 train run.yaml
 refused 'the verb that ranks run is missing' -n 2
 refused 'ranks cannot launch ranks' -n 2 launch -n 2 train run.yaml
-refused '--nodes wants --node' -n 2 --nodes 2 train run.yaml
+refused '--nodes needs --node' -n 2 --nodes 2 train run.yaml
 refused '--node means nothing without --nodes' -n 2 --node 0 train run.yaml
 refused '--node is 2, expected 0 to 1' -n 2 --nodes 2 --node 2 --address a:1 train run.yaml
 refused '--address is .nowhere., expected HOST:PORT' -n 2 --nodes 2 --node 1 --address nowhere train run.yaml
 refused 'ranks on several machines need a token' -n 2 --nodes 2 --node 1 --address there:29500 train run.yaml
 in_time "$metier" launch -n 2 inspect "$place/model" >"$place/text" 2>&1
-[ $? -ne 0 ] && [ "$(grep -c '^metier inspect: started as 2 ranks' "$place/text")" -eq 1 ]
+[ $? -ne 0 ] && [ "$(grep -c '^metier inspect: 2 ranks were started' "$place/text")" -eq 1 ]
 result $? "a verb that is one program: $(head -n 3 "$place/text")"
 in_time "$metier" launch -n 3 -- train "$config" lora.rnak=3 >"$place/text" 2>&1
 [ $? -ne 0 ] && [ "$(wc -l <"$place/text")" -eq 1 ] && grep -q 'lora.rank' "$place/text"

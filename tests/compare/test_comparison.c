@@ -196,7 +196,7 @@ static void probes_are_of_the_same_cell(void **state)
     bench = (struct bench){0};
     mt_context_init(&bench.ctx, NULL);
     assert_int_equal(bench_open(&bench, place, "new", "[aux]\nevaluate_at: [2, 5]"), MT_ERR_USAGE);
-    assert_non_null(strstr(bench.ctx.message, "evaluate_at has 5, and training 4 steps"));
+    assert_non_null(strstr(bench.ctx.message, "evaluate_at has step 5, but training has only 4"));
     bench_close(&bench);
     assert_int_equal(bench_open(&bench, place, "new", "[aux]\nprune: [4, 2]"), MT_ERR_USAGE);
     assert_non_null(strstr(bench.ctx.message, "expected rising numbers"));
@@ -290,7 +290,7 @@ static void a_mix_is_measured_apart(void **state)
     mt_context_init(&bench.ctx, NULL);
     assert_int_equal(bench_open(&bench, place, "mix", "[aux, metier]\nprune: [0]\nevaluate_at: [4]"),
                      MT_ERR_USAGE);
-    assert_non_null(strstr(bench.ctx.message, "made under other settings"));
+    assert_non_null(strstr(bench.ctx.message, "made with other settings"));
     bench_close(&bench);
 }
 
@@ -329,7 +329,7 @@ static void other_settings_are_noticed(void **state)
     mt_context_init(&bench.ctx, NULL);
     enum mt_status status = bench_open(&bench, place, "all", "[aux, {name: metier, objective.beta: 0.5}]");
     assert_int_equal(status, MT_ERR_USAGE);
-    assert_non_null(strstr(bench.ctx.message, "made under other settings"));
+    assert_non_null(strstr(bench.ctx.message, "made with other settings"));
     bench_close(&bench);
     status = bench_open(&bench, place, "new", "[aux, {name: metier, objective.betta: 0.5}]");
     assert_int_equal(status, MT_ERR_USAGE);

@@ -159,14 +159,14 @@ static void test_nothing_left(void **state)
          "{\"q\": \"Q\", \"c\": [\"x\", \"y\"], \"l\": [\"A\"], \"a\": \"A\"}", "2 choices and 1 labels"},
         {"title: x\ndomain: math\ndata: rows.jsonl\nprompt: '{q}'\nanswer: '{a}'\nrows: kind is law\n",
          "{\"q\": \"Q\", \"a\": \"1\", \"kind\": \"art\"}\n",
-         "rows: 'kind is law' lets none of the 1 row of"},
+         "rows: 'kind is law' keeps none of the 1 row of"},
         {"title: x\ndomain: math\ndata: rows.jsonl\nprompt: '{q}'\nanswer: '{a}'\nrows: day from 2024-08-02 "
          "to "
          "2025-01-31\n",
          "{\"q\": \"Q\", \"day\": \"2024-08-01T23:00:00\", \"a\": \"1\"}\n{\"q\": \"Q\", \"day\": "
          "\"2025-02-01\", \"a\": \"1\"}\n{\"q\": \"Q\", \"day\": \"2024\", \"a\": \"1\"}\n{\"q\": \"Q\", "
          "\"day\": \"\", \"a\": \"1\"}\n",
-         "lets none of the 4 rows of"},
+         "keeps none of the 4 rows of"},
         {"title: x\ndomain: math\ndata: rows.jsonl\nprompt: '{q}'\nanswer: '{a}'\nrows: sort is law\n",
          "{\"q\": \"Q\", \"a\": \"1\", \"kind\": \"law\"}\n",
          "there is no field 'sort', by which rows are chosen (the row has q, a, kind)"},

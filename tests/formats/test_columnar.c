@@ -355,7 +355,7 @@ static void test_shards(void **state)
     assert_int_equal(rows, 24);
     lay_shard(place, "train-00003-of-00004.parquet", &file);
     assert_int_equal(open_shards(&ctx, place, "train-*.parquet", &rows), MT_ERR_USAGE);
-    assert_non_null(strstr(ctx.message, "shards of two sets, of 3 and of 4"));
+    assert_non_null(strstr(ctx.message, "shards of two sets, one of 3 files and one of 4"));
     // Lines are joined, too; what a * cannot stand for is refused.
     assert_int_equal(workplace_write(place, "a1.jsonl", "{\"a\": 1}", 8), 0);
     assert_int_equal(workplace_write(place, "a2.jsonl", "{\"a\": 2}\n", 9), 0);

@@ -147,8 +147,8 @@ static void learning(void **state)
                    place->directory);
     run(&outcome, command);
     assert_int_equal(outcome.status, 0);
-    expect(place, "d --train text.txt", 2, "the texts give 261 tokens, not 2048");
-    expect(place, "d --train empty.txt --vocabulary 300", 2, "the texts give 259 tokens");
+    expect(place, "d --train text.txt", 2, "the texts give only 261 tokens of 2048");
+    expect(place, "d --train empty.txt --vocabulary 300", 2, "the texts give only 259 tokens");
     expect(place, "d --train other.jsonl", 2, "other.jsonl:1: no field is a text");
     expect(place, "d --train absent.txt", 1, "absent.txt");
     expect(place, "d --train text.txt --vocabulary 258", 2, "--vocabulary is 258");

@@ -405,7 +405,7 @@ static void test_refusals(void **state)
     generation.request.count = 0;
     expect_refused(&bench, &generation, "no tokens");
     bench_generation_make(&generation, 3, 0, VOCABULARY, 1);
-    expect_refused(&bench, &generation, "at most 0");
+    expect_refused(&bench, &generation, "max_new is 0");
     bench_generation_make(&generation, 3, 1, VOCABULARY, 1);
     generation.prompt[1] = VOCABULARY;
     expect_refused(&bench, &generation, "the token 53");

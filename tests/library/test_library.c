@@ -290,7 +290,7 @@ static void bad_options_are_refused(void **state)
         {{.tokens = 0}, "tokens is 0"},
         {{.tokens = 8, .training = MT_LM_LORA, .targets = nothing}, "nowhere.*"},
         {{.tokens = 8, .training = MT_LM_LORA, .dropout = 1.0}, "dropout"},
-        {{.tokens = 8, .objective = &method}, "trained"},
+        {{.tokens = 8, .objective = &method}, "opened for training"},
         {{.tokens = 8, .recompute = "some"}, "recompute is 'some'"},
         {{.tokens = 8, .activations = "f16"}, "activations is 'f16'"},
         {{.tokens = 8, .adapter = "nowhere"}, "nowhere"},

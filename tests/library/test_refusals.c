@@ -377,11 +377,11 @@ static void layers_refuse_null(void **state)
     REFUSED(&bench, "factor is NULL", mt_layers_chain(layers, &arrays, &chain));
     float unwanted[16];
     chain = (struct mt_layer_chain){.factor = &total, .dlogits = unwanted};
-    REFUSED(&bench, "no room", mt_layers_chain(layers, &arrays, &chain));
+    REFUSED(&bench, "needs memory", mt_layers_chain(layers, &arrays, &chain));
     arrays.segments = 2;
-    REFUSED(&bench, "2 segments", mt_layers_route(layers, 0, &arrays));
+    REFUSED(&bench, "segments is 2", mt_layers_route(layers, 0, &arrays));
     arrays = (struct mt_layer_arrays){.tokens = 4, .unmasked = 5};
-    REFUSED(&bench, "5 tokens", mt_layers_route(layers, 0, &arrays));
+    REFUSED(&bench, "unmasked is 5", mt_layers_route(layers, 0, &arrays));
     arrays = (struct mt_layer_arrays){.tokens = 4, .dtype = (enum mt_dtype)77};
     REFUSED(&bench, "f32 or bf16", mt_layers_route(layers, 0, &arrays));
     assert_null(mt_layers_config(NULL));

@@ -163,7 +163,7 @@ static void refusals(void **state)
     assert_int_equal(
         drawn_adapter_write(place, "adapter", &opened.params, &opened.desc, &mixed, MT_ADAPTER_PER_EXPERT),
         MT_ERR_USAGE);
-    assert_non_null(strstr(message, "which is trained as it is"));
+    assert_non_null(strstr(message, "which is trained in full"));
     assert_int_equal(opened_model_load(&opened, &(struct mt_train_selection){0}), MT_OK);
     assert_int_equal(drawn_adapter_write(place, "adapter", &opened.params, &opened.desc, &all_pairs,
                                          MT_ADAPTER_PER_EXPERT),

@@ -165,7 +165,7 @@ static void refusals(void **state)
     fill_given(&given, batch.batch.tokens);
     batch.batch.chosen = given.chosen;
     assert_int_equal(mt_model_forward(run.model, &batch.batch, &loss), MT_ERR_USAGE);
-    assert_non_null(strstr(run.ctx.message, "no room for them"));
+    assert_non_null(strstr(run.ctx.message, "without room for them"));
     model_run_close(&run);
     options.choices = true;
     assert_int_equal(model_run_open(&run, place, "cpu", 1, &options), 0);

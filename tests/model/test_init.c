@@ -232,7 +232,7 @@ static void refusals(void **state)
     (void)workplace_path(&folder.place, "model.safetensors", path, sizeof path);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(init(*state, "a", small_model_config(&mt_arch_olmoe), options, &again), MT_ERR_USAGE);
-    assert_true(contains(again.ctx.message, "is there already, and not the same"));
+    assert_true(contains(again.ctx.message, "already exists and differs"));
     assert_int_not_equal(access(path, F_OK), 0);
     assert_int_equal(init(*state, "a", config, options, &again), MT_OK);
     assert_int_equal(again.ctx.live_bytes, 0);
@@ -299,8 +299,8 @@ static void verb(void **state)
     program(*state, "--out .", 2, "--config FILE is missing");
     program(*state, "--config config.json", 2, "--out DIR is missing");
     program(*state, "--config config.json --out . --dtype f8", 2, "expected f32, bf16 or f16");
-    program(*state, "--config config.json --out . --std -1", 2, "--std is not negative");
-    program(*state, "--config config.json --out . --seed -1", 2, "--seed is not negative");
+    program(*state, "--config config.json --out . --std -1", 2, "--std must not be negative");
+    program(*state, "--config config.json --out . --seed -1", 2, "--seed must not be negative");
     program(*state, "--config none.json --out .", 1, "none.json");
     program(*state, "--help", 0, "initializer_range");
 }

@@ -595,7 +595,7 @@ static void choices_refused(void **state)
          {"110011000100", "110011000100"},
          "5 experts is not possible with n_group 3"},
         {WITH_GROUPS("3", "2", ""), {"100010000100", "100010000100"}, "judges a group by its best two"},
-        {WITH_GROUPS("3", "1", ""), {"110011000110", "110011000110"}, "in the 1 groups it chooses from"},
+        {WITH_GROUPS("3", "1", ""), {"110011000110", "110011000110"}, "in the 1 groups a token chooses from"},
         {WITH_GROUPS("1", "1", ""),
          {"100010000000", "100010000000"},
          "layer 1: keeping 2 experts is too few"},

@@ -267,7 +267,7 @@ static const struct mutation mutations[] = {
     {NF4, STATE, TEXT, "shape is missing", .what = "\"shape\"", .with = "\"shapa\""},
     {NF4, STATE, TEXT, "its quant_state", .what = "{\"quant_type", .with = "[\"quant_type"},
     {NESTED, "k_proj.weight.nested_absmax", DROP, "has no", .size = 0},
-    {NESTED, "k_proj.weight.nested_quant_map", DROP, "but its quant_state says that scales are nested",
+    {NESTED, "k_proj.weight.nested_quant_map", DROP, "but its quant_state says that its scales are nested",
      .size = 0},
     {NESTED, "k_proj.weight.nested_absmax", SHAPE, "its nested_absmax is F32 [3], expected F32 [1]",
      .size = 3},
@@ -275,7 +275,8 @@ static const struct mutation mutations[] = {
     {NESTED, "k_proj.weight.absmax", DTYPE, "its absmax is I8", .dtype = MT_SAFETENSORS_I8},
     {NESTED, STATE, TEXT, "nested_blocksize is 255, expected 256", .what = "blocksize\": 256",
      .with = "blocksize\": 255"},
-    {NESTED, STATE, TEXT, "says no nested scales", .what = "nested_blocksize", .with = "nasted_blocksize"},
+    {NESTED, STATE, TEXT, "says that its scales are not nested", .what = "nested_blocksize",
+     .with = "nasted_blocksize"},
     {NESTED, STATE, TEXT, "nested_offset is missing", .what = "nested_offset", .with = "nested_offsat"},
     {MXFP4, "k_proj.weight_scales", DROP, "has blocks, but there is no", .size = 0},
     {MXFP4, "k_proj.weight_blocks", DROP, "missing: model.layers.0.self_attn.k_proj.weight", .size = 0},
@@ -464,7 +465,7 @@ static void experts_unlike_each_other(void **state)
     }
     write_pieces(pieces, count, out);
     load(out, said, sizeof said);
-    if (strstr(said, "experts.1.up_proj.weight is in floats, and the expert before it in codes") == NULL)
+    if (strstr(said, "experts.1.up_proj.weight is in floats and the expert before it in codes") == NULL)
         fail_msg("'%s'", said);
     close_folder(&plain);
     close_folder(&source);

@@ -264,7 +264,8 @@ static void refusals(void **state)
     struct mt_train_selection selection = {.full = everything, .quantise = quantise_as("nf4")};
     assert_int_equal(opened_model_make(place, &mt_arch_mixtral, MT_HF_BFLOAT16, &opened), 0);
     assert_int_equal(opened_model_load(&opened, &selection), MT_ERR_USAGE);
-    assert_non_null(strstr(opened.ctx.message, "w1.weight is trained itself, and would be quantised"));
+    assert_non_null(
+        strstr(opened.ctx.message, "w1.weight is trained in full, but quantize would quantise it"));
     assert_non_null(strstr(opened.ctx.message, "train: lora"));
     selection.full = norms; // which are not quantised
     assert_int_equal(opened_model_load(&opened, &selection), MT_OK);

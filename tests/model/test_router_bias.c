@@ -271,7 +271,7 @@ static void refusals(void **state)
         mt_router_bias_open(&opened.ctx, place->directory, MT_ROUTER_BIAS_OF_MODEL, &opened.desc, &file),
         MT_OK);
     mt_safetensors_close(&file);
-    expect_refused(place, &opened, NULL, MT_ERR_UNSUPPORTED, "description");
+    expect_refused(place, &opened, NULL, MT_ERR_UNSUPPORTED, "together with their model");
     values[2] = NAN;
     write_one(place, &opened.ctx, &spec, values);
     expect_refused(place, &opened, &opened.desc, MT_ERR_FORMAT, "is not a number for expert 2");

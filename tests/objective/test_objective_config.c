@@ -470,7 +470,7 @@ static void inert_terms_are_refused(void **state)
     refused(
         &ctx,
         mt_objective_check_live(&ctx, &config, &(struct mt_router_config){.slots = 2}, &all, 1, "objective."),
-        "term cp looks at neighbouring MoE layers, and there is one alone: set objective.lambda_cp=0");
+        "term cp compares neighbouring MoE layers, but the model has only one: set objective.lambda_cp=0");
     config = method("intra-cross");
     refused(&ctx, live(&ctx, &config, 1, false, all),
             "each token has one expert: there is nothing to compare");

@@ -82,15 +82,17 @@ static void impossible_routers(void **state)
         struct mt_router_config router;
         const char *words;
     } cases[] = {
-        {{.slots = 0}, "0 experts per token"},
-        {{.slots = 9}, "9 experts per token of 8"},
+        {{.slots = 0}, "a token has 0 of"},
+        {{.slots = 9}, "a token has 9 of 8 experts"},
         {{.slots = 2, .epsilon = -1.0f}, "epsilon"},
         {{.slots = 2, .scale = -1.0f}, "scale"},
         {{.slots = 2, .groups = 2}, "no rule"},
         {{.slots = 2, .group_rule = MT_GROUP_MAX, .groups = 3, .groups_kept = 1}, "do not divide"},
-        {{.slots = 2, .group_rule = MT_GROUP_MAX, .groups = 4, .groups_kept = 5}, "5 of 4 groups"},
-        {{.slots = 2, .group_rule = MT_GROUP_MAX, .groups = 4, .groups_kept = 0}, "0 of 4 groups"},
-        {{.slots = 2, .group_rule = MT_GROUP_TOP2_SUM, .groups = 8, .groups_kept = 3}, "no two best"},
+        {{.slots = 2, .group_rule = MT_GROUP_MAX, .groups = 4, .groups_kept = 5},
+         "groups_kept is 5, expected 1 to 4"},
+        {{.slots = 2, .group_rule = MT_GROUP_MAX, .groups = 4, .groups_kept = 0},
+         "groups_kept is 0, expected 1 to 4"},
+        {{.slots = 2, .group_rule = MT_GROUP_TOP2_SUM, .groups = 8, .groups_kept = 3}, "needs its best two"},
         {{.slots = 3, .group_rule = MT_GROUP_MAX, .groups = 4, .groups_kept = 1}, "hold only 2"},
         {{.slots = 2, .group_rule = (enum mt_group_rule)9}, "group rule 9"},
         {{.kind = MT_ROUTER_SPARSEMIXER, .slots = 3}, "SparseMixer chooses 2"},
@@ -513,7 +515,7 @@ static void choices_are_given(void **state)
     open_routed(&r, "ref", 2);
     r.record.given = mt_tensor_2d(given, MT_I32, TOKENS, 2);
     refused(&r.ctx, mt_routing_forward(r.device, &mixer, &(struct mt_router_policy){0}, &r.record),
-            "SparseMixer's weights");
+            "SparseMixer cannot use given choices");
     close_routed(&r);
 }
 

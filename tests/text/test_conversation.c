@@ -594,7 +594,7 @@ static void finding(void **state)
     assert_int_equal(mt_chat_template_open(&ctx, &choice, &template), MT_ERR_FORMAT);
     choice.name = "chatlm";
     assert_int_equal(mt_chat_template_open(&ctx, &choice, &template), MT_ERR_USAGE);
-    assert_non_null(strstr(ctx.message, "there is no chat template 'chatlm'; there are model (the model's "
+    assert_non_null(strstr(ctx.message, "there is no chat template 'chatlm'; expected model (the model's "
                                         "own), alpaca, authors, chatml, deepseek,"));
     assert_non_null(strstr(ctx.message, "deepseek-v3,"));
     assert_null(template);

@@ -240,12 +240,12 @@ static void files(void **state)
     mt_chat_template_free(template);
     write_file(state, "own.jinja", MT_TEMPLATE_APART "x", strlen(MT_TEMPLATE_APART) + 1);
     assert_int_equal(open_named(&ctx, path, &template), MT_ERR_FORMAT);
-    assert_non_null(strstr(ctx.message, "no {% generation %} says which text they are"));
+    assert_non_null(strstr(ctx.message, "no {% generation %} marks them"));
     write_file(state, "own.jinja", "a\0b", 3);
     assert_int_equal(open_named(&ctx, path, &template), MT_ERR_FORMAT);
     assert_non_null(strstr(ctx.message, "a template is text"));
     assert_int_equal(open_named(&ctx, "folder/mine.tmpl", &template), MT_ERR_USAGE);
-    assert_non_null(strstr(ctx.message, "folder/mine.tmpl is a file of keys, which is no longer read"));
+    assert_non_null(strstr(ctx.message, "folder/mine.tmpl is a file of keys, which metier no longer reads"));
     assert_non_null(strstr(ctx.message, ": " MT_TEMPLATE_APART " {%- for m in messages %}"));
     assert_non_null(strstr(ctx.message, "{%- if add_generation_prompt %}assistant.prompt{% endif %}"));
     assert_int_equal(ctx.live_bytes, 0);

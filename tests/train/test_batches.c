@@ -466,7 +466,7 @@ static void refused(void **state)
     wrong[5].sources = &beyond;
     wrong[5].source_count = 1;
     static const char *const words[] = {"no data",    "max_length is 0", "15 tokens",
-                                        "0 examples", "weight of -1",    "has 40 rows"};
+                                        "0 examples", "weight is -1",    "only 40 rows"};
     for (size_t i = 0; i < 6; i++) {
         assert_int_equal(mt_batches_create(&b.ctx, &wrong[i], &batches), MT_ERR_USAGE);
         if (strstr(b.ctx.message, words[i]) == NULL) fail_msg("%s", b.ctx.message);

@@ -256,7 +256,8 @@ static void impossible_combinations(void **state)
         {"evaluation.sources: [d.jsonl]\n",
          "t:4: d.jsonl is also trained on; to hold a part of it out, set evaluation.split"},
         {"objective:\n  form: cosine\n  gradient: paper\n",
-         "t:5: gradient=paper is printed for the pairwise form only: set form=pairwise or gradient=exact"},
+         "t:5: gradient=paper is the paper's gradient of the pairwise form: set form=pairwise or "
+         "gradient=exact"},
     };
     EXPECT(cases, true);
 }

@@ -106,14 +106,14 @@ struct faulty {
 static void what_does_not_fit_is_named(void **state)
 {
     static const struct faulty cases[] = {
-        {{"a[0:3]", 3, MT_SAFETENSORS_F32}, {"a[4:6]", 2, MT_SAFETENSORS_F32}, "a has another shape"},
-        {{"a[0:3]", 3, MT_SAFETENSORS_F32}, {"a[2:6]", 4, MT_SAFETENSORS_F32}, "a has another shape"},
-        {{"a[0:3]", 3, MT_SAFETENSORS_F32}, {"a[3:5]", 2, MT_SAFETENSORS_F32}, "or not all numbers"},
-        {{"a[0:3]", 3, MT_SAFETENSORS_F32}, {"a[3:7]", 4, MT_SAFETENSORS_F32}, "a has another shape"},
+        {{"a[0:3]", 3, MT_SAFETENSORS_F32}, {"a[4:6]", 2, MT_SAFETENSORS_F32}, "a has a different shape"},
+        {{"a[0:3]", 3, MT_SAFETENSORS_F32}, {"a[2:6]", 4, MT_SAFETENSORS_F32}, "a has a different shape"},
+        {{"a[0:3]", 3, MT_SAFETENSORS_F32}, {"a[3:5]", 2, MT_SAFETENSORS_F32}, "or is incomplete"},
+        {{"a[0:3]", 3, MT_SAFETENSORS_F32}, {"a[3:7]", 4, MT_SAFETENSORS_F32}, "a has a different shape"},
         {{"a[0:3]", 3, MT_SAFETENSORS_F32}, {"a[3:6]", 3, MT_SAFETENSORS_I32}, "or type"},
-        {{"a", 6, MT_SAFETENSORS_F32}, {"a[0:6]", 6, MT_SAFETENSORS_F32}, "a has another shape"},
-        {{"a[0:6]", 6, MT_SAFETENSORS_F32}, {"a", 6, MT_SAFETENSORS_F32}, "a has another shape"},
-        {{"a", 5, MT_SAFETENSORS_F32}, {"a[5:6]", 1, MT_SAFETENSORS_F32}, "a has another shape"},
+        {{"a", 6, MT_SAFETENSORS_F32}, {"a[0:6]", 6, MT_SAFETENSORS_F32}, "a has a different shape"},
+        {{"a[0:6]", 6, MT_SAFETENSORS_F32}, {"a", 6, MT_SAFETENSORS_F32}, "a has a different shape"},
+        {{"a", 5, MT_SAFETENSORS_F32}, {"a[5:6]", 1, MT_SAFETENSORS_F32}, "a has a different shape"},
         {{"a", 6, MT_SAFETENSORS_F32}, {"b[0:1]", 1, MT_SAFETENSORS_F32}, "has b[0:1], which this run"},
         // Ranges that are none are parts of names.
         {{"a[0:3]", 4, MT_SAFETENSORS_F32}, {"b", 2, MT_SAFETENSORS_F32}, "does not have a"},

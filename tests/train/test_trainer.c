@@ -418,7 +418,7 @@ static void a_lost_folder_ends_a_run(void **state)
         struct training_run run = {.options = {.stepped = steal, .self = &thief}};
         enum mt_status status = training_run_all(&run, place, "run", "checkpoint.every=3 log.every=1");
         must_fail(status, MT_ERR_IO, &run,
-                  leaves == OTHER_LOCK ? "another run has begun there" : "made again");
+                  leaves == OTHER_LOCK ? "another run began there" : "was moved, removed or replaced");
         assert_null(strstr(run.ctx.message, "is kept"));
         assert_true(training_bench_has(place, "run") == (leaves != NOTHING));
         assert_false(training_bench_has(place, "run/checkpoints"));

@@ -96,7 +96,7 @@ static enum mt_status check_options(struct mt_context *ctx, const struct mt_coll
 {
     if (options->layers < 1 || options->layers > MOST_LAYERS || options->experts < 1 ||
         options->experts > MOST_EXPERTS || options->slots < 1 || options->slots > options->experts) {
-        return mt_fail(ctx, MT_ERR_USAGE, "a collector of %d layers with %d of %d experts per token",
+        return mt_fail(ctx, MT_ERR_USAGE, "invalid collector: %d layers, %d of %d experts per token",
                        options->layers, options->slots, options->experts);
     }
     if (options->width < 0 || options->width > INT32_MAX || options->inputs < 0 || options->outputs < 0 ||
@@ -104,7 +104,7 @@ static enum mt_status check_options(struct mt_context *ctx, const struct mt_coll
         options->choices > INT64_MAX / 65536 || options->batch_tokens < 0 || options->groups < 0 ||
         options->groups > INT32_MAX) {
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "a collector that keeps %" PRId64 " inputs and the outputs of %" PRId64
+                       "invalid collector: it keeps %" PRId64 " inputs and the outputs of %" PRId64
                        " tokens of width %" PRId64,
                        options->inputs, options->outputs, options->width);
     }
@@ -305,8 +305,8 @@ static enum mt_status check_record(const struct mt_collector *collector, int moe
     if (moe_layer < 0 || moe_layer >= options->layers || record->experts != options->experts ||
         record->slots != options->slots || record->tokens < 0) {
         return mt_fail(collector->ctx, MT_ERR_SHAPE,
-                       "a record of layer %d with %d of %d experts, for a collector of %d layers with %d of "
-                       "%d",
+                       "the record of layer %d has %d of %d experts per token, but the collector expects %d "
+                       "layers with %d of %d",
                        moe_layer, record->slots, record->experts, options->layers, options->slots,
                        options->experts);
     }
@@ -318,7 +318,7 @@ static enum mt_status check_record(const struct mt_collector *collector, int moe
     }
     if (collector->named && collector->names.tokens != record->tokens) {
         return mt_fail(collector->ctx, MT_ERR_SHAPE,
-                       "a record of %" PRId64 " tokens, of which %" PRId64 " have names", record->tokens,
+                       "the record has %" PRId64 " tokens, but %" PRId64 " have names", record->tokens,
                        collector->names.tokens);
     }
     return MT_OK;
@@ -333,7 +333,8 @@ static enum mt_status check_experts(const struct mt_collector *collector, const 
         if (expert >= -1 && expert < collector->options.experts && chosen >= 0 &&
             chosen < collector->options.experts)
             continue;
-        return mt_fail(collector->ctx, MT_ERR_SHAPE, "a routing record names expert %" PRId32 " of %d",
+        return mt_fail(collector->ctx, MT_ERR_SHAPE,
+                       "a routing record names expert %" PRId32 ", but there are only %d",
                        expert < -1 || expert >= collector->options.experts ? expert : chosen,
                        collector->options.experts);
     }
@@ -527,7 +528,8 @@ enum mt_status mt_collector_add_host(struct mt_collector *collector, int moe_lay
     enum mt_status status = check_record(collector, moe_layer, record, NULL);
     if (status != MT_OK || record->tokens == 0) return status;
     if (!collector->options.grams || record->probs.dtype != MT_F32)
-        return mt_fail(collector->ctx, MT_ERR_USAGE, "a record on the host has Gram matrices, all in f32");
+        return mt_fail(collector->ctx, MT_ERR_USAGE,
+                       "a record on the host must have Gram matrices and be all f32");
     struct host_record host = {.tokens = record->tokens,
                                .mask = record->mask.data,
                                .expert = record->expert.data,
@@ -591,7 +593,8 @@ enum mt_status mt_collector_merge(struct mt_collector *collector, const struct m
     if (a->layers != b->layers || a->experts != b->experts || a->slots != b->slots || a->width != b->width ||
         a->grams != b->grams) {
         return mt_fail(collector->ctx, MT_ERR_SHAPE,
-                       "collectors of %d layers with %d of %d experts and of %d with %d of %d do not merge",
+                       "cannot merge two collectors: one has %d layers with %d of %d experts, the other %d "
+                       "with %d of %d",
                        a->layers, a->slots, a->experts, b->layers, b->slots, b->experts);
     }
     void *work = NULL;

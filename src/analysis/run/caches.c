@@ -25,7 +25,7 @@ enum mt_status mt_analysis_read_caches(struct mt_analysis *run)
                            "--cache: room for %lld experts, expected %d (a token's experts) to %d", number,
                            run->slots, run->experts);
         if (run->caches == MT_ANALYSIS_CACHES)
-            return mt_fail(run->ctx, MT_ERR_USAGE, "--cache: more than %d sizes", MT_ANALYSIS_CACHES);
+            return mt_fail(run->ctx, MT_ERR_USAGE, "--cache lists more than %d sizes", MT_ANALYSIS_CACHES);
         run->capacity[run->caches++] = (int)number;
         at = *end == ',' ? end + 1 : NULL;
     }

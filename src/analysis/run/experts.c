@@ -77,8 +77,8 @@ static enum mt_status choose(const struct mt_analysis *run, int index, struct mt
         slots += layer->load[j];
     }
     if (slots == 0.0)
-        return mt_fail(run->ctx, MT_ERR_FORMAT, "layer %" PRId64 ": the data goes to no expert",
-                       layer->number);
+        return mt_fail(run->ctx, MT_ERR_FORMAT,
+                       "layer %" PRId64 ": no token of the data is routed to an expert", layer->number);
     int count = rule->reached == NULL ? run->keep : count_to_reach(score, run->experts, choice, taken);
     mt_experts_keep_best(score, run->experts, rule->reached == NULL ? run->groups : 1, count, taken);
     for (int j = 0; j < run->experts; j++) served += taken[j] ? layer->load[j] : 0.0;

@@ -322,8 +322,7 @@ static enum mt_status fail_by_options(struct mt_context *ctx, enum mt_status sta
     found = strstr(message, "data.sources[].fields");
     while (found != NULL && found > message && *found != ';') found--;
     if (found == NULL) return status;
-    return mt_fail(ctx, status, "%.*s; for --data its columns have to be renamed", (int)(found - message),
-                   message);
+    return mt_fail(ctx, status, "%.*s; rename its columns for --data", (int)(found - message), message);
 }
 
 static enum mt_status run_domain(struct mt_analysis *run, struct mt_model *model, int index,

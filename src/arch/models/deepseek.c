@@ -22,11 +22,11 @@ static enum mt_status refuse(struct mt_context *ctx, const struct mt_hf_config *
 {
     if (config->scoring != MT_HF_SCORING_SOFTMAX) {
         return mt_fail(ctx, MT_ERR_UNSUPPORTED,
-                       "scoring_func is sigmoid; a deepseek router knows softmax only");
+                       "scoring_func is sigmoid; a deepseek router supports only softmax");
     }
     if (config->topk != MT_HF_TOPK_GREEDY) {
         return mt_fail(ctx, MT_ERR_UNSUPPORTED,
-                       "topk_method is not greedy; a deepseek router knows no other");
+                       "topk_method is not greedy; a deepseek router supports only greedy");
     }
     if (config->routed_scaling_factor != 1.0) {
         return mt_fail(ctx, MT_ERR_UNSUPPORTED,

@@ -24,20 +24,23 @@ static enum mt_status refuse(struct mt_context *ctx, const struct mt_hf_config *
 {
     if (config->scoring != MT_HF_SCORING_SOFTMAX) {
         return mt_fail(ctx, MT_ERR_UNSUPPORTED,
-                       "scoring_func is sigmoid; a deepseek_v2 router knows softmax only");
+                       "scoring_func is sigmoid; a deepseek_v2 router supports only softmax");
     }
     if (config->topk == MT_HF_TOPK_NOAUX) {
-        return mt_fail(ctx, MT_ERR_UNSUPPORTED,
-                       "topk_method is noaux_tc; a deepseek_v2 router knows greedy and group_limited_greedy");
+        return mt_fail(
+            ctx, MT_ERR_UNSUPPORTED,
+            "topk_method is noaux_tc; a deepseek_v2 router supports only greedy and group_limited_greedy");
     }
     if (config->norm_topk_prob) {
         // DeepSeek's code then leaves the factor out; transformers ignores the key.
-        return mt_fail(ctx, MT_ERR_UNSUPPORTED,
-                       "norm_topk_prob is true, which existing code reads in two ways for deepseek_v2");
+        return mt_fail(
+            ctx, MT_ERR_UNSUPPORTED,
+            "norm_topk_prob is true, but existing programs disagree on what that means for deepseek_v2");
     }
     if (!config->rope_interleave) {
-        return mt_fail(ctx, MT_ERR_UNSUPPORTED,
-                       "rope_interleave is false; deepseek_v2 stores neighbouring pairs");
+        return mt_fail(
+            ctx, MT_ERR_UNSUPPORTED,
+            "rope_interleave is false, but deepseek_v2 stores the pairs of RoPE next to each other");
     }
     return MT_OK;
 }

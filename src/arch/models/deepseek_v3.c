@@ -22,7 +22,7 @@ static enum mt_status refuse(struct mt_context *ctx, const struct mt_hf_config *
 {
     if (config->topk == MT_HF_TOPK_NOAUX) return MT_OK;
     return mt_fail(ctx, MT_ERR_UNSUPPORTED,
-                   "topk_method is not noaux_tc; a deepseek_v3 router knows no other");
+                   "topk_method is not noaux_tc; a deepseek_v3 router supports only noaux_tc");
 }
 
 const struct mt_arch mt_arch_deepseek_v3 = {

@@ -197,7 +197,7 @@ static enum mt_status check_parts(struct mt_context *ctx, const struct mt_publis
         if (there == (!of_nested || nested)) continue;
         return mt_fail(ctx, MT_ERR_FORMAT, "%s %s, but its quant_state says %s",
                        there ? "comes with" : "has no", names->text[i],
-                       nested ? "that scales are nested" : "no nested scales");
+                       nested ? "that its scales are nested" : "that its scales are not nested");
     }
     return MT_OK;
 }
@@ -408,7 +408,7 @@ enum mt_status mt_published_find(const struct mt_hf_config *config, const struct
     published->matrix = mt_quantised_shape(formats[method], false, tensor->dim[0], tensor->dim[1]);
     enum mt_status status = find_codes(method, checkpoint, tensor->name, published);
     if (status == MT_OK && published->quantised && tensor->part == MT_PART_EMBEDDING) {
-        status = mt_fail(checkpoint->ctx, MT_ERR_FORMAT, "is stored in %s: the embedding has to be floats",
+        status = mt_fail(checkpoint->ctx, MT_ERR_FORMAT, "is stored in %s, but an embedding must be floats",
                          mt_hf_quant_name(method));
     }
     if (status == MT_OK && published->quantised) point_into_file(published);

@@ -176,7 +176,7 @@ static enum mt_status check_stack(const struct mt_checkpoint *checkpoint, const 
     bool fits = stack->rank >= 2 && stack->dim[0] == config->experts &&
                 stack->dim[shared_axis(config, stack, ending)] % parts == 0;
     if (fits) return MT_OK;
-    return mt_fail(checkpoint->ctx, MT_ERR_SHAPE, "%s: %s is %s, which %s of %lld experts cannot be",
+    return mt_fail(checkpoint->ctx, MT_ERR_SHAPE, "%s: %s is %s, which does not fit %s of %lld experts",
                    checkpoint->shards[entry->shard].path, mt_printable(stack->name).text,
                    mt_safetensors_shape(stack->rank, stack->dim).text,
                    parts == 2 ? "gate and up" : "a projection", (long long)config->experts);

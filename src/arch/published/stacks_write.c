@@ -263,7 +263,7 @@ enum mt_status mt_stacks_writer_write(struct mt_stacks_writer *writer, const voi
         writer->current++;
     if (bytes == 0) return MT_OK;
     if (writer->current == writer->piece_count)
-        return mt_fail(writer->ctx, MT_ERR_INTERNAL, "more data than tensors were declared");
+        return mt_fail(writer->ctx, MT_ERR_INTERNAL, "more data was written than the declared tensors hold");
     const struct mt_stack_piece *piece = &writer->pieces[writer->current];
     if (piece->stack == NULL) {
         status = mt_checkpoint_writer_write(&writer->file, data, bytes);

@@ -204,8 +204,7 @@ static enum mt_status check_growing(struct mt_context *ctx, const char *path, in
     if (info.st_nlink > 1)
         return mt_fail(
             ctx, MT_ERR_IO,
-            "%s: is one file with another name (a hard link), which would change with it; replace it by a "
-            "copy",
+            "%s: is a hard link, so the file would change under its other name, too; replace it by a copy",
             path);
     return MT_OK;
 }
@@ -219,10 +218,10 @@ enum mt_status mt_file_open_growing(struct mt_context *ctx, const char *path, in
         int error = errno;
         if (error == EEXIST && (flags & O_EXCL) != 0) return MT_OK;
         if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode))
-            return mt_fail(ctx, MT_ERR_IO,
-                           "%s: exists and is not a regular file but a symbolic link, which is not followed; "
-                           "remove it",
-                           path);
+            return mt_fail(
+                ctx, MT_ERR_IO,
+                "%s: exists and is a symbolic link, which metier does not follow when it writes; remove it",
+                path);
         // What opens a pipe without a reader is told that there is no such device.
         if (error == ENXIO)
             return mt_fail(ctx, MT_ERR_IO, "%s: exists and is not a regular file, so it is not written to",

@@ -48,11 +48,10 @@ bool mt_folder_is_same(const char *path, int descriptor)
 enum mt_status mt_folder_check(struct mt_context *ctx, const char *path, int lock)
 {
     if (lock == MT_FOLDER_UNLOCKED || mt_folder_is_same(path, lock)) return MT_OK;
-    return mt_fail(
-        ctx, MT_ERR_IO,
-        "%s: is no longer the folder this process began to write to: it was moved or removed, and maybe "
-        "made again by another program; nothing more is written there",
-        path);
+    return mt_fail(ctx, MT_ERR_IO,
+                   "%s: was moved, removed or replaced while this process was writing there; it writes "
+                   "nothing more there",
+                   path);
 }
 
 enum mt_status mt_folder_blame(struct mt_context *ctx, enum mt_status status, const char *path, int lock)

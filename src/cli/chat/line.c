@@ -74,7 +74,7 @@ static enum mt_status read_more(struct chat_lines *lines)
     if (count < 0) return mt_fail(lines->ctx, MT_ERR_IO, "cannot read standard input: %s", strerror(errno));
     lines->ended = count == 0;
     if (lines->input.count + (size_t)count > LINE_BYTES)
-        return mt_fail(lines->ctx, MT_ERR_USAGE, "a line of more than %d bytes", LINE_BYTES);
+        return mt_fail(lines->ctx, MT_ERR_USAGE, "the line is longer than %d bytes", LINE_BYTES);
     return mt_byte_list_append(&lines->input, bytes, (size_t)count);
 }
 
@@ -87,7 +87,7 @@ enum mt_status chat_lines_next(struct chat_lines *lines, bool *got)
         *got = text != NULL;
         if (status != MT_OK) return status;
         if (bytes > LINE_BYTES)
-            return mt_fail(lines->ctx, MT_ERR_USAGE, "a line of more than %d bytes", LINE_BYTES);
+            return mt_fail(lines->ctx, MT_ERR_USAGE, "the line is longer than %d bytes", LINE_BYTES);
         return *got ? set_line(lines, text, (size_t)bytes) : MT_OK;
     }
     if (lines->terminal) (void)fprintf(stderr, "> ");

@@ -1,10 +1,11 @@
 /*
  * The editor: libedit, with the lines of this conversation to go back to. Nothing is kept in a file.
  *
- * A person types at any moment, also while an answer is written or just before the prompt. So the terminal is
- * never in line mode between two lines, as libedit would leave it: there it would store a Ctrl-D as a zero
- * byte, cut long lines, and send Ctrl-C past the keys typed before it. All keys come to us in order, Ctrl-C
- * and Ctrl-Z among them; those typed during an answer wait for the next line.
+ * A person types at any moment, also while an answer is written or just before the prompt. libedit would
+ * leave the terminal in line mode between two lines. There a Ctrl-D becomes a zero byte once the mode
+ * changes, long lines are cut, and Ctrl-C overtakes the keys typed before it. So we stay out of line mode:
+ * all keys come to us in order, Ctrl-C and Ctrl-Z among them. Those typed during an answer wait for the next
+ * line.
  */
 #include <errno.h>
 #include <histedit.h>

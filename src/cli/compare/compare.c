@@ -428,11 +428,13 @@ static enum mt_status read_share(struct mt_context *ctx, const char *text, const
     // strtoul would take signs and spaces, too.
     bool plain = strspn(text, "0123456789/") == strlen(text) && end != NULL && end > slash + 1 && *end == 0;
     if (!plain || share < 1 || share > shares || shares > MOST_SHARES)
-        return mt_fail(ctx, MT_ERR_USAGE, "--share %s: it is I/N, the I-th of N shares, as 1/4; N at most %d",
-                       text, MOST_SHARES);
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "--share is '%s', expected I/N (share I of N, such as 1/4) with N up to %d", text,
+                       MOST_SHARES);
     if (mt_comm_size(comm) > 1)
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "--share %s: ranks share the cells by themselves: leave out one of them", text);
+                       "--share %s: ranks already share the cells; leave out --share, or start a single rank",
+                       text);
     options->share = share - 1;
     options->shares = shares;
     return MT_OK;
@@ -466,7 +468,7 @@ static enum mt_status run(void *self, struct mt_comm *comm, int *exit_status)
     if (status == MT_OK) status = mt_comparison_open(ctx, &settings, &options, &comparison);
     if (status == MT_OK && arguments->tables && !mt_comparison_any_known(&comparison))
         status = mt_fail(ctx, MT_ERR_USAGE,
-                         "no cell of %s has finished; the same command without --tables trains them",
+                         "no cell of %s has finished; run the same command without --tables to train them",
                          settings.out);
     status = mt_comm_agree(comm, ctx, status);
     bool runs = !arguments->dry_run && !arguments->tables;
@@ -524,8 +526,7 @@ static enum mt_status run_verb(struct cli_call *call)
     if (status != MT_OK) return status;
     if (arguments.keys) return cli_print_keys(&mt_compare_keys, 20);
     if (call->positional_count == 0)
-        return mt_fail(call->ctx, MT_ERR_USAGE,
-                       "a configuration file is missing; --keys lists what it may say");
+        return mt_fail(call->ctx, MT_ERR_USAGE, "a configuration file is missing; --keys lists its keys");
     arguments.config = call->positional[0];
     arguments.words = call->positional + 1;
     arguments.word_count = (size_t)call->positional_count - 1;

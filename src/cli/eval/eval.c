@@ -116,7 +116,7 @@ static enum mt_status write_questions(struct mt_context *ctx, const struct eval_
     for (size_t i = 0; i < list->count && !there; i++)
         there = mt_task_data_exists(&list->tasks[i], arguments->data);
     if (!there && arguments->skip_missing)
-        return mt_fail(ctx, MT_ERR_USAGE, "%s: there is no data of any of the tasks", arguments->data);
+        return mt_fail(ctx, MT_ERR_USAGE, "%s: has no data for any of the tasks", arguments->data);
     bool standard = strcmp(arguments->questions, "-") == 0;
     struct mt_file_writer writer = {0};
     enum mt_status status = standard ? MT_OK : mt_file_writer_open(ctx, arguments->questions, &writer);
@@ -160,7 +160,7 @@ static enum mt_status adapt_tasks(struct mt_context *ctx, const struct eval_argu
     }
     if (arguments->samples > 0 && !sampled)
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "--samples is for tasks with the metric pass, and none of these has it");
+                       "--samples needs a task with the metric pass, and none of these has it");
     return MT_OK;
 }
 
@@ -227,10 +227,10 @@ static enum mt_status check_endpoint(struct mt_context *ctx, struct eval_argumen
     const char *template = arguments->infer.template_name;
     if (arguments->endpoint.url == NULL) return MT_OK;
     if (arguments->endpoint_model == NULL)
-        return mt_fail(ctx, MT_ERR_USAGE, "--model NAME is missing: the model, as the endpoint calls it");
+        return mt_fail(ctx, MT_ERR_USAGE, "--model NAME is missing: the endpoint's name for the model");
     if (template != NULL && strcmp(template, "none") != 0 && strcmp(template, "model") != 0)
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "--template is '%s', expected none (plain texts) or model: an endpoint has its own",
+                       "--template is '%s', expected none (plain texts) or model (the endpoint's own)",
                        template);
     int64_t at_once = arguments->infer.batch >= 0 ? arguments->infer.batch : AT_ONCE;
     const struct cli_limit limit = {"--slots", at_once, 1, MT_HTTP_MOST_PARALLEL};
@@ -356,7 +356,7 @@ static enum mt_status run_for_one(const struct evaluating *e, const char *folder
     if (arguments->merge_review != NULL && arguments->out != NULL)
         return cli_merge_review(e->ctx, arguments->out, arguments->merge_review);
     if (arguments->merge_review != NULL)
-        return mt_fail(e->ctx, MT_ERR_USAGE, "--out DIR is missing: the run the marks belong to");
+        return mt_fail(e->ctx, MT_ERR_USAGE, "--out DIR is missing: the run that was reviewed");
     enum mt_status status = prepare(e, folder, &list);
     return status == MT_OK ? write_questions(e->ctx, arguments, &list) : status;
 }

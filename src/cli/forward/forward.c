@@ -36,7 +36,7 @@ static enum mt_status cut_targets(struct mt_context *ctx, const char *text, stru
         char *comma = strchr(word, ',');
         if (comma != NULL) *comma++ = '\0';
         if (*word != '\0' && count == MAX_TARGETS)
-            return mt_fail(ctx, MT_ERR_USAGE, "--targets names more than %d things", MAX_TARGETS);
+            return mt_fail(ctx, MT_ERR_USAGE, "--targets names more than %d parts", MAX_TARGETS);
         if (*word != '\0') list->target[count++] = word;
         word = comma;
     }
@@ -256,16 +256,15 @@ static enum mt_status check(const struct forward_settings *settings, const struc
     if (train != NULL && strcmp(train, "full") != 0 && strcmp(train, "lora") != 0)
         return mt_fail(ctx, MT_ERR_USAGE, "--train is '%s', expected full or lora", train);
     if (settings->adapter != NULL && train != NULL && !trains_lora(settings))
-        return mt_fail(ctx, MT_ERR_USAGE,
-                       "with --adapter, its own pairs are trained: leave out --train full");
+        return mt_fail(ctx, MT_ERR_USAGE, "--adapter trains the adapter's own pairs: leave out --train full");
     if (settings->adapter != NULL && (settings->targets != NULL || settings->lora_b_deviation > 0.0))
         return mt_fail(ctx, MT_ERR_USAGE, "--targets and --lora-b-std are for LoRA without --adapter");
     if (settings->key_count > 0 && settings->method == NULL)
         return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", settings->keys[0]);
     if (settings->save_adapter != NULL && settings->adapter == NULL && !trains_lora(settings))
-        return mt_fail(ctx, MT_ERR_USAGE, "--save-adapter is for --adapter or --train lora");
+        return mt_fail(ctx, MT_ERR_USAGE, "--save-adapter needs --adapter or --train lora");
     if (!settings->grads && (settings->method != NULL || train != NULL))
-        return mt_fail(ctx, MT_ERR_USAGE, "--method and --train are for --grads");
+        return mt_fail(ctx, MT_ERR_USAGE, "--method and --train need --grads");
     status = cli_check_limits(ctx, &(struct cli_limit){"--rank", settings->rank, 1, 65536}, 1);
     if (status != MT_OK) return status;
     bool lora = trains_lora(settings);

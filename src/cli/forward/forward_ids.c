@@ -109,7 +109,7 @@ enum mt_status cli_forward_ids_read(struct mt_context *ctx, const struct forward
                        settings->ids != NULL ? "--ids" : settings->ids_file);
     if (settings->grads && ids->longest < 2)
         return mt_fail(ctx, MT_ERR_USAGE,
-                       "--grads needs a sequence of two ids or more: the loss is the next id's");
+                       "--grads needs a sequence of two ids or more: the loss predicts the next id");
     return make_labels(ids);
 }
 

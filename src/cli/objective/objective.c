@@ -61,7 +61,7 @@ static enum mt_status pick_groups(struct mt_context *ctx, const struct settings 
     }
     if (settings->groups < 1 || settings->groups > INT32_MAX || settings->groups_kept < 1 ||
         settings->groups_kept > settings->groups) {
-        return mt_fail(ctx, MT_ERR_USAGE, "--groups-kept is %lld of --groups %lld, expected 1 to all of them",
+        return mt_fail(ctx, MT_ERR_USAGE, "--groups-kept is %lld, expected 1 to %lld (--groups)",
                        (long long)settings->groups_kept, (long long)settings->groups);
     }
     if (strcmp(settings->group_rule, "max") == 0) {
@@ -177,7 +177,7 @@ static enum mt_status check_distinct(struct mt_context *ctx, const struct settin
         return MT_OK;
     }
     if (record.st_dev != out.st_dev || record.st_ino != out.st_ino) return MT_OK;
-    return mt_fail(ctx, MT_ERR_USAGE, "--out is the record itself (%s)", settings->out);
+    return mt_fail(ctx, MT_ERR_USAGE, "--out is the file of the record (%s); choose another", settings->out);
 }
 
 static enum mt_status make_question(struct mt_context *ctx, const struct settings *settings,
@@ -231,7 +231,7 @@ static enum mt_status list(struct mt_context *ctx, const struct settings *settin
         return mt_fail(ctx, MT_ERR_USAGE, "unexpected argument '%s'", arguments->positional[0]);
     }
     if (settings->methods && settings->keys) {
-        return mt_fail(ctx, MT_ERR_USAGE, "--methods and --keys are two lists: ask for one at a time");
+        return mt_fail(ctx, MT_ERR_USAGE, "--methods and --keys print two lists: give one of them");
     }
     const struct cli_void rules[] = {
         {true,

@@ -217,7 +217,7 @@ static enum mt_status read_tokens(struct objective_record *record)
         record->counted += record->mask[i];
     }
     if (record->counted > 0) return MT_OK;
-    return mt_fail(record->ctx, MT_ERR_FORMAT, "%s: mask leaves no token to look at", record->path);
+    return mt_fail(record->ctx, MT_ERR_FORMAT, "%s: mask leaves out every token", record->path);
 }
 
 static enum mt_status read_bias(struct objective_record *record)

@@ -27,7 +27,7 @@ static enum mt_status unknown_option(struct mt_context *ctx, const char *word,
 /* Defaults may be negative or no number, to be told from what was given: what is given never is. */
 static enum mt_status negative(struct mt_context *ctx, const struct cli_option *option, const char *text)
 {
-    return mt_fail(ctx, MT_ERR_USAGE, "%s is not negative, and '%s' is", option->name, text);
+    return mt_fail(ctx, MT_ERR_USAGE, "%s must not be negative, and '%s' is", option->name, text);
 }
 
 static enum mt_status store_value(struct mt_context *ctx, const struct cli_option *option, const char *text)
@@ -41,7 +41,7 @@ static enum mt_status store_value(struct mt_context *ctx, const struct cli_optio
     if (option->value == CLI_LIST) {
         struct cli_list *list = option->target;
         if (list->count == CLI_LIST_MOST)
-            return mt_fail(ctx, MT_ERR_USAGE, "%s comes more than %d times", option->name, CLI_LIST_MOST);
+            return mt_fail(ctx, MT_ERR_USAGE, "%s is given more than %d times", option->name, CLI_LIST_MOST);
         list->item[list->count++] = text;
         return MT_OK;
     }

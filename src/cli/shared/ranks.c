@@ -45,8 +45,8 @@ static enum mt_status refuse(void *self, struct mt_comm *comm, int *exit_status)
                                   (*verb)->name);
     }
     enum mt_status status = mt_fail(ctx, MT_ERR_USAGE,
-                                    "started as %d ranks, but it runs as one program: start it without "
-                                    "mpirun, srun or metier launch; ranks share the work of %s",
+                                    "%d ranks were started, but this verb runs as one: start it without "
+                                    "mpirun, srun or metier launch. Ranks can share the work of %s",
                                     mt_comm_size(comm), sharing);
     return mt_comm_agree(comm, ctx, status);
 }

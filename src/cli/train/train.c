@@ -50,7 +50,7 @@ static enum mt_status collect_words(struct mt_context *ctx, const struct cli_cal
     int length = snprintf(arguments->device_word, WORD_BYTES, "device=%s", arguments->device);
     arguments->words[arguments->word_count++] = arguments->device_word;
     if (length > 0 && length < WORD_BYTES) return MT_OK;
-    return mt_fail(ctx, MT_ERR_USAGE, "--device is '%.64s...'", arguments->device);
+    return mt_fail(ctx, MT_ERR_USAGE, "--device is too long: '%.64s...'", arguments->device);
 }
 
 /* A word as a shell reads it: in quotes unless every character is harmless. */
@@ -140,11 +140,11 @@ static enum mt_status record(struct mt_context *ctx, const struct arguments *arg
 {
     struct mt_choices_recorded recorded;
     if (mt_comm_size(options->comm) > 1)
-        return mt_fail(ctx, MT_ERR_USAGE, "--record-choices: one rank is enough, start it without others");
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "--record-choices runs as one rank: start it without mpirun, srun or metier launch");
     if (options->settings->choices != NULL)
-        return mt_fail(
-            ctx, MT_ERR_USAGE,
-            "--record-choices writes down what routers choose, but data.choices is set: leave it out");
+        return mt_fail(ctx, MT_ERR_USAGE,
+                       "--record-choices records the routers' own choices, so leave out data.choices");
     enum mt_status status = mt_choices_record(ctx, options, arguments->record, &recorded);
     if (status != MT_OK) return status;
     printf("%s: %d of %d experts in %s for %" PRId64 " tokens of %s\n", arguments->record,
@@ -198,7 +198,7 @@ static enum mt_status check(const struct arguments *arguments, const struct cli_
 {
     struct mt_context *ctx = given->ctx;
     if (given->positional_count == 0)
-        return mt_fail(ctx, MT_ERR_USAGE, "a configuration file is missing; --keys lists what it may say");
+        return mt_fail(ctx, MT_ERR_USAGE, "a configuration file is missing; --keys lists its keys");
     if (strchr(given->positional[0], '=') != NULL) {
         return mt_fail(ctx, MT_ERR_USAGE, "'%s' is a setting; the configuration file comes first",
                        given->positional[0]);

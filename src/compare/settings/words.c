@@ -29,7 +29,7 @@ enum mt_status mt_compare_add_word(struct mt_arena *arena, struct mt_compare_wor
         return MT_OK;
     }
     if (words->count == MOST_WORDS)
-        return mt_fail(arena->ctx, MT_ERR_USAGE, "more than %d keys of training", MOST_WORDS);
+        return mt_fail(arena->ctx, MT_ERR_USAGE, "more than %d keys under training", MOST_WORDS);
     words->word[words->count++] = copy;
     return MT_OK;
 }

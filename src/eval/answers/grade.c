@@ -19,7 +19,7 @@ enum mt_status mt_grader_open(struct mt_context *ctx, const struct mt_task *task
 {
     *grader = (struct mt_grader){.ctx = ctx, .task = task, .judge = judge};
     if (mt_task_runs_programs(task) && judge == NULL) {
-        return mt_fail(ctx, MT_ERR_UNSUPPORTED, "task %s runs programs, and nothing here may run them",
+        return mt_fail(ctx, MT_ERR_UNSUPPORTED, "task %s runs programs, and this command may not run any",
                        task->name);
     }
     enum mt_status status = MT_OK;

@@ -201,8 +201,8 @@ enum mt_status mt_sandbox_judge_check(const struct mt_sandbox_judge *judge)
     const struct mt_trial_listener listener = {.self = &kept, .heard = keep_verdict};
     enum mt_status status = mt_code_trials_run(judge, trials, 2, &listener);
     if (status != MT_OK || (verdicts[0].passed && !verdicts[1].passed)) return status;
-    return mt_fail(judge->ctx, MT_ERR_UNSUPPORTED, "programs cannot be judged here: one that is %s",
-                   verdicts[0].passed ? "wrong passes" : "right does not pass");
+    return mt_fail(judge->ctx, MT_ERR_UNSUPPORTED, "programs cannot be judged here: a %s",
+                   verdicts[0].passed ? "wrong one passes" : "right one fails");
 }
 
 struct mt_code_judge mt_sandbox_code_judge(struct mt_sandbox_judge *judge)

@@ -323,9 +323,8 @@ static enum mt_status finish(struct mt_sandbox *sandbox, enum mt_sandbox_outcome
     sandbox->running = false;
     mt_make_printable(sandbox->result.tail, sandbox->tail_size, true);
     if (!gone) {
-        return mt_fail(sandbox->ctx, MT_ERR_IO,
-                       "a sandbox (process %ld) is still there %d s after being killed", (long)sandbox->first,
-                       DEATH_MILLISECONDS / 1000);
+        return mt_fail(sandbox->ctx, MT_ERR_IO, "a sandbox (process %ld) still runs %d s after it was killed",
+                       (long)sandbox->first, DEATH_MILLISECONDS / 1000);
     }
     struct mt_sandbox_result *result = &sandbox->result;
     result->outcome = forced;

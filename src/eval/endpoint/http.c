@@ -98,13 +98,14 @@ static enum mt_status check_parts(struct client *client, CURLU *parts, const cha
                        mt_printable(scheme).text);
     if (curl_url_get(parts, CURLUPART_USER, &user, 0) == CURLUE_OK) {
         curl_free(user);
-        return mt_fail(ctx, MT_ERR_USAGE,
-                       "the endpoint holds a user name; a key belongs into the environment (--key-env)");
+        return mt_fail(
+            ctx, MT_ERR_USAGE,
+            "the endpoint's URL has a user name; put the key into an environment variable (--key-env)");
     }
     if (client->plain && !is_loopback(client->host) && !client->options->insecure_http)
         return mt_fail(ctx, MT_ERR_USAGE,
                        "plain http to %s would send answers and key unprotected; use https, or "
-                       "--insecure-http if that is meant",
+                       "--insecure-http to allow it",
                        mt_printable(client->host).text);
     if (curl_url_get(parts, CURLUPART_PATH, &path, 0) != CURLUE_OK) return fail_memory(ctx);
     enum mt_status status = complete_path(ctx, parts, path, client->options->path);
@@ -288,7 +289,7 @@ static enum mt_status answer(struct client *client, struct http_slot *slot, long
         return mt_fail(client->ctx, MT_ERR_USAGE, "%s does not accept the key (%s)", client->host, why);
     if (code >= 300 && code < 400)
         return mt_fail(client->ctx, MT_ERR_USAGE,
-                       "%s wants to send us elsewhere (%s); redirections are not followed", client->host,
+                       "%s redirects to another address (%s); metier follows no redirects", client->host,
                        why);
     if (code == 404 || code == 405)
         return mt_fail(client->ctx, MT_ERR_USAGE, "%s has no such endpoint or model (%s)", client->host, why);

@@ -126,8 +126,8 @@ static enum mt_status note_failure(void *self, size_t index, const char *why)
     report->failed++;
     show(judging);
     if (report->judged == 0 && report->failed >= MOST_FAILURES)
-        return mt_fail(judging->ctx, MT_ERR_IO, "the first %d answers all got no verdict (%s)", MOST_FAILURES,
-                       report->why);
+        return mt_fail(judging->ctx, MT_ERR_IO, "none of the first %d answers got a verdict (%s)",
+                       MOST_FAILURES, report->why);
     return MT_OK;
 }
 

@@ -309,7 +309,7 @@ static enum mt_status find_tasks(struct mt_judged_run *run, const char *tasks)
 static enum mt_status check_names(struct mt_judged_run *run, const char *tasks)
 {
     if (run->count == 0 && tasks == NULL)
-        return mt_fail(run->ctx, MT_ERR_USAGE, "%s holds no samples_TASK.jsonl: no run of metier eval",
+        return mt_fail(run->ctx, MT_ERR_USAGE, "%s has no samples_TASK.jsonl: it is not a run of metier eval",
                        run->folder);
     for (const char *at = tasks; at != NULL;) {
         const char *comma = strchr(at, ',');

@@ -143,7 +143,7 @@ static enum mt_status learn_outcomes(struct task_run *run, size_t done_by_all)
     if (status == MT_OK) status = take_over(run, false);
     if (status != MT_OK || run->done_count == done_by_all) return status;
     return mt_fail(run->ctx, MT_ERR_IO,
-                   "%s: ranks have written %zu samples of task %s, %zu are there: all ranks must see this "
+                   "%s: ranks wrote %zu samples of task %s, but %zu are there: all ranks must see this "
                    "folder under the same path",
                    run->options->out, done_by_all, run->task->name, run->done_count);
 }
@@ -336,8 +336,8 @@ static enum mt_status warn_of_missing(struct mt_context *ctx, const struct mt_ev
         missing++;
     }
     if (missing == options->task_count)
-        return mt_fail(ctx, MT_ERR_USAGE, "%s: there is no data of %s%s; nothing was asked", options->data,
-                       first, missing > 1 ? ", nor of any other of the tasks" : "");
+        return mt_fail(ctx, MT_ERR_USAGE, "%s: has no data for %s%s; no question was asked", options->data,
+                       first, missing > 1 ? ", nor for any other of the tasks" : "");
     if (missing == 1) mt_log_warning(options->log, "task %s: no data, left out", first);
     if (missing > 1)
         mt_log_warning(options->log, "%zu tasks have no data and are left out: %s, ...", missing, first);

@@ -261,7 +261,7 @@ static enum mt_status failed(void *self, size_t i, const char *why)
         (void)snprintf(run->why, sizeof run->why, "sample %.64s: %.400s", run->batch.samples[i].id, why);
     run->failed++;
     if (run->failed < MOST_FAILURES || run->any) return MT_OK;
-    return mt_fail(run->ctx, MT_ERR_IO, "task %s: the first %zu questions all got no answer (%s)",
+    return mt_fail(run->ctx, MT_ERR_IO, "task %s: none of the first %zu questions got an answer (%s)",
                    run->task->name, run->failed, run->why);
 }
 

@@ -464,13 +464,13 @@ static enum mt_status refuse_empty(struct mt_task_data *data)
     if (rows == 0)
         status = mt_fail(data->ctx, MT_ERR_FORMAT, "task %s: %s has no rows", task->name, path);
     else if (dropped == 0)
-        status = mt_fail(data->ctx, MT_ERR_FORMAT, "task %s: rows: '%s' lets none of the %s of %s through",
+        status = mt_fail(data->ctx, MT_ERR_FORMAT, "task %s: rows: '%s' keeps none of the %s of %s",
                          task->name, mt_printable(task->rows != NULL ? task->rows : "").text,
                          mt_counted(rows, "row", "rows").text, path);
     else
         status = mt_fail(data->ctx, MT_ERR_FORMAT, "task %s: %s: none of %s can be used%s: %.*s", task->name,
                          path, mt_counted(rows, "row", "rows").text,
-                         dropped < rows ? " (others are not let through by `rows`)" : "",
+                         dropped < rows ? " (`rows` leaves out the others)" : "",
                          (int)(why.count < 1200 ? why.count : 1200), (const char *)why.data);
     mt_byte_list_free(&why);
     return status;
@@ -496,7 +496,7 @@ static enum mt_status find_words(const struct mt_task_data *data, struct prompt_
     }
     if (one && words->behind.bytes > 0) return MT_OK;
     return mt_fail(data->ctx, MT_ERR_USAGE,
-                   "task %s: with few_shot_text the prompt is words, one field and words again",
+                   "task %s: with few_shot_text, the prompt must be text, one field, and text",
                    data->task->name);
 }
 
@@ -515,7 +515,7 @@ static enum mt_status take_example(struct mt_task_data *data, const char *path, 
     size_t at = mt_text_find(question, 0, behind);
     if (at == question.bytes)
         return mt_fail(data->ctx, MT_ERR_FORMAT,
-                       "task %s: %s has an example without \"%s\", which its prompt has", task->name, path,
+                       "task %s: %s has an example without \"%s\", which the prompt uses", task->name, path,
                        mt_printable(behind).text);
     struct mt_text answer = mt_text_trimmed(mt_text_from(question, at + words->behind.bytes));
     question.bytes = at;

@@ -88,8 +88,7 @@ static enum mt_status resolve(struct mt_context *ctx, const char *folder, const 
     char path[MT_YAML_PATH_BYTES];
     struct mt_task task;
     enum mt_status status = MT_OK;
-    if (depth > MOST_DEPTH)
-        return mt_fail(ctx, MT_ERR_USAGE, "task '%s': groups that contain each other", name);
+    if (depth > MOST_DEPTH) return mt_fail(ctx, MT_ERR_USAGE, "task '%s': groups contain each other", name);
     if (!mt_yaml_find(folder, name, path)) {
         bool found = false;
         status = find_subtask(ctx, folder, name, arena, &task, &found);

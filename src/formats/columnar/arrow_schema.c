@@ -258,8 +258,8 @@ enum mt_status mt_arrow_schema_read(struct mt_arrow *arrow, const struct mt_flat
 {
     struct mt_flat_vector fields = mt_flat_items(schema, 1, 4);
     if (mt_flat_whole(schema, 0, 2, 0) != 0)
-        return mt_fail(arrow->ctx, MT_ERR_FORMAT, "%s: its numbers are big-endian, which is not read",
-                       arrow->out->file);
+        return mt_fail(arrow->ctx, MT_ERR_FORMAT,
+                       "%s: its numbers are big-endian, which metier does not read", arrow->out->file);
     enum mt_status status = read_fields(arrow, &fields, "", 1, &arrow->columns);
     if (status != MT_OK) return status;
     if (schema->buffer->broken)

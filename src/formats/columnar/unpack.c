@@ -142,12 +142,12 @@ enum mt_status mt_unpack(enum mt_packing packing, const uint8_t *from, size_t by
     };
     to->count = 0;
     if (unpacked > MT_UNPACKED_MOST || bytes > MT_UNPACKED_MOST) {
-        return mt_fail(to->ctx, MT_ERR_FORMAT, "%s: a piece of %llu bytes, the limit is %llu", what,
+        return mt_fail(to->ctx, MT_ERR_FORMAT, "%s: a piece has %llu bytes, the limit is %llu", what,
                        (unsigned long long)(unpacked > bytes ? unpacked : bytes),
                        (unsigned long long)MT_UNPACKED_MOST);
     }
     if (unpacked > most_of(packing, bytes)) {
-        return mt_fail(to->ctx, MT_ERR_FORMAT, "%s: %zu packed bytes cannot become %llu", what, bytes,
+        return mt_fail(to->ctx, MT_ERR_FORMAT, "%s: %zu packed bytes cannot unpack to %llu", what, bytes,
                        (unsigned long long)unpacked);
     }
     // One byte more: nothing unpacked is still a place.

@@ -109,8 +109,9 @@ static enum mt_status add_time(struct mt_row_text *out, const struct mt_value_ty
     int64_t fraction = 0;
     int64_t second = divide(units, units_of_second(type->digits), &fraction);
     if (second < 0 || second >= SECONDS_OF_DAY) {
-        return mt_fail(out->ctx, MT_ERR_FORMAT, "%s: row %llu has a time of %lld seconds, which no day has",
-                       out->file, (unsigned long long)out->rows + 1, (long long)second);
+        return mt_fail(out->ctx, MT_ERR_FORMAT,
+                       "%s: row %llu has a time of day of %lld seconds, expected 0 to 86399", out->file,
+                       (unsigned long long)out->rows + 1, (long long)second);
     }
     print_time(second, fraction, type->digits, text, sizeof text);
     return add_quoted(out, text);

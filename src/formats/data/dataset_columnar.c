@@ -99,7 +99,7 @@ enum mt_status mt_dataset_write_rows(struct mt_dataset *dataset, bool memory)
     }
     if (!lines && !mt_dataset_is_columnar(options->format))
         return mt_fail(dataset->ctx, MT_ERR_USAGE,
-                       "%s: files that a * stands for are jsonl, parquet or arrow", dataset->path);
+                       "%s: a * in a name can only stand for jsonl, parquet or arrow files", dataset->path);
     writing.out.hand_on = to_spool;
     status = mt_spool_open(dataset->ctx, dataset->path, options->spool_folder, options->max_unpacked,
                            &writing.spool);

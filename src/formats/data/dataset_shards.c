@@ -91,7 +91,8 @@ static enum mt_status check_whole(struct mt_context *ctx, const char *path, cons
         if (open && !goes_on && last.number + 1 < last.total)
             return fail_missing(ctx, path, last_name, &last, last.number + 1);
         if (goes_on && now.total != last.total)
-            return mt_fail(ctx, MT_ERR_USAGE, "%s: stands for shards of two sets, of %lu and of %lu", path,
+            return mt_fail(ctx, MT_ERR_USAGE,
+                           "%s: matches shards of two sets, one of %lu files and one of %lu", path,
                            last.total, now.total);
         if (numbered && now.number != expected) return fail_missing(ctx, path, name, &now, expected);
         open = numbered;

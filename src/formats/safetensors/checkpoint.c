@@ -235,7 +235,8 @@ static enum mt_status check_against_index(const struct mt_checkpoint *checkpoint
                            mt_printable(shard->tensors[i].name).text);
         }
     }
-    return mt_fail(checkpoint->ctx, MT_ERR_INTERNAL, "index and shards differ without a difference");
+    return mt_fail(checkpoint->ctx, MT_ERR_INTERNAL,
+                   "index and shards differ, but the difference was not found");
 }
 
 static enum mt_status open_sharded(struct mt_checkpoint *checkpoint, const char *directory)

@@ -288,10 +288,10 @@ static enum mt_status parse(struct mt_safetensors *file, const unsigned char *by
     }
     static const char pointer[] = "version https://git-lfs";
     if (size >= sizeof pointer - 1 && memcmp(bytes, pointer, sizeof pointer - 1) == 0) {
-        return mt_fail(file->ctx, MT_ERR_FORMAT,
-                       "%s: stands for a file that was not fetched (a pointer of git-lfs); in its folder: "
-                       "git lfs pull",
-                       file->path);
+        return mt_fail(
+            file->ctx, MT_ERR_FORMAT,
+            "%s: is a git-lfs pointer to a file that was not fetched; in its folder, run: git lfs pull",
+            file->path);
     }
     uint64_t header_bytes = little_endian_64(bytes);
     if (header_bytes > MT_SAFETENSORS_HEADER_BYTES) {

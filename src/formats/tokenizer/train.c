@@ -373,7 +373,7 @@ enum mt_status mt_tokenizer_trainer_learn(struct mt_tokenizer_trainer *trainer, 
         const struct pair_count *best = best_pair(trainer);
         if (best == NULL)
             return mt_fail(trainer->ctx, MT_ERR_USAGE,
-                           "the texts give %zu tokens, not %zu: no other pair occurs twice",
+                           "the texts give only %zu tokens of %zu: no other pair occurs twice",
                            trainer->token_count + MT_TOKENIZER_SPECIALS, tokens);
         int32_t left = (int32_t)(best->pair >> 32);
         int32_t right = (int32_t)(best->pair & UINT32_MAX);

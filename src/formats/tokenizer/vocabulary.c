@@ -25,8 +25,7 @@ enum mt_status mt_vocabulary_init(struct mt_context *ctx, size_t count, size_t l
 {
     *v = (struct mt_vocabulary){.ctx = ctx, .text.ctx = ctx};
     if (limit > MT_MAX_TOKENS || limit > count + HOLES_ALLOWED) {
-        return mt_fail(ctx, MT_ERR_FORMAT,
-                       "the vocabulary has %zu tokens with ids up to %zu, which is too far", count,
+        return mt_fail(ctx, MT_ERR_FORMAT, "the vocabulary has only %zu tokens, but ids up to %zu", count,
                        limit - 1);
     }
     void *memory = NULL;
@@ -94,7 +93,7 @@ enum mt_status mt_vocabulary_add(struct mt_vocabulary *v, const void *text, size
                        shown.text);
     }
     if (mt_vocabulary_find(v, text, bytes) >= 0) {
-        return mt_fail(v->ctx, MT_ERR_FORMAT, "the token '%s' is there twice", shown.text);
+        return mt_fail(v->ctx, MT_ERR_FORMAT, "the token '%s' occurs twice", shown.text);
     }
     uint32_t offset = (uint32_t)v->text.count;
     // An empty first token still needs a place to point to.

@@ -138,8 +138,8 @@ static enum mt_status ask_server(struct probe *probe)
     size_t count = probe->values.count;
     if (count < LEAST_VALUES * probe->text_count || count < probe->values.unknown)
         return mt_fail(probe->ctx, MT_ERR_UNSUPPORTED,
-                       "of the tokens that the server names only %zu of %zu are likely for this model: it "
-                       "serves another model, or does not name tokens by their text",
+                       "only %zu of %zu tokens that the server names are likely for this model: it serves "
+                       "another model, or does not name tokens by their text",
                        count, count + probe->values.unknown);
     probe->ours = mt_arena_array(&probe->arena, count, sizeof *probe->ours, &status);
     probe->rest = mt_arena_array(&probe->arena, count, sizeof *probe->rest, &status);

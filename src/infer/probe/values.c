@@ -163,8 +163,9 @@ enum mt_status mt_probe_values_run(struct mt_variants *variants, const struct mt
     enum mt_status status = mt_variants_run(variants, strength, values->texts, values->text_count, &visitor);
     for (size_t i = 0; i < values->count && status == MT_OK; i++) {
         if (!isfinite(logs[i]))
-            status = mt_fail(variants->ctx, MT_ERR_NUMERIC,
-                             "our own log-probabilities are not finite: metier adapter --check looks why");
+            status =
+                mt_fail(variants->ctx, MT_ERR_NUMERIC,
+                        "metier's own log-probabilities are not finite; metier adapter --check may say why");
     }
     return status;
 }

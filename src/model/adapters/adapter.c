@@ -141,7 +141,7 @@ static enum mt_status add_tensor(struct mt_adapter *adapter, const struct mt_mod
     }
     if (looks_fused(name.module)) {
         return mt_fail(adapter->ctx, MT_ERR_UNSUPPORTED,
-                       "%s: %s: adapts stacked experts, which only their model's description explains",
+                       "%s: %s adapts stacked experts, which metier can only read together with their model",
                        adapter->file.path, mt_printable(stored->name).text);
     }
     return add_plain(adapter, desc, name.module, sizeof name.module, stored, other);

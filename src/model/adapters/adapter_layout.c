@@ -47,10 +47,9 @@ enum mt_status mt_adapter_layout_check(struct mt_context *ctx, const struct mt_m
                                        enum mt_adapter_layout layout)
 {
     if (layout != MT_ADAPTER_FUSED || has_stacked_experts(desc)) return MT_OK;
-    return mt_fail(
-        ctx, MT_ERR_UNSUPPORTED,
-        "the fused layout is for experts as transformers 5 stacks them, and it has no class for this "
-        "model: write auto, per-expert or vllm");
+    return mt_fail(ctx, MT_ERR_UNSUPPORTED,
+                   "the fused layout stacks experts as transformers 5 does, but transformers 5 has no class "
+                   "for this model: choose auto, per-expert or vllm");
 }
 
 // ------------------------------------------------------------------ what readers lack

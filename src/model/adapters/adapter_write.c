@@ -94,7 +94,7 @@ static enum mt_status plan_param(struct writer *writer, const struct mt_param *p
     char module[MT_PARAMS_NAME_BYTES];
     if (!is_lora(param)) {
         return mt_fail(writer->ctx, MT_ERR_USAGE,
-                       "%s: cannot hold %s, which is trained as it is; adapters hold LoRA pairs only",
+                       "%s: cannot hold %s, which is trained in full; an adapter holds only LoRA pairs",
                        writer->options->directory, param->name);
     }
     if (writer->stacks && param->part == MT_PART_EXPERTS) return MT_OK; // goes into its layer's stack

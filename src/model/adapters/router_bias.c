@@ -60,8 +60,8 @@ static enum mt_status check_model(struct mt_context *ctx, const struct mt_safete
                                   const struct mt_model_desc *desc)
 {
     if (desc == NULL) {
-        return mt_fail(ctx, MT_ERR_UNSUPPORTED, "%s: only their model's description explains these biases",
-                       file->path);
+        return mt_fail(ctx, MT_ERR_UNSUPPORTED,
+                       "%s: metier can only read these biases together with their model", file->path);
     }
     if (desc->router.kind != MT_ROUTER_SPARSEMIXER) return MT_OK;
     return mt_fail(ctx, MT_ERR_UNSUPPORTED, "%s: SparseMixer chooses without a bias", file->path);

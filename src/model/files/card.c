@@ -250,7 +250,7 @@ enum mt_status mt_card_add_results(struct mt_context *ctx, const char *directory
     if (status == MT_OK && (card == NULL || strstr(card, MARK) == NULL))
         status =
             mt_fail(ctx, MT_ERR_UNSUPPORTED,
-                    "%s: its " MT_CARD_FILE " is not of metier's making, and is left as it is", directory);
+                    "%s: metier did not write its " MT_CARD_FILE ", so it leaves it as it is", directory);
     if (status == MT_OK) {
         const char *table = strstr(card, RESULTS);
         size_t before = table != NULL ? (size_t)(table - card) : strlen(card);

@@ -60,7 +60,7 @@ static enum mt_status check_param(const struct exporter *exporter, const struct 
     const struct mt_safetensors_tensor *stored = mt_checkpoint_find(&exporter->checkpoint, param->name);
     if (stored == NULL) {
         return mt_fail(exporter->ctx, MT_ERR_USAGE,
-                       "%s is trained, but no tensor of the model: LoRA pairs are written as an adapter",
+                       "%s is trained, but is not a tensor of the model: write LoRA pairs as an adapter",
                        mt_printable(param->name).text);
     }
     bool same = stored->rank == param->value.rank;

@@ -242,7 +242,7 @@ static enum mt_status place_config(const struct initializer *init, const char *p
     mt_release(init->ctx, text, bytes);
     if (same) return MT_OK;
     return mt_fail(init->ctx, MT_ERR_USAGE,
-                   "%s: is there already, and not the same as %s; write to an empty directory", path,
+                   "%s: already exists and differs from %s; write to an empty directory", path,
                    init->options->config);
 }
 

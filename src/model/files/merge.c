@@ -343,8 +343,8 @@ static enum mt_status check_format(const struct merger *merger)
     }
     if (quantise->on && strcmp(format_of(merger), mt_quantised_name(quantise->format)) != 0) {
         return mt_fail(merger->ctx, MT_ERR_UNSUPPORTED,
-                       "%s is in %s, and the adapter was trained on the rest of it in %s: a folder has one "
-                       "format. Leave --requantise out",
+                       "%s is in %s, but the adapter was trained with its other weights in %s, and a folder "
+                       "has one format. Leave out --requantise",
                        directory, format_of(merger), mt_quantised_name(quantise->format));
     }
     if (quantise->on && mt_published_config(quantise->format, quantise->nested) == NULL) {

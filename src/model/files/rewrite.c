@@ -46,7 +46,7 @@ enum mt_status mt_rewrite_check_finite(struct mt_context *ctx, const struct mt_r
     bool fine = true;
     for (int64_t i = 0; i < count; i++) fine = fine && fabsf(values[i]) < limit;
     if (fine) return MT_OK;
-    return mt_fail(ctx, MT_ERR_NUMERIC, "%s: not every value is finite in %s", tensor->name,
+    return mt_fail(ctx, MT_ERR_NUMERIC, "%s: some values are not finite in %s", tensor->name,
                    mt_safetensors_dtype_name(mt_safetensors_dtype_of(tensor->to)));
 }
 

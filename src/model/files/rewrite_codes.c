@@ -48,7 +48,7 @@ enum mt_status mt_rewrite_codes_open(struct mt_context *ctx, const struct mt_rew
     if (status != MT_OK) return status;
     mt_rewrite_copy(tensor, 0, tensor->count, aligned);
     if (!mt_quantise(tensor->from, aligned, &codes->matrix))
-        status = mt_fail(ctx, MT_ERR_NUMERIC, "%s: not every value is finite", tensor->name);
+        status = mt_fail(ctx, MT_ERR_NUMERIC, "%s: some values are not finite", tensor->name);
     mt_release(ctx, aligned, bytes);
     return status;
 }

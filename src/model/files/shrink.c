@@ -165,9 +165,10 @@ static enum mt_status add_router(const struct shrinker *shrinker, struct mt_safe
         tensor.rank == 2 && tensor.dim[0] == 1 && strcmp(place->rest, "e_score_correction_bias") == 0;
     if (as_row) tensor.dim[0] = tensor.dim[1]; // [1,n]: gathered as if it were [n]
     if (tensor.rank == 0 || tensor.dim[0] != shrinker->config->experts) {
-        return mt_fail(shrinker->ctx, MT_ERR_UNSUPPORTED,
-                       "%s %s: a router in such codes cannot lose rows without rounding the others again",
-                       mt_printable(tensor.name).text, mt_safetensors_shape(tensor.rank, tensor.dim).text);
+        return mt_fail(
+            shrinker->ctx, MT_ERR_UNSUPPORTED,
+            "%s %s: rows of a router in these codes cannot be removed without rounding the others again",
+            mt_printable(tensor.name).text, mt_safetensors_shape(tensor.rank, tensor.dim).text);
     }
     enum mt_status status = gather_tensor(&tensor, shrinker->kept, place->layer, shrinker->arena);
     if (as_row) {

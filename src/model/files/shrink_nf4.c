@@ -44,11 +44,10 @@ enum mt_status mt_shrink_nf4(struct mt_context *ctx, const struct mt_published *
     size_t code_bytes = (size_t)in / 2;
     size_t scale_bytes = (size_t)blocks * sizeof(float);
     if (in % MT_NF4_BLOCK != 0) {
-        return mt_fail(
-            ctx, MT_ERR_UNSUPPORTED,
-            "is in nf4, and a row of %lld is not a multiple of its blocks of %d: no row can go without "
-            "rounding the others again",
-            (long long)in, MT_NF4_BLOCK);
+        return mt_fail(ctx, MT_ERR_UNSUPPORTED,
+                       "is in nf4, and a row of %lld is not a multiple of its blocks of %d: no row can be "
+                       "removed without rounding the others again",
+                       (long long)in, MT_NF4_BLOCK);
     }
     enum mt_status status = MT_OK;
     char *codes = mt_arena_array(arena, (size_t)count, code_bytes, &status);

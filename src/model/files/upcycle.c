@@ -78,7 +78,8 @@ static enum mt_status check(struct mt_context *ctx, const struct mt_hf_config *c
         return mt_fail(ctx, MT_ERR_USAGE, "--expert is %" PRId64 ", but the model has experts 0 to %" PRId64,
                        options->expert, config->experts - 1);
     if (config->quant.method != MT_HF_QUANT_NONE)
-        return mt_fail(ctx, MT_ERR_UNSUPPORTED, "%s: its weights are codes; give a folder of floats",
+        return mt_fail(ctx, MT_ERR_UNSUPPORTED,
+                       "%s: its weights are quantised; give a folder with weights in floats",
                        options->directory);
     return MT_OK;
 }

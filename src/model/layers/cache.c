@@ -50,7 +50,8 @@ static enum mt_status check_size(struct mt_context *ctx, int64_t slots, int64_t 
     if (slots >= 1 && positions >= 1 && positions <= INT32_MAX / slots) return MT_OK;
     return mt_fail(ctx, MT_ERR_USAGE,
                    "a cache of %" PRId64 " sequences of %" PRId64
-                   " tokens: at least one of each, and %" PRId32 " tokens in all",
+                   " tokens is not possible: expected at least one of each, and at most %" PRId32
+                   " tokens in all",
                    slots, positions, INT32_MAX);
 }
 

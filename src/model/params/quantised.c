@@ -111,14 +111,15 @@ static enum mt_status refuse_training(struct mt_context *ctx, const struct mt_pa
     if (item->published) {
         return mt_fail(
             ctx, MT_ERR_USAGE,
-            "%s is trained itself, and the model's folder has it in codes, which cannot learn. Train "
-            "it with LoRA (train: lora), or leave %s out of the targets",
+            "%s is trained in full, but the model's folder has it quantised, and quantised weights cannot be "
+            "trained. Train it with LoRA (train: lora), or leave %s out of the targets",
             item->tensor.name, part);
     }
-    return mt_fail(ctx, MT_ERR_USAGE,
-                   "%s is trained itself, and would be quantised: codes cannot learn. Train it with LoRA "
-                   "(train: lora), leave %s out of the targets, or leave it out of quantize.parts",
-                   item->tensor.name, part);
+    return mt_fail(
+        ctx, MT_ERR_USAGE,
+        "%s is trained in full, but quantize would quantise it, and quantised weights cannot be trained. "
+        "Train it with LoRA (train: lora), leave %s out of the targets, or leave it out of quantize.parts",
+        item->tensor.name, part);
 }
 
 /* The experts of one projection follow each other, and are computed together. */
@@ -128,7 +129,8 @@ static enum mt_status check_alike(struct mt_context *ctx, const struct mt_params
     if (item->tensor.expert < 1) return MT_OK;
     if (item->published != before->published) {
         return mt_fail(ctx, MT_ERR_FORMAT,
-                       "%s is in %s, and the expert before it in %s: a layer's experts have to be alike",
+                       "%s is in %s and the expert before it in %s, but a layer's experts must all be stored "
+                       "in the same way",
                        item->tensor.name, item->published ? "codes" : "floats",
                        item->published ? "floats" : "codes");
     }
@@ -150,7 +152,7 @@ enum mt_status mt_quantised_check(struct mt_context *ctx, const struct mt_quanti
     }
     for (int part = 0; part < MT_MODEL_PART_COUNT; part++) {
         if (!options->on || !options->part[part] || found[part]) continue;
-        return mt_fail(ctx, MT_ERR_USAGE, "%s are to be quantised, and the model has none of them",
+        return mt_fail(ctx, MT_ERR_USAGE, "quantize.parts names %s, but the model has none",
                        mt_model_part_key((enum mt_model_part)part));
     }
     return MT_OK;

@@ -162,7 +162,7 @@ static enum mt_status fail_word(struct mt_context *ctx, const struct mt_params_i
     return mt_fail(
         ctx, MT_ERR_USAGE,
         "%s: '%s' matches no %s of this model%s It has the parts %s, and names that end in %s; "
-        "all-linear, globs (model.layers.*.q_proj) and regular expressions on whole names are taken, too",
+        "all-linear, globs (model.layers.*.q_proj) and regular expressions on whole names are accepted, too",
         list, mt_printable(word).text, linear_only ? "linear layer" : "tensor", hint[0] != '\0' ? hint : ".",
         part_text, word_text);
 }

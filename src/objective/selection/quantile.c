@@ -18,7 +18,7 @@ static enum mt_status check(struct mt_context *ctx, const struct mt_router_confi
     return mt_fail(
         ctx, MT_ERR_UNSUPPORTED,
         "objective.bias_rule: this router chooses groups of experts first, so no threshold decides "
-        "who is chosen; take another rule than quantile");
+        "who is chosen; choose another rule than quantile");
 }
 
 static size_t measures(int experts)

@@ -51,8 +51,7 @@ static enum mt_status staging_create(struct mt_device *device, size_t bytes, str
     cudaError_t error = cudaMallocHost(&data, bytes > 0 ? bytes : 1);
     if (error == cudaErrorMemoryAllocation) {
         (void)cudaGetLastError(); // it would be the next call's
-        return mt_fail(device->ctx, MT_ERR_MEMORY, "%zu bytes of pinned host memory are more than there are",
-                       bytes);
+        return mt_fail(device->ctx, MT_ERR_MEMORY, "cannot allocate %zu bytes of pinned host memory", bytes);
     }
     if (error != cudaSuccess) return cuda_status(device, error, "allocating pinned host memory");
     fill_buffer(device, data, bytes, MT_MEMORY_PINNED, release_pinned_memory, buffer);
@@ -62,7 +61,7 @@ static enum mt_status staging_create(struct mt_device *device, size_t bytes, str
 static enum mt_status synchronise(struct mt_device *device)
 {
     if (cuda_state_of(device)->recording)
-        return mt_fail(device->ctx, MT_ERR_UNSUPPORTED, "nothing can be waited for in a recording");
+        return mt_fail(device->ctx, MT_ERR_UNSUPPORTED, "cannot wait for the device during a recording");
     return cuda_status(device, cudaStreamSynchronize(cuda_stream(device)), "waiting for the device");
 }
 

@@ -178,8 +178,8 @@ static enum mt_status read_part(struct mt_context *ctx, const char *path, struct
     if (status != MT_OK) return status;
     *part = (struct mt_byte_list){.ctx = ctx, .data = data, .count = bytes, .capacity = bytes};
     if (!holds(part, "</script") && !holds(part, "</style") && !holds(part, "<!--")) return MT_OK;
-    return mt_fail(ctx, MT_ERR_FORMAT, "%s: holds '</script', '</style' or '<!--' and cannot stand in a page",
-                   path);
+    return mt_fail(ctx, MT_ERR_FORMAT,
+                   "%s: holds '</script', '</style' or '<!--', so it cannot be put into a page", path);
 }
 
 /* Chart.js, or what it takes to have it. */

@@ -248,12 +248,12 @@ static enum mt_status check_options(struct mt_context *ctx, const struct mt_batc
                        (long long)o->tokens, (long long)o->example.max_length);
     }
     if (o->examples < (o->layout == MT_LAYOUT_PACKED ? 0 : 1) || o->examples > MOST_WINDOW) {
-        return mt_fail(ctx, MT_ERR_USAGE, "%lld examples in a step", (long long)o->examples);
+        return mt_fail(ctx, MT_ERR_USAGE, "a step cannot have %lld examples", (long long)o->examples);
     }
     int64_t unit = o->layout == MT_LAYOUT_BUCKETS ? o->examples : 1;
     if (o->window < 0 || o->window > MOST_WINDOW / unit) {
-        return mt_fail(ctx, MT_ERR_USAGE, "a window of %lld, the limit is %d examples", (long long)o->window,
-                       MOST_WINDOW);
+        return mt_fail(ctx, MT_ERR_USAGE, "the window is %lld, expected at most %d examples",
+                       (long long)o->window, MOST_WINDOW);
     }
     return MT_OK;
 }
@@ -269,10 +269,11 @@ static enum mt_status set_source(struct mt_batches *b, size_t index)
     enum mt_status status = mt_example_check_source(b->ctx, &given->example);
     if (status != MT_OK) return mt_fail_within(b->ctx, status, "%s", path);
     if (!(weight > 0.0) || weight > 1e6) {
-        return mt_fail(b->ctx, MT_ERR_USAGE, "%s: a weight of %g, expected more than 0", path, weight);
+        return mt_fail(b->ctx, MT_ERR_USAGE, "%s: the weight is %g, expected more than 0 and at most 1e6",
+                       path, weight);
     }
     if (given->first >= rows) {
-        return mt_fail(b->ctx, MT_ERR_USAGE, "%s: has %llu rows, and those from %llu on are wanted", path,
+        return mt_fail(b->ctx, MT_ERR_USAGE, "%s: has only %llu rows, but row %llu is where to begin", path,
                        (unsigned long long)rows, (unsigned long long)given->first);
     }
     source->rows = rows - given->first;
@@ -635,9 +636,10 @@ enum mt_status mt_batches_seek(struct mt_batches *b, struct mt_batch_position po
                                const struct mt_batch_counts *counts)
 {
     if (position.index > b->draws) {
-        return mt_fail(b->ctx, MT_ERR_USAGE,
-                       "the position to go on from is draw %llu of an epoch, which has %llu: other data?",
-                       (unsigned long long)position.index, (unsigned long long)b->draws);
+        return mt_fail(
+            b->ctx, MT_ERR_USAGE,
+            "the run stopped at draw %llu of an epoch, but an epoch has %llu: has the data changed?",
+            (unsigned long long)position.index, (unsigned long long)b->draws);
     }
     b->position = position;
     b->window_ready = false;

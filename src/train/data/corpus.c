@@ -182,8 +182,7 @@ static enum mt_status open_template(struct mt_corpus *corpus, const struct mt_tr
     if (corpus->template == NULL)
         return mt_fail(
             corpus->ctx, MT_ERR_USAGE,
-            "the template is '%s', which is for questions; rows are written out by one: 'plain' does "
-            "so plainly",
+            "the template '%s' is only for questions; choose another one for rows, such as 'plain'",
             form.name);
     corpus->form.name = mt_chat_template_stands_in(corpus->template) ? "plain" : form.name;
     corpus->form.options = form.options;
@@ -211,13 +210,12 @@ static enum mt_status fail_source(const struct mt_corpus *corpus, const struct l
                        path);
     if (fault == NULL) {
         return mt_fail(corpus->ctx, MT_ERR_FORMAT,
-                       "%s: not one of its %" PRIu64 " rows has an answer within data.max_length", path,
-                       rows);
+                       "%s: none of its %" PRIu64 " rows has an answer within data.max_length", path, rows);
     }
     if (rows == 1)
         return mt_fail(corpus->ctx, MT_ERR_FORMAT, "%s: its only row cannot be used: %s", path, fault->first);
     return mt_fail(corpus->ctx, MT_ERR_FORMAT,
-                   "%s: not one of its %" PRIu64 " rows can be used; of %" PRIu64 " this is true: %s", path,
+                   "%s: none of its %" PRIu64 " rows can be used; for %" PRIu64 " the reason is: %s", path,
                    rows, fault->count, fault->first);
 }
 

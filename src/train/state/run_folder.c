@@ -179,8 +179,7 @@ enum mt_status mt_run_folder_check(const struct mt_run_folder *folder)
         return MT_OK;
     return mt_fail(
         folder->ctx, MT_ERR_IO,
-        "%s: another run has begun there, with a lock of its own, while this one was training; nothing "
-        "more is written there",
+        "%s: another run began there while this one was training; this one writes nothing more there",
         folder->path);
 }
 

@@ -423,7 +423,8 @@ enum mt_status mt_state_prune(struct mt_context *ctx, const char *folder, int64_
     uint64_t below = UINT64_MAX;
     bool found = true;
     if (keep < 1)
-        return mt_fail(ctx, MT_ERR_USAGE, "%" PRId64 " checkpoints to keep: at least one must stay", keep);
+        return mt_fail(ctx, MT_ERR_USAGE, "%" PRId64 " checkpoints are to be kept, expected at least 1",
+                       keep);
     enum mt_status status = MT_OK;
     for (int64_t kept = 0; found && status == MT_OK; kept++) {
         uint64_t step = 0;

@@ -146,7 +146,7 @@ static enum mt_status check_sum(struct mt_context *ctx, const char *file, const 
         fine = memcmp(sum.digits, text + bytes - tail, MT_DIGEST_DIGITS) == 0;
     }
     if (fine) return MT_OK;
-    return mt_fail(ctx, MT_ERR_FORMAT, "%s: is damaged: its checksum does not fit its content", file);
+    return mt_fail(ctx, MT_ERR_FORMAT, "%s: is damaged: its checksum does not match its content", file);
 }
 
 /* A string that may be missing where *text says what it is then. */

@@ -260,8 +260,9 @@ static enum mt_status check_tensor(struct mt_context *ctx, const struct mt_safet
     }
     *counted += count;
     if (right && next == (int64_t)(bytes_of(spec) / mt_safetensors_dtype_bytes(spec->dtype))) return MT_OK;
-    return mt_fail(ctx, MT_ERR_SHAPE, "%s: %s has another shape or type than in this run, or not all numbers",
-                   pieces->path, spec->name);
+    return mt_fail(ctx, MT_ERR_SHAPE,
+                   "%s: %s has a different shape or type than in this run, or is incomplete", pieces->path,
+                   spec->name);
 }
 
 /* Everything the run has is there, and nothing else is. */

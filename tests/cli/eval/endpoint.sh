@@ -113,7 +113,7 @@ said "imeout"
 ask endless 1 gsm8k_chat --timeout 0.5 --retries 0
 ask truncated 1 gsm8k_chat --retries 1
 ask redirect 2 gsm8k_chat
-said 'redirections are not followed'
+said 'metier follows no redirects'
 ask stranger 2 gsm8k_chat
 said 'does not accept the key'
 ask nowhere 2 gsm8k_chat
@@ -146,7 +146,7 @@ mkdir -p "$folder/data/gsm8k"
 for i in 1 2 3 4 5 6 7 8 9 10; do cat "$samples/gsm8k/test.jsonl"; done >"$folder/data/gsm8k/test.jsonl"
 "$metier" eval gsm8k_chat --data "$folder/data" --endpoint "http://127.0.0.1:$port/garbage" --model m --slots 2 \
     --out "$folder/many" --quiet >"$folder/out" 2>"$folder/err" && fail "many: garbage"
-said 'the first 20 questions all got no answer (.*not JSON'
+said 'none of the first 20 questions got an answer (.*not JSON'
 
 # Stopped by a signal, and killed: what is finished is not asked again. begin COUNT: until so many are answered in all.
 begin() {

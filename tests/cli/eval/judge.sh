@@ -131,7 +131,7 @@ while [ ! -e "$folder/run/judge_gsm8k_chat.jsonl" ] && kill -0 $judging 2>/dev/n
 mv "$folder/run" "$folder/taken" && mkdir "$folder/run"
 echo 3 >"$folder/go"
 if wait $judging; then fail "verdicts for a folder that is not there"; fi
-grep -q 'run: is no longer the folder' "$folder/err" || { cat "$folder/err"; fail "the lost folder is not told of"; }
+grep -q 'run: was moved, removed or replaced' "$folder/err" || { cat "$folder/err"; fail "the lost folder is not told of"; }
 [ -z "$(ls -A "$folder/run")" ] || fail "somebody else's folder was written to"
 
 judge held 1 --timeout 0.3 --retries 1 --parallel 1
@@ -145,7 +145,7 @@ judge truncated 1 --retries 1
 judge huge 1
 grep -q 'more than 4 MiB' "$folder/err" || { cat "$folder/err"; fail "huge: why"; }
 judge redirect 2
-grep -q 'redirections are not followed' "$folder/err" || fail "redirect: why"
+grep -q 'metier follows no redirects' "$folder/err" || fail "redirect: why"
 grep -q '/good' "$folder/requests" && fail "redirect: it was followed"
 judge stranger 2
 grep -q 'does not accept the key' "$folder/err" || fail "stranger: why"

@@ -122,7 +122,7 @@ while [ $over = yes ]; do
 done
 if wait $process; then fail "a run went on in a folder that was not its own"; fi
 process=
-grep -q 'lost: is no longer the folder' "$place/text" || { cat "$place/text"; fail "the lost folder is not told of"; }
+grep -q 'lost: was moved, removed or replaced' "$place/text" || { cat "$place/text"; fail "the lost folder is not told of"; }
 [ -z "$(ls -A "$place/lost")" ] || fail "somebody else's folder was written to"
 
 evaluate adapted glue_cola --adapter "$place/adapter"

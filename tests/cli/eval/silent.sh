@@ -121,7 +121,7 @@ noted astray-out/results.json '"unmatched_answers": 1'
 
 # No data at all.
 evaluate 2 gsm8k_chat math500 --skip-missing --data "$folder" --model "$model" --out "$folder/nodata"
-said "$folder: there is no data of gsm8k_chat, nor of any other of the tasks; nothing was asked"
+said "$folder: has no data for gsm8k_chat, nor for any other of the tasks; no question was asked"
 "$metier" eval gsm8k_chat --skip-missing --data "$folder" --questions - >/dev/null 2>&1 && fail "no questions are no failure"
 
 # Verdicts of another judge: the same answers are judged again, nothing is asked, and that is said.

@@ -158,7 +158,7 @@ static enum mt_status check_findings(const struct mt_checked_adapter *checked)
     for (int i = 0; i < findings.count; i++) {
         const struct mt_finding *finding = &findings.finding[i];
         if (finding->mends) continue;
-        return mt_fail(checked->ctx, MT_ERR_UNSUPPORTED, "%s: %s cannot be mended with certainty: %s",
+        return mt_fail(checked->ctx, MT_ERR_UNSUPPORTED, "%s: metier cannot be sure how to repair %s: %s",
                        checked->directory, finding->name, finding->text);
     }
     return MT_OK;

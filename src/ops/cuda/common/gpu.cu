@@ -200,8 +200,8 @@ enum mt_status cuda_allow_shared(const struct mt_device *device, const void *ker
     size_t all = bytes + attributes.sharedSizeBytes;
     if (all > state->shared_bytes)
         return mt_fail(device->ctx, MT_ERR_UNSUPPORTED,
-                       "cuda: %s: %zu bytes asked for, and a block of this GPU has %zu", what, all,
-                       state->shared_bytes);
+                       "cuda: %s: needs %zu bytes of shared memory, but a block of this GPU has %zu", what,
+                       all, state->shared_bytes);
     cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     return cuda_status(device, error, what);
 }
