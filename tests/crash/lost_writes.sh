@@ -5,7 +5,7 @@
 # to the verb, which has to go on and end as if nothing had been. Seeds are counted from 1: each crash can be made again.
 # Usage: lost_writes.sh METIER RECORDER REPLAY WRITERS [CRASHES [RESUMES [PART...]]]
 #   CRASHES: looked at, of each part (100); RESUMES: gone on from, of each part (2)
-#   PART: writers, lora, full, ranks, eval, folders, compare (all)
+#   PART: writers, lora, full, ranks, eval, card, folders, compare (all)
 set -u
 metier=$1
 recorder=$2
@@ -14,7 +14,7 @@ writers=$4
 crashes=${5:-100}
 resumes=${6:-2}
 shift $(($# < 6 ? $# : 6))
-parts=${*:-writers lora full ranks eval folders compare}
+parts=${*:-writers lora full ranks eval card folders compare}
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/support/expect.sh"
 place=$(cd "$place" && pwd -P)
@@ -214,6 +214,31 @@ try_eval() {
     goes_on eval evaluate same_eval
 }
 
+# ---------------------------------------------------------------- eval --card
+
+make_adapter() {
+    [ -d "$place/adapter" ] || "$metier" forward "$place/model" --ids 5,17,3 --grads --train lora --rank 3 --lora-b-std 0.1 \
+        --targets attention,router,routed_experts --save-adapter "$place/adapter" >/dev/null 2>&1
+    result $? "no adapter"
+}
+
+card() {
+    [ -d "$1/adapter" ] || "$metier" adapter "$place/adapter" --model "$place/model" --layout vllm --out "$1/adapter" || return 1
+    "$metier" eval "$place/two.yaml" --data "$place" --model "$place/model" --adapter "$1/adapter" --out "$place/asked" \
+        --threads 1 --card --quiet
+}
+
+try_card() {
+    make_adapter
+    printf '{"q": "1 + 2 = ", "a": "3"}\n{"q": "3 + 4 = ", "a": "7"}\n' >"$place/two.jsonl"
+    printf '%s\n' 'title: two' 'domain: math' 'hub: some/data adding 2' 'data: two.jsonl' 'prompt: "{q}"' 'answer: "{a}"' \
+        'max_tokens: 4' 'metrics: [exact_match]' >"$place/two.yaml"
+    begin
+    finished card "$place/disk"
+    look card
+    goes_on card card same_all
+}
+
 # ---------------------------------------------------------------- merge, prune, adapter, init; synth, recipe, tokenize, choices, forward
 
 # Verbs that write one folder, which is not written again where it is, or one file.
@@ -232,9 +257,7 @@ folders() {
 same_all() { diff -r -x '*.tmp.*' "$1" "$2"; }
 
 try_folders() {
-    "$metier" forward "$place/model" --ids 5,17,3 --grads --train lora --targets attention,router,routed_experts --rank 3 \
-        --lora-b-std 0.1 --save-adapter "$place/adapter" >/dev/null 2>&1
-    result $? "no adapter"
+    make_adapter
     begin
     finished folders "$place/disk"
     look folders --folder 'out/*' --folder vllm
