@@ -82,6 +82,6 @@ const struct mt_arch mt_arch_gpt_oss = {
               .gate = "gate_proj",
               .up = "up_proj",
               .down = "down_proj"},
-    .loaders = {.router = "mlp.router"},
+    .loaders = {.router = "mlp.router", .llama = "gpt-oss"},
     .stored = {.stacked = true, .transposed = true, .interleaved = true},
 };
