@@ -25,16 +25,29 @@ static void put_token(const struct mt_ask *ask, int32_t id, struct mt_json_text 
     mt_byte_list_free(&piece);
 }
 
-/* `"a": -0.5` of the likeliest in one place; two that look alike count once. */
+/* `"a": -0.5` of the likeliest in one place; of those that look alike, such as halves of characters, the
+ * first. */
 static void put_top(const struct mt_ask *ask, const struct mt_likely *place, struct mt_json_text *text)
 {
     // With none asked for, the token itself stands there, as vLLM has it.
     int count = ask->top > 0 ? ask->top : 1;
     const struct mt_likely *likely = ask->top > 0 ? place + 1 : place;
+    size_t start[MT_TOKEN_LOGS_MOST], length[MT_TOKEN_LOGS_MOST];
+    int names = 0;
     mt_json_text_format(text, "{");
     for (int i = 0; i < count && likely[i].id >= 0; i++) {
-        mt_json_text_format(text, i > 0 ? ", " : "");
+        size_t before = text->length;
+        bool known = false;
+        mt_json_text_format(text, names > 0 ? ", " : "");
+        start[names] = text->length;
         put_token(ask, likely[i].id, text);
+        length[names] = text->length - start[names];
+        for (int k = 0; k < names && !known; k++)
+            known = text->status == MT_OK && length[k] == length[names] &&
+                    memcmp(text->bytes + start[k], text->bytes + start[names], length[k]) == 0;
+        if (known) text->length = before;
+        if (known) continue;
+        names++;
         mt_json_text_format(text, ": ");
         mt_json_text_number(text, (double)likely[i].log);
     }

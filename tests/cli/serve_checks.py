@@ -86,6 +86,15 @@ def likelihoods():
     routing(ids, values)
 
 
+def names():
+    """Halves of characters look alike; an object names each once."""
+    other = Server(metier, f"{share}/models/small-deepseek-v2")
+    _, answer = other.post("/v1/completions", {"prompt": "éèéè", "max_tokens": 0, "echo": True, "logprobs": 20})
+    tops = answer["choices"][0]["logprobs"]["top_logprobs"][1:]
+    check(any(len(top) < 20 for top in tops), "no two tokens look alike")
+    other.stop()
+
+
 def routing(ids, values):
     """Experts and weights are those of metier forward."""
     answer = asked(prompt=ids, max_tokens=4, metier={"routing": True})
@@ -474,6 +483,7 @@ def ending():
 server = Server(metier, model, "--adapter", f"math={place}/adapters/math", "--adapters", f"{place}/adapters")
 generated()
 likelihoods()
+names()
 recorded()
 forms()
 company()
