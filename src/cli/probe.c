@@ -18,6 +18,10 @@
 #define LINE_BYTES  2048
 #define FEW_EXPERTS 8   // that are listed
 #define UNSEEN      1e3 // an error above it is no figure
+// What is not explained, over what fp8 leaves. On small models fp8 was 1.0 to 1.1, int8 and bf16 0.2 to 0.4.
+#define FP8_MOST  1.5
+#define FP8_LEAST 0.7
+#define ROUNDED   0.1
 
 struct settings {
     struct cli_endpoint endpoint;
@@ -155,6 +159,13 @@ static void print_verdict(const struct mt_probe_result *result)
         break;
     case MT_PROBE_CANNOT_SAY: printf("cannot say: %s\n", result->why); break;
     }
+    double rounding = result->rounded > 0.0 ? result->noise / result->rounded : 0.0;
+    if (rounding > FP8_MOST)
+        printf("the server rounds more than weights in fp8 do, or differs in something else\n");
+    else if (rounding > FP8_LEAST)
+        printf("the server's weights seem to be rounded to fp8\n");
+    else if (rounding > ROUNDED)
+        printf("the server rounds, as weights in int8 or arithmetic in bf16 do\n");
     list_parts(result, MT_PROBE_UNCLEAR, line);
     bool judged = result->verdict == MT_PROBE_IS_APPLIED || result->verdict == MT_PROBE_PARTLY ||
                   result->verdict == MT_PROBE_NOT_APPLIED;
@@ -261,7 +272,7 @@ static enum mt_status run_verb(struct cli_call *call)
         {"--adapter", CLI_TEXT, &settings.adapter, "DIR", "the same adapter here"},
         {"--base", CLI_TEXT, &settings.base, "DIR", "the model it is for"},
         {"--data", CLI_TEXT, &settings.data, "FILE", "texts to choose from, one a line (built-in ones)"},
-        {"--texts", CLI_INTEGER, &settings.texts, "N", "how many the server is asked about (24)"},
+        {"--texts", CLI_INTEGER, &settings.texts, "N", "how many the server is asked about at first (24)"},
         {"--key-env", CLI_TEXT, &settings.endpoint.key_env, "VARIABLE",
          "environment variable with the key; default " CLI_KEY_NAME ", if set"},
         {"--parallel", CLI_INTEGER, &settings.parallel, "N", "requests at the same time (4)"},
@@ -298,13 +309,16 @@ const struct cli_verb cli_verb_probe = {
         "URL is a server with OpenAI's API: vLLM, SGLang, llama.cpp, metier serve. It is asked for the\n"
         "log-probabilities of the next token after a few short texts (/v1/completions, max_tokens 1,\n"
         "logprobs 20, prompts as token ids). They are compared with ours: with the adapter, without it, and\n"
-        "with single parts left out. The texts are those that show the parts best, out of a built-in list\n"
-        "or FILE.\n"
+        "with single parts left out. The texts are beginnings of those in a built-in list or FILE, the ones\n"
+        "that show the parts best first; while the verdict is not sure it asks about more, up to 16 times "
+        "N.\n"
         "The first line is the verdict: applied; not applied; applied, but these parts are dead: ...; dead\n"
         "or wrong, if something else may be there instead; applied, but experts have each other's pairs;\n"
-        "applied with X times its strength; or cannot say. changes: of log-probabilities by the part, in\n"
-        "nats, root mean square. presence: how much of that is in the server's values, +- two standard\n"
-        "errors. A part is applied, or dead, if its presence is above, or below, 0.5 by more than that.\n"
+        "applied with X times its strength; or cannot say. The next may say how the server rounds. changes: "
+        "of\n"
+        "log-probabilities by the part, in nats, root mean square. presence: how much of that is in the\n"
+        "server's values, +- two standard errors. A part is applied, or dead, if its presence is above, or\n"
+        "below, 0.5 by four of them and most texts agree.\n"
         "The exit status is 0 if the adapter is applied, and 1 otherwise.",
     .examples =
         "  metier probe http://localhost:8000 --model first --adapter runs/first/adapter --base models/moe\n"

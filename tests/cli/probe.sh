@@ -80,6 +80,18 @@ expect 2 "there is no model 'nobody'" probe "$url" --threads 1 --data "$place/te
 kill $server
 wait $server
 
+# Weights in 8 bits: applied, after as many texts as that takes.
+"$metier" serve "$base" --threads 1 --adapter whole="$place/whole" --port 0 \
+    --quantize fp8,routed_experts,shared_experts,dense_mlp,attention >"$place/rounded" 2>"$place/serve.log" &
+server=$!
+until grep -q listening "$place/rounded" || ! kill -0 $server 2>/dev/null; do sleep 0.05; done
+url=$(sed -n 's/listening on //p' "$place/rounded")
+probes 0 'applied' whole
+grep -q "the server's weights seem to be rounded to fp8" "$place/text"
+result $? "fp8 is not named: $(cat "$place/text")"
+kill $server
+wait $server
+
 # Servers that are something else.
 python3 "$here/probe_servers.py" "$place/ports" &
 others=$!

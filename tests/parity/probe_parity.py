@@ -5,13 +5,15 @@ Each is asked about 20 adapters that were drawn with other seeds, in two strengt
 without its router's pairs, with the pairs of the experts exchanged, and on a base in 8 bits; where the model has kv_b_proj,
 also without its pairs, as vLLM leaves them out. The first line of metier probe must be right every time:
 
-    whole      applied                                  8 bits     applied
+    whole      applied                                  8 bits     applied, and the second line says what rounds so
     base       not applied                              no kv_b    applied, but these parts are dead: kv_b_proj
     no router  applied, but these parts are dead: router
     permuted   applied, but experts have each other's pairs: ... and those it names are right
     shuffled   an order that probe does not try: anything but "applied"
 
-Usage: probe_parity.py [--program build/release/bin/metier] [--llama DIR] [--only TEXT] [--tries 20] [--verbose]
+Usage: probe_parity.py [--program build/release/bin/metier] [--llama DIR] [--only TEXT] [--case TEXT] [--tries 20]
+       [--first-seed 1] [--verbose]
+Seeds that thresholds were chosen with prove nothing: measure with others (--first-seed).
 DIR is a checkout of llama.cpp (gguf_parity.py says what it needs); without it that server is left out, and said so.
 Needs torch, transformers, peft and safetensors.
 """
@@ -41,6 +43,7 @@ RIGHT = {"whole": "applied", "base": "not applied", "8 bits": "applied",
          "no router": "applied, but these parts are dead: router",
          "no kv_b": "applied, but these parts are dead: kv_b_proj",
          "permuted": "applied, but experts have each other's pairs: "}
+ROUNDED = ("the server rounds, as weights in int8 or arithmetic in bf16 do", "the server's weights seem to be rounded to fp8")
 
 
 def changed(folder, out, change):
@@ -82,7 +85,10 @@ def shuffled(experts, seed):
     return order
 
 
-def is_right(case, first, order):
+def is_right(server, case, told, order):
+    first = told[0]
+    if case == "8 bits":
+        return first == RIGHT[case] and told[1:2] == [ROUNDED[server == "vLLM's dialect"]]
     if case == "shuffled":
         return first != "applied"
     if case != "permuted":
@@ -145,19 +151,20 @@ class Serve:
 
 
 class Cases:
-    def __init__(self, metier, llama, tries, report):
-        self.metier, self.llama, self.tries, self.report = metier, llama, tries, report
+    def __init__(self, metier, llama, seeds, case, report):
+        self.metier, self.llama, self.seeds, self.case, self.report = metier, llama, seeds, case, report
 
     def draw(self, model):
         base = os.path.join(MODELS, model)
         return base, [Drawn(self.metier, base, TARGETS[model], seed, "deepseek" in model)
-                      for seed in range(1, self.tries + 1)]
+                      for seed in self.seeds]
 
     def probe(self, server, url, name, drawn, case):
+        if self.case not in case:
+            return
         done = subprocess.run([self.metier.program, "probe", url, "--model", name, "--adapter", drawn.folders["whole"],
                                "--base", drawn.base, "--threads", "1"], capture_output=True, text=True, check=False)
-        first = (done.stdout or done.stderr).splitlines()[0]
-        self.report(server, case, drawn, first, done.stdout)
+        self.report(server, case, drawn, (done.stdout or done.stderr).splitlines())
 
     def ours(self):
         base, every = self.draw("small-deepseek-v2")
@@ -200,7 +207,9 @@ def main():
     parser.add_argument("--program", default=os.path.join(adapters.ROOT, "build/release/bin/metier"))
     parser.add_argument("--llama", default=os.environ.get("LLAMA_CPP"))
     parser.add_argument("--only", default="")
+    parser.add_argument("--case", default="")
     parser.add_argument("--tries", type=int, default=20)
+    parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--verbose", action="store_true", help="all of what metier probe prints")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -208,18 +217,19 @@ def main():
     transformers.logging.disable_progress_bar()
     right, told = collections.Counter(), collections.Counter()
 
-    def report(server, case, drawn, first, everything):
+    def report(server, case, drawn, lines):
         told[(server, case)] += 1
-        good = is_right(case, first, drawn.order)
+        good = is_right(server, case, lines, drawn.order)
         right[(server, case)] += good
         if not good or arguments.verbose:
-            print(f"{server}, {case}, seed {drawn.seed}: {first}{'' if good else '  WRONG'}", flush=True)
+            print(f"{server}, {case}, seed {drawn.seed}: {'; '.join(lines[:2])}{'' if good else '  WRONG'}", flush=True)
         if arguments.verbose:
-            print(everything, flush=True)
+            print("\n".join(lines), flush=True)
 
     with tempfile.TemporaryDirectory() as folder:
         cases = Cases(adapters.Metier(os.path.abspath(arguments.program), folder),
-                      arguments.llama and os.path.abspath(arguments.llama), arguments.tries, report)
+                      arguments.llama and os.path.abspath(arguments.llama),
+                      range(arguments.first_seed, arguments.first_seed + arguments.tries), arguments.case, report)
         for server, run in (("ours", cases.ours), ("vllm", cases.vllm), ("llama", cases.llama_cpp)):
             if arguments.only not in server:
                 continue

@@ -8,8 +8,7 @@
 #define RIDGE 1e-9 // relative to the diagonal
 #define FAINT 1e-5 // a part with less than this share of the largest effect cannot be seen
 #define SMALL 1e-12
-#define FITS  4   // the first with equal weights
-#define LEAST 0.2 // weight of a text
+#define FITS  8 // the first with equal weights
 
 double mt_fit_rms(const double *numbers, size_t count)
 {
@@ -50,12 +49,32 @@ double mt_fit_typical(const double *numbers, const size_t *text, size_t count, d
     return 0.5 * (scratch[texts / 2] + scratch[(texts - 1) / 2]);
 }
 
+double mt_fit_preference(const struct mt_fit_values *values, const double *x, double *scratch)
+{
+    const size_t count = values->count;
+    const double typical = mt_fit_typical(values->rest, values->text, count, scratch);
+    double sum = 0.0;
+    double squares = 0.0;
+    for (size_t i = 0; i < count; i++) scratch[i] = values->rest[i] + x[i];
+    for (size_t i = 0; i < count;) {
+        size_t end = text_end(values->text, count, i);
+        double own = hypot(typical, mt_fit_rms(values->rest + i, end - i));
+        double other = hypot(typical, mt_fit_rms(scratch + i, end - i));
+        double ratio = own > 0.0 && other > 0.0 ? log(other / own) : 0.0;
+        sum += ratio;
+        squares += ratio * ratio;
+        i = end;
+    }
+    return squares > 0.0 ? sum / sqrt(squares) : 0.0;
+}
+
 struct system {
     const struct mt_fit_values *values; // as they are weighted
     int parts;
-    double *normal;  // [parts,parts], then its lower factor
+    double *normal;  // [parts,parts]: XᵀX
+    double *factor;  // [parts,parts]: its lower factor, or that without one text
     double *inverse; // [parts,parts]
-    double *meat;    // [parts,parts]: Σ over texts of s sᵀ, s = Xᵀ rest
+    double *squares; // [parts]: sums over texts
     double *column;  // [parts]
     double *rest;    // [count] what stays unexplained
     bool *seen;      // [parts]
@@ -81,11 +100,11 @@ static void make_normal(struct system *s)
     }
 }
 
-/* False: the effects of two parts are the same but for rounding. */
+/* Factors the matrix in s->factor. False: the effects of two parts are the same but for rounding. */
 static bool factor(struct system *s)
 {
     const int n = s->parts;
-    double *a = s->normal;
+    double *a = s->factor;
     for (int j = 0; j < n; j++) {
         for (int i = j; i < n; i++) {
             double sum = a[i * n + j];
@@ -97,23 +116,33 @@ static bool factor(struct system *s)
     return true;
 }
 
-static void invert(struct system *s)
+/* s->column times the inverse of what was factored. */
+static void solve(struct system *s)
 {
     const int n = s->parts;
-    const double *a = s->normal;
-    for (int c = 0; c < n; c++) {
-        double *x = s->column;
-        for (int i = 0; i < n; i++) {
-            x[i] = i == c ? 1.0 : 0.0;
-            for (int k = 0; k < i; k++) x[i] -= a[i * n + k] * x[k];
-            x[i] /= a[i * n + i];
-        }
-        for (int i = n - 1; i >= 0; i--) {
-            for (int k = i + 1; k < n; k++) x[i] -= a[k * n + i] * x[k];
-            x[i] /= a[i * n + i];
-        }
-        for (int i = 0; i < n; i++) s->inverse[i * n + c] = x[i];
+    const double *a = s->factor;
+    double *x = s->column;
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < i; k++) x[i] -= a[i * n + k] * x[k];
+        x[i] /= a[i * n + i];
     }
+    for (int i = n - 1; i >= 0; i--) {
+        for (int k = i + 1; k < n; k++) x[i] -= a[k * n + i] * x[k];
+        x[i] /= a[i * n + i];
+    }
+}
+
+static bool invert(struct system *s)
+{
+    const int n = s->parts;
+    memcpy(s->factor, s->normal, (size_t)n * (size_t)n * sizeof *s->factor);
+    if (!factor(s)) return false;
+    for (int c = 0; c < n; c++) {
+        for (int i = 0; i < n; i++) s->column[i] = i == c ? 1.0 : 0.0;
+        solve(s);
+        for (int i = 0; i < n; i++) s->inverse[i * n + c] = s->column[i];
+    }
+    return true;
 }
 
 static void find_presence(struct system *s, struct mt_fitted *fitted)
@@ -131,20 +160,26 @@ static void find_presence(struct system *s, struct mt_fitted *fitted)
     }
 }
 
-/* Sums of x · rest over each text, and of their products over texts. */
-static void make_meat(struct system *s)
+/* Adds the squares of how far presences move without the values from i to end. False: then they are unknown.
+ */
+static bool leave_out(struct system *s, size_t i, size_t end)
 {
     const struct mt_fit_values *v = s->values;
     const int n = s->parts;
-    for (size_t i = 0; i < v->count;) {
-        size_t end = text_end(v->text, v->count, i);
-        for (int p = 0; p < n; p++)
-            s->column[p] = product(v->effect + (size_t)p * v->count + i, s->rest + i, end - i);
-        for (int p = 0; p < n; p++) {
-            for (int q = 0; q < n; q++) s->meat[p * n + q] += s->column[p] * s->column[q];
+    for (int p = 0; p < n; p++) {
+        const double *x = v->effect + (size_t)p * v->count + i;
+        s->column[p] = s->seen[p] ? product(x, s->rest + i, end - i) : 0.0;
+        for (int q = 0; q < n; q++) {
+            double own = product(x, v->effect + (size_t)q * v->count + i, end - i);
+            bool both = s->seen[p] && s->seen[q];
+            double left = s->normal[p * n + q] - (both ? own : 0.0);
+            s->factor[p * n + q] = p == q ? left + RIDGE * s->normal[p * n + q] : left;
         }
-        i = end;
     }
+    if (!factor(s)) return false;
+    solve(s);
+    for (int p = 0; p < n; p++) s->squares[p] += s->column[p] * s->column[p];
+    return true;
 }
 
 static void find_errors(struct system *s, struct mt_fitted *fitted)
@@ -152,15 +187,17 @@ static void find_errors(struct system *s, struct mt_fitted *fitted)
     const struct mt_fit_values *v = s->values;
     const int n = s->parts;
     double freedom = v->count > (size_t)n + 1 ? (double)(v->count - (size_t)n) : 1.0;
-    double stretch = (double)v->count / freedom;
     double alone = product(s->rest, s->rest, v->count) / freedom;
-    make_meat(s);
+    bool known = true;
+    memset(s->squares, 0, (size_t)n * sizeof *s->squares);
+    for (size_t i = 0; i < v->count && known;) {
+        size_t end = text_end(v->text, v->count, i);
+        known = leave_out(s, i, end);
+        i = end;
+    }
     for (int p = 0; p < n; p++) {
-        double together = 0.0;
-        for (int q = 0; q < n; q++)
-            together += s->inverse[p * n + q] * product(s->inverse + p * n, s->meat + q * n, (size_t)n);
-        double variance = fmax(alone * s->inverse[p * n + p], stretch * together);
-        fitted[p].error = s->seen[p] ? sqrt(fmax(variance, 0.0)) : INFINITY;
+        double variance = fmax(alone * s->inverse[p * n + p], s->squares[p]);
+        fitted[p].error = s->seen[p] && known ? sqrt(variance) : INFINITY;
     }
 }
 
@@ -172,7 +209,7 @@ static void weigh(const struct mt_fit_values *plain, const double *weight, doubl
         effect[i] = weight[i % plain->count] * plain->effect[i];
 }
 
-/* New weights, by how far each text is from the fit; s->rest is scratch. */
+/* New weights, by how far each text is from the fit: those of Cauchy's distribution. s->rest is scratch. */
 static void find_weights(struct system *s, const struct mt_fit_values *plain, const struct mt_fitted *fitted,
                          double *weight, double *scratch)
 {
@@ -182,12 +219,11 @@ static void find_weights(struct system *s, const struct mt_fit_values *plain, co
         for (int p = 0; p < s->parts; p++)
             if (s->seen[p]) s->rest[i] -= fitted[p].presence * plain->effect[(size_t)p * count + i];
     }
-    double far = 2.0 * mt_fit_typical(s->rest, plain->text, count, scratch);
+    double typical = mt_fit_typical(s->rest, plain->text, count, scratch);
     for (size_t i = 0; i < count;) {
         size_t end = text_end(plain->text, count, i);
-        double rms = mt_fit_rms(s->rest + i, end - i);
-        double own = rms > far ? fmax(far / rms, LEAST) : 1.0;
-        for (; i < end; i++) weight[i] = own;
+        double far = typical > 0.0 ? mt_fit_rms(s->rest + i, end - i) / typical : 0.0;
+        for (; i < end; i++) weight[i] = 1.0 / sqrt(1.0 + far * far);
     }
 }
 
@@ -195,8 +231,9 @@ static enum mt_status make_system(struct mt_arena *arena, size_t parts, size_t c
 {
     enum mt_status status = MT_OK;
     s->normal = mt_arena_array(arena, parts * parts, sizeof *s->normal, &status);
+    s->factor = mt_arena_array(arena, parts * parts, sizeof *s->factor, &status);
     s->inverse = mt_arena_array(arena, parts * parts, sizeof *s->inverse, &status);
-    s->meat = mt_arena_array(arena, parts * parts, sizeof *s->meat, &status);
+    s->squares = mt_arena_array(arena, parts, sizeof *s->squares, &status);
     s->column = mt_arena_array(arena, parts, sizeof *s->column, &status);
     s->rest = mt_arena_array(arena, count, sizeof *s->rest, &status);
     s->seen = mt_arena_array(arena, parts, sizeof *s->seen, &status);
@@ -221,13 +258,11 @@ enum mt_status mt_fit(struct mt_context *ctx, const struct mt_fit_values *plain,
     bool solved = true;
     for (int fit = 0; fit < FITS && solved && status == MT_OK; fit++) {
         weigh(plain, weight, rest, effect);
-        memset(s.meat, 0, parts * parts * sizeof *s.meat);
         make_normal(&s);
-        solved = factor(&s);
+        solved = invert(&s);
         if (!solved) break;
-        invert(&s);
         find_presence(&s, fitted);
-        find_errors(&s, fitted);
+        if (fit + 1 == FITS) find_errors(&s, fitted);
         find_weights(&s, plain, fitted, weight, scratch);
     }
     for (size_t p = 0; p < parts && !solved; p++) fitted[p] = (struct mt_fitted){.error = INFINITY};

@@ -7,11 +7,13 @@
 #include "infer/probe/values.h"
 
 #define ARENA_BYTES  65536
+#define BEGINNINGS   8    // of a candidate that are texts, too
+#define LEAST_TOKENS 3    // of them
 #define ROUNDS       4    // of toggling parts, until nothing moves
 #define CUTS         7    // of kinds into halves
-#define SURE         2.0  // standard errors
-#define LOUD_SURE    3.0  // of them, for a part that changes no more than twice the noise
-#define CERTAIN      4.0  // of them: rounding, too, moves presences that are hard to see
+#define SURE         4.0  // standard errors
+#define LIKELY       2.0  // of them, to look further
+#define PREFERRED    2.0  // of them, texts have to prefer a part's state to the other
 #define FAR          0.25 // from 0 and from 1: neither there nor not
 #define LOUD         2.0  // noise against what the adapter changes
 #define LEAST_CHANGE 1e-4 // nats that an adapter must change to be seen at all
@@ -19,7 +21,7 @@
 #define GOOD         0.3  // of the noise before: an explanation that is better by far
 #define BETTER       0.7 // of the noise before: dead layers explain half of its square, which chance does not
 #define EXPLAINED    0.4 // of the noise before: an order of experts that chance does not find
-#define SHARE        0.2 // of what routed experts change: with more noise other orders of them are tried
+#define SHARE        0.02 // of what changes: with more noise, orders of experts and rounding are looked for
 #define HIDDEN       0.4 // of what the adapter changes: with a part of that size unclear, it is not "applied"
 #define STEP         0.05 // of an adapter's strength, for its derivative
 
@@ -29,7 +31,12 @@ struct probe {
     struct mt_probe_result *result;
     struct mt_variants variants;
     struct mt_arena arena;
-    struct mt_probe_text *texts; // [text_count]: candidates, then those chosen
+    struct mt_probe_text *candidate; // [candidates]: beginnings of texts, those of one text in a row
+    size_t *rank;                    // [candidates]: 0 shows the parts best
+    struct mt_asked_place *reply;    // [candidates]
+    size_t candidates, asked;        // of them those of the lowest ranks
+    struct mt_probe_text *texts;     // [text_count]: what is compared, in the candidates' order
+    struct mt_asked_place *places;   // [text_count]
     size_t text_count;
     struct mt_probe_values values;
     bool dead[MT_VARIANTS_PARTS];
@@ -41,24 +48,39 @@ struct probe {
 
 // ------------------------------------------------------------------ texts
 
+/* The last few beginnings of a text, all of it among them. */
+static void add_beginnings(struct probe *probe, const int32_t *ids, size_t count)
+{
+    size_t first = count > BEGINNINGS ? count - BEGINNINGS + 1 : 1;
+    if (first < LEAST_TOKENS) first = count < LEAST_TOKENS ? count : LEAST_TOKENS;
+    for (size_t n = first; n <= count; n++)
+        probe->candidate[probe->candidates++] = (struct mt_probe_text){.ids = ids, .count = n};
+}
+
 static enum mt_status encode_candidates(struct probe *probe)
 {
     const struct mt_probe_options *options = probe->options;
+    struct mt_arena *arena = &probe->arena;
     enum mt_status status = MT_OK;
     struct mt_id_list ids = {.ctx = probe->ctx};
-    probe->texts = mt_arena_array(&probe->arena, options->candidate_count, sizeof *probe->texts, &status);
+    size_t most = options->candidate_count * BEGINNINGS;
+    probe->candidate = mt_arena_array(arena, most, sizeof *probe->candidate, &status);
+    probe->rank = mt_arena_array(arena, most, sizeof *probe->rank, &status);
+    probe->reply = mt_arena_array(arena, most, sizeof *probe->reply, &status);
+    probe->texts = mt_arena_array(arena, most, sizeof *probe->texts, &status);
+    probe->places = mt_arena_array(arena, most, sizeof *probe->places, &status);
     for (size_t i = 0; i < options->candidate_count && status == MT_OK; i++) {
         const struct mt_text *text = &options->candidates[i];
         ids.count = 0;
         status = mt_variants_encode(&probe->variants, text->text, text->bytes, &ids);
         if (status != MT_OK || ids.count == 0) continue;
-        int32_t *copy = mt_arena_array(&probe->arena, ids.count, sizeof *copy, &status);
+        int32_t *copy = mt_arena_array(arena, ids.count, sizeof *copy, &status);
         if (status != MT_OK) break;
         memcpy(copy, ids.data, ids.count * sizeof *copy);
-        probe->texts[probe->text_count++] = (struct mt_probe_text){.ids = copy, .count = ids.count};
+        add_beginnings(probe, copy, ids.count);
     }
     mt_id_list_free(&ids);
-    if (status == MT_OK && probe->text_count < 2)
+    if (status == MT_OK && probe->candidates < 2)
         status = mt_fail(probe->ctx, MT_ERR_USAGE, "there are fewer than two texts to ask about");
     return status;
 }
@@ -77,23 +99,14 @@ static void add_scores(const struct mt_probe_values *values, const double *full,
     for (size_t t = 0; t < values->text_count && most > 0.0; t++) score[t] += sqrt(shown[t] / most);
 }
 
-/* The texts with the highest scores come first, those of the same score in their order. */
-static void choose(struct probe *probe, double *score)
+/* Of the same score the first comes first. */
+static void rank_texts(struct probe *probe, const double *score)
 {
-    size_t wanted = probe->options->texts < probe->text_count ? probe->options->texts : probe->text_count;
-    for (size_t i = 0; i < wanted; i++) {
-        size_t best = i;
-        for (size_t t = i + 1; t < probe->text_count; t++) best = score[t] > score[best] ? t : best;
-        struct mt_probe_text text = probe->texts[best];
-        double high = score[best];
-        for (size_t t = best; t > i; t--) {
-            probe->texts[t] = probe->texts[t - 1];
-            score[t] = score[t - 1];
-        }
-        probe->texts[i] = text;
-        score[i] = high;
+    for (size_t i = 0; i < probe->candidates; i++) {
+        probe->rank[i] = 0;
+        for (size_t t = 0; t < probe->candidates; t++)
+            probe->rank[i] += score[t] > score[i] || (score[t] == score[i] && t < i) ? 1 : 0;
     }
-    probe->text_count = wanted;
 }
 
 static enum mt_status choose_texts(struct probe *probe)
@@ -102,8 +115,8 @@ static enum mt_status choose_texts(struct probe *probe)
     struct mt_probe_values values;
     enum mt_status status = encode_candidates(probe);
     if (status == MT_OK)
-        status =
-            mt_probe_values_own(&probe->arena, &probe->variants, probe->texts, probe->text_count, &values);
+        status = mt_probe_values_own(&probe->arena, &probe->variants, probe->candidate, probe->candidates,
+                                     &values);
     if (status != MT_OK) return status;
     double *full = mt_arena_array(&probe->arena, values.count, sizeof *full, &status);
     double *without = mt_arena_array(&probe->arena, values.count, sizeof *without, &status);
@@ -118,22 +131,43 @@ static enum mt_status choose_texts(struct probe *probe)
         strength[p] = 1.0F;
         if (status == MT_OK) add_scores(&values, full, without, shown, score);
     }
-    if (status == MT_OK) choose(probe, score);
+    if (status == MT_OK) rank_texts(probe, score);
     return status;
 }
 
 // ------------------------------------------------------------------ the server
 
-static enum mt_status ask_server(struct probe *probe)
+/* Takes the texts of the ranks from `first` on, below `end`. */
+static void take_texts(struct probe *probe, size_t first, size_t end)
 {
-    enum mt_status status = MT_OK;
-    struct mt_asked_place *places = mt_arena_array(&probe->arena, probe->text_count, sizeof *places, &status);
-    if (status == MT_OK)
-        status =
-            mt_ask_places(&probe->arena, &probe->options->server, probe->texts, probe->text_count, places);
+    probe->text_count = 0;
+    for (size_t i = 0; i < probe->candidates; i++) {
+        if (probe->rank[i] < first || probe->rank[i] >= end) continue;
+        probe->places[probe->text_count] = probe->reply[i];
+        probe->texts[probe->text_count++] = probe->candidate[i];
+    }
+}
+
+static enum mt_status ask_about_more(struct probe *probe, size_t wanted)
+{
+    take_texts(probe, probe->asked, wanted);
+    enum mt_status status =
+        mt_ask_places(&probe->arena, &probe->options->server, probe->texts, probe->text_count, probe->places);
+    for (size_t i = 0, next = 0; i < probe->candidates && status == MT_OK; i++) {
+        if (probe->rank[i] < probe->asked || probe->rank[i] >= wanted) continue;
+        probe->reply[i] = probe->places[next++];
+    }
+    probe->asked = wanted;
+    take_texts(probe, 0, wanted);
+    return status;
+}
+
+static enum mt_status ask_server(struct probe *probe, size_t wanted)
+{
+    enum mt_status status = ask_about_more(probe, wanted);
     if (status == MT_OK)
         status = mt_probe_values_asked(&probe->arena, &probe->variants, probe->texts, probe->text_count,
-                                       places, &probe->values);
+                                       probe->places, &probe->values);
     if (status != MT_OK) return status;
     size_t count = probe->values.count;
     if (count < LEAST_VALUES * probe->text_count || count < probe->values.unknown)
@@ -186,8 +220,14 @@ static enum mt_status fit_parts(struct probe *probe)
                                          .parts = result->parts,
                                          .effect = probe->effect};
     if (status == MT_OK) status = mt_fit(probe->ctx, &values, result->fitted);
-    for (int p = 0; p < result->parts && status == MT_OK; p++)
-        result->fitted[p].presence += probe->dead[p] ? 0.0 : 1.0;
+    for (int p = 0; p < result->parts && status == MT_OK; p++) {
+        struct mt_fitted *fitted = &result->fitted[p];
+        double *effect = probe->effect + (size_t)p * count;
+        double other = probe->dead[p] ? -1.0 : 1.0; // the rest's change if it were the other way
+        fitted->presence += probe->dead[p] ? 0.0 : 1.0;
+        for (size_t i = 0; i < count; i++) effect[i] *= other;
+        fitted->preference = other * mt_fit_preference(&values, effect, probe->scratch);
+    }
     return status;
 }
 
@@ -224,7 +264,7 @@ static bool cut(struct probe *probe)
     bool any = false;
     int parts = probe->variants.parts;
     for (int p = 0; p < parts; p++) {
-        if (!is_between(&probe->result->fitted[p], 0.0, SURE)) continue;
+        if (!is_between(&probe->result->fitted[p], 0.0, LIKELY)) continue;
         if (fabs(probe->result->fitted[p].presence - (probe->dead[p] ? 0.0 : 1.0)) < FAR / 5.0) continue;
         const struct mt_variant_part *part = &probe->variants.part[p];
         if (!mt_variants_split(&probe->variants, p, part->first + (part->last - part->first) / 2)) continue;
@@ -385,21 +425,23 @@ static enum mt_status try_experts(struct probe *probe, bool *found)
 
 // ------------------------------------------------------------------ verdict
 
-static enum mt_probe_state state_of(const struct mt_fitted *fitted, double sure)
+static enum mt_probe_state state_of(const struct mt_fitted *fitted)
 {
-    double error = sure * fitted->error;
+    double error = SURE * fitted->error;
     if (fitted->presence - error > 0.5) return MT_PROBE_APPLIED;
     if (fitted->presence + error < 0.5) return MT_PROBE_DEAD;
     return MT_PROBE_UNCLEAR;
 }
 
-/* States of all parts, so sure, or surer where the noise is as loud; counts[state] parts have each. */
-static void find_states(struct mt_probe_result *result, double sure, int counts[3])
+/* States of all parts; counts[state] have each. */
+static void find_states(struct mt_probe_result *result, int counts[3])
 {
     counts[MT_PROBE_APPLIED] = counts[MT_PROBE_DEAD] = counts[MT_PROBE_UNCLEAR] = 0;
     for (int p = 0; p < result->parts; p++) {
-        bool loud = result->noise > 0.5 * result->effect[p];
-        result->state[p] = state_of(&result->fitted[p], loud ? fmax(sure, LOUD_SURE) : sure);
+        result->state[p] = state_of(&result->fitted[p]);
+        double preference = result->fitted[p].preference;
+        bool agree = result->state[p] == MT_PROBE_DEAD ? preference < -PREFERRED : preference > PREFERRED;
+        if (!agree) result->state[p] = MT_PROBE_UNCLEAR;
         counts[result->state[p]]++;
     }
 }
@@ -417,12 +459,12 @@ static void judge(struct mt_probe_result *result)
 {
     int counts[3];
     bool odd = false;
-    for (int p = 0; p < result->parts; p++) odd = odd || is_between(&result->fitted[p], FAR, CERTAIN);
-    find_states(result, odd ? 1.0 : SURE, counts);
+    for (int p = 0; p < result->parts; p++) odd = odd || is_between(&result->fitted[p], FAR, SURE);
+    find_states(result, counts);
     double hidden = 0.0; // what an unclear part changes
     for (int p = 0; p < result->parts; p++)
         hidden = result->state[p] == MT_PROBE_UNCLEAR ? fmax(hidden, result->effect[p]) : hidden;
-    enum mt_probe_state whole = state_of(&result->whole, SURE);
+    enum mt_probe_state whole = state_of(&result->whole);
     result->verdict = MT_PROBE_CANNOT_SAY;
     if (result->change < LEAST_CHANGE)
         result->why = "the adapter changes next to nothing after these texts";
@@ -457,12 +499,13 @@ static enum mt_status explain(struct probe *probe)
     bool strength = false;
     bool layers = false;
     bool experts = false;
-    enum mt_status status = fit_whole(probe);
+    enum mt_status status = mt_variants_unite(&probe->variants);
+    if (status == MT_OK) status = fit_whole(probe);
     if (status == MT_OK) status = settle(probe);
     note_parts(probe);
     kinds = *result;
     for (int p = 0; p < result->parts && status == MT_OK; p++)
-        partly += is_between(&result->fitted[p], 0.05, SURE) ? 1 : 0;
+        partly += is_between(&result->fitted[p], 0.05, LIKELY) ? 1 : 0;
     if (partly > 0 && status == MT_OK) status = try_strength(probe, &strength);
     if (!strength && status == MT_OK) status = try_experts(probe, &experts);
     if (experts) kinds = *result;
@@ -479,6 +522,60 @@ static enum mt_status explain(struct probe *probe)
     return MT_OK;
 }
 
+/* Nothing that more texts could show is open. */
+static bool is_sure(const struct mt_probe_result *result)
+{
+    if (result->verdict == MT_PROBE_CANNOT_SAY) return false;
+    if (result->verdict == MT_PROBE_EXCHANGED || result->verdict == MT_PROBE_STRENGTH) return true;
+    for (int p = 0; p < result->parts; p++)
+        if (result->state[p] == MT_PROBE_UNCLEAR && isfinite(result->fitted[p].error)) return false;
+    return true;
+}
+
+/* Asks about more texts until the verdict is sure. */
+static enum mt_status ask_until_sure(struct probe *probe)
+{
+    size_t first = probe->options->texts;
+    size_t most = first * MT_PROBE_GROWTH < probe->candidates ? first * MT_PROBE_GROWTH : probe->candidates;
+    enum mt_status status = MT_OK;
+    for (size_t wanted = first < most ? first : most; probe->asked < most && status == MT_OK;) {
+        mt_probe_result_release(probe->ctx, probe->result);
+        *probe->result = (struct mt_probe_result){.verdict = MT_PROBE_CANNOT_SAY};
+        probe->variants.source = NULL;
+        status = ask_server(probe, wanted);
+        if (status == MT_OK) status = explain(probe);
+        if (status == MT_OK && is_sure(probe->result)) break;
+        wanted = 3 * wanted < most ? 2 * wanted : most; // never a few at the end
+    }
+    return status;
+}
+
+// ------------------------------------------------------------------ rounding
+
+/* What fp8 would leave unexplained. The model is opened again, its linear layers rounded. */
+static enum mt_status measure_rounding(struct probe *probe)
+{
+    const struct mt_hf_config *config = mt_model_description(probe->variants.model)->config;
+    struct mt_variants_options options = probe->options->model;
+    struct mt_quantise_options fp8 = {.on = true, .format = MT_QUANTISED_FP8};
+    struct mt_model_tensor tensor;
+    if (config->quant.method != MT_HF_QUANT_NONE) return MT_OK;
+    for (struct mt_model_tensors walk = mt_model_tensors_begin(config);
+         mt_model_tensors_next(&walk, &tensor);)
+        if (mt_model_tensor_is_linear(&tensor) && tensor.part != MT_PART_ROUTER) fp8.part[tensor.part] = true;
+    options.quantise = &fp8;
+    enum mt_status status = run_strength(probe, 1.0, probe->effect);
+    mt_variants_close(&probe->variants);
+    if (status == MT_OK) status = mt_variants_open(probe->ctx, &options, &probe->variants);
+    if (status == MT_OK) status = run_strength(probe, 1.0, probe->ours);
+    for (size_t i = 0; i < probe->values.count && status == MT_OK; i++)
+        probe->rest[i] = probe->effect[i] - probe->ours[i];
+    if (status == MT_OK)
+        probe->result->rounded =
+            mt_fit_typical(probe->rest, probe->values.text, probe->values.count, probe->scratch);
+    return status;
+}
+
 enum mt_status mt_probe(struct mt_context *ctx, const struct mt_probe_options *options,
                         struct mt_probe_result *result)
 {
@@ -487,12 +584,14 @@ enum mt_status mt_probe(struct mt_context *ctx, const struct mt_probe_options *o
     mt_arena_init(&probe.arena, ctx, ARENA_BYTES);
     enum mt_status status = mt_variants_open(ctx, &options->model, &probe.variants);
     if (status == MT_OK) status = choose_texts(&probe);
-    if (status == MT_OK) status = ask_server(&probe);
-    if (status == MT_OK) status = explain(&probe);
+    if (status == MT_OK) status = ask_until_sure(&probe);
     result->texts = probe.text_count;
     result->values = probe.values.count;
     result->unknown = probe.values.unknown;
     result->biases = probe.variants.biases;
+    bool applied = result->verdict == MT_PROBE_IS_APPLIED || result->verdict == MT_PROBE_PARTLY;
+    if (status == MT_OK && applied && result->noise > SHARE * result->change)
+        status = measure_rounding(&probe);
     mt_variants_close(&probe.variants);
     mt_arena_free(&probe.arena);
     return status;

@@ -58,6 +58,15 @@ static enum mt_status find_part(struct mt_variants *variants, const struct mt_pa
     return MT_OK;
 }
 
+enum mt_status mt_variants_unite(struct mt_variants *variants)
+{
+    enum mt_status status = MT_OK;
+    variants->parts = 0;
+    for (size_t i = 0; i < variants->pairs && status == MT_OK; i++)
+        status = find_part(variants, variants->pair[i].b, &variants->pair[i].part);
+    return status;
+}
+
 bool mt_variants_split(struct mt_variants *variants, int part, int64_t border)
 {
     struct mt_variant_part *old = &variants->part[part];
@@ -120,7 +129,7 @@ static enum mt_status list_pairs(struct mt_variants *variants)
     if (status != MT_OK) return status;
     variants->pair = memory;
     size_t filled = 0;
-    for (size_t i = 0; i < params->trained_count && status == MT_OK; i++) {
+    for (size_t i = 0; i < params->trained_count; i++) {
         const struct mt_param *param = &params->trained[i];
         if (!is_b(param)) continue;
         struct mt_variant_pair *pair = &variants->pair[filled];
@@ -129,9 +138,8 @@ static enum mt_status list_pairs(struct mt_variants *variants)
         place(variants, param, &pair->at, &pair->count);
         if (param->expert >= 0) pair->a = find_a(params, param);
         if (pair->a != NULL) place(variants, pair->a, &pair->a_at, &pair->a_count);
-        status = find_part(variants, param, &pair->part);
     }
-    return status;
+    return mt_variants_unite(variants);
 }
 
 /* Two pairs of one map: their names are the same but for the expert's number. */
@@ -204,6 +212,7 @@ static enum mt_status open_model(struct mt_variants *variants, const struct mt_v
     enum mt_status status = mt_adapter_open_for(variants->ctx, options->adapter, options->base, &adapter);
     if (status != MT_OK) return status;
     mt_adapter_select(&adapter, &model.selection);
+    if (options->quantise != NULL) model.selection.quantise = *options->quantise;
     model.selection.log = options->log;
     variants->biases = adapter.biases.tensor_count > 0;
     status = mt_device_create(variants->ctx, options->device, options->threads, &variants->device);
@@ -332,18 +341,23 @@ static enum mt_status run_batch(struct mt_variants *variants, const struct mt_pr
     struct mt_batch batch = {.ids = ids, .offsets = offsets, .progress = 1.0, .loss_only = true};
     struct mt_model_loss loss;
     size_t end = first;
-    for (; end < count && batch.sequences < BATCH_SEQUENCES; end++) {
-        if (batch.tokens + (int64_t)texts[end].count > BATCH_TOKENS) break;
-        memcpy(ids + batch.tokens, texts[end].ids, texts[end].count * sizeof *ids);
-        batch.tokens += (int64_t)texts[end].count;
+    while (end < count && batch.sequences < BATCH_SEQUENCES) {
+        size_t longest = end;
+        while (longest + 1 < count && texts[longest + 1].ids == texts[end].ids) longest++;
+        if (batch.tokens + (int64_t)texts[longest].count > BATCH_TOKENS) break;
+        memcpy(ids + batch.tokens, texts[longest].ids, texts[longest].count * sizeof *ids);
+        batch.tokens += (int64_t)texts[longest].count;
         offsets[++batch.sequences] = (int32_t)batch.tokens;
+        end = longest + 1;
     }
     int64_t vocabulary = mt_model_description(variants->model)->vocabulary;
     const struct mt_tensor logits = mt_tensor_2d(variants->logits.data, MT_F32, batch.tokens, vocabulary);
     enum mt_status status = mt_model_forward(variants->model, &batch, &loss);
     if (status == MT_OK) status = mt_model_logits(variants->model, &logits);
-    for (size_t i = first; i < end && status == MT_OK; i++) {
-        const float *row = (const float *)variants->logits.data + (offsets[i - first + 1] - 1) * vocabulary;
+    for (size_t i = first, sequence = 0; i < end && status == MT_OK; i++) {
+        if (i > first && texts[i].ids != texts[i - 1].ids) sequence++;
+        int64_t token = offsets[sequence] + (int64_t)texts[i].count - 1;
+        const float *row = (const float *)variants->logits.data + token * vocabulary;
         status = mt_device_download(variants->device, variants->row, row, (size_t)vocabulary * sizeof *row);
         if (status == MT_OK) status = visitor->visit(visitor->self, i, variants->row, vocabulary);
     }

@@ -51,7 +51,8 @@ struct mt_variants {
 
 struct mt_variants_options {
     const char *base, *adapter;
-    const char *device; // by its name
+    const char *device;                         // by its name
+    const struct mt_quantise_options *quantise; // the base's weights; borrowed; NULL: as they are
     int threads;
     const struct mt_log *log; // borrowed while it opens
 };
@@ -60,6 +61,9 @@ struct mt_variants_options {
 enum mt_status mt_variants_open(struct mt_context *ctx, const struct mt_variants_options *options,
                                 struct mt_variants *variants);
 void mt_variants_close(struct mt_variants *variants); // a zeroed struct is allowed
+
+/* One part for each kind again, after mt_variants_split. */
+enum mt_status mt_variants_unite(struct mt_variants *variants);
 
 /* Appends the ids of a text as the model's tokenizer begins it; what is longer loses its end. */
 enum mt_status mt_variants_encode(struct mt_variants *variants, const char *text, size_t bytes,
@@ -71,6 +75,7 @@ enum mt_status mt_variants_encode(struct mt_variants *variants, const char *text
  */
 bool mt_variants_split(struct mt_variants *variants, int part, int64_t border);
 
+/* Texts with the same `ids`, the shorter ones first, are beginnings of one and run together. */
 struct mt_probe_text {
     const int32_t *ids; // borrowed
     size_t count;       // 1 to MT_VARIANTS_TEXT_TOKENS
