@@ -242,7 +242,8 @@ static void shared_weights(void **state)
     }
 }
 
-/* Asked for, the embedding is the only weight that leaves the device's memory; a trained or a tied one stays. */
+/* Asked for, the embedding is the only weight that leaves the device's memory; a trained or a tied one stays.
+ */
 static void embedding_in_host_memory(void **state)
 {
     const struct {

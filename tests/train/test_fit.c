@@ -280,10 +280,13 @@ static int clean_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_fastest_that_fits), cmocka_unit_test(given_sizes_stay),
+        cmocka_unit_test(the_fastest_that_fits),
+        cmocka_unit_test(given_sizes_stay),
         cmocka_unit_test(the_embedding_leaves_first),
-        cmocka_unit_test(failures_come_through), IN_WORKPLACE(limits_are_kept),
-        IN_WORKPLACE(choices_are_kept),          IN_WORKPLACE(running_out_loses_nothing),
+        cmocka_unit_test(failures_come_through),
+        IN_WORKPLACE(limits_are_kept),
+        IN_WORKPLACE(choices_are_kept),
+        IN_WORKPLACE(running_out_loses_nothing),
         IN_WORKPLACE(packed_steps_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,13 +121,13 @@ struct mt_params {
     struct mt_device *device;                    // borrowed
     struct mt_arena arena;                       // owns names and arrays
     struct mt_buffer masters, gradients, copies; // copies: what could not be used from the mapping
-    struct mt_buffer beside; // the embedding in memory of the host, which the device reads a few rows of
-    struct mt_buffer codes;                      // quantised weights: codes and scales
-    struct mt_safetensors kept;                  // these where a file has them; zeros: there is none
-    struct mt_buffer unpacked;              // bf16 copies of them that products read, a layer's at a time
-    struct mt_buffer rounded;               // bf16, laid out like the masters; empty: nobody reads it
-    struct mt_buffer biases;                // of routers the checkpoint has none for; empty: there are none
-    size_t mapped;                          // bytes used from the mapping
+    struct mt_buffer beside;    // the embedding in memory of the host, which the device reads a few rows of
+    struct mt_buffer codes;     // quantised weights: codes and scales
+    struct mt_safetensors kept; // these where a file has them; zeros: there is none
+    struct mt_buffer unpacked;  // bf16 copies of them that products read, a layer's at a time
+    struct mt_buffer rounded;   // bf16, laid out like the masters; empty: nobody reads it
+    struct mt_buffer biases;    // of routers the checkpoint has none for; empty: there are none
+    size_t mapped;              // bytes used from the mapping
     struct mt_tensor embedding, dembedding; // [V,d]
     struct mt_linear head;                  // lm_head; tied: weight is embedding
     struct mt_norm_weight norm;             // final

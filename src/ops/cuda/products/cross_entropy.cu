@@ -11,7 +11,7 @@
 #include "ops/cuda/products/gemm.cuh"
 
 #define LOGITS_AT_ONCE ((int64_t)64 << 20) // elements of a chunk, where the device chooses
-#define ROWS_OF_TILES  512                  // so that the products' tiles are full, and fill the device
+#define ROWS_OF_TILES  512                 // so that the products' tiles are full, and fill the device
 #define MOST_PRODUCTS  4
 #define ROW_THREADS    1024 // of a block that makes loss and gradients of a row
 #define LEAST_LONG     8192 // logits of a row that occupies such a block
