@@ -85,7 +85,8 @@ enum mt_status mt_device_best(struct mt_context *ctx, enum mt_device_use use, co
 /* Memory the device computes on; released with mt_buffer_release, before the device is destroyed. */
 enum mt_status mt_device_buffer_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer);
 
-/* Memory of the host that the device copies from and to at full speed; released likewise. */
+/* Memory of the host that the device copies from and to at full speed, and its ops may read; released
+ * likewise. */
 enum mt_status mt_device_staging_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer);
 
 /* Copies between host memory and the device's. Complete on return. */

@@ -96,8 +96,8 @@ expect 2 "" "wants a whole number" devices --threads two
 expect 2 "" "--threads must not be negative" devices --threads -3
 expect 2 "" "unexpected argument 'x'" devices x
 expect 2 "" "unexpected argument '--threads'" devices -- --threads
-expect 2 "" "expected one model folder" plan
-expect 2 "" "does not divide 4 ranks" plan --ranks 4 --experts 3 "$output"
+expect 2 "" "expected a model folder" plan
+expect 2 "" "does not divide 4 ranks" plan --ranks 4 "$share/models/tiny-mixtral" parallel.experts=3
 expect 1 "" "hf download ORG/NAME --local-dir $output/nowhere" plan "$output/nowhere"
 
 # Names of the hub where a folder is wanted: every verb says what to do instead, and leaves nothing behind.

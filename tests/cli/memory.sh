@@ -119,10 +119,10 @@ expect 0 "as trained" train "$config" "${small[@]}" out="$place/host"
 metier=$fenced
 export METIER_FENCED_CARD=1000000000
 expect 1 "what fits into 1.00 MB" train "$config" "${small[@]}" out="$place/x" device=cuda memory.limit=1MB --dry-run
-need=$(sed -n 's/^  none  *4096  *\([0-9.]* [kMG]B\)  .* too much.*/\1/p' "$place/text")
+need=$(sed -n 's/^  none  *4096  *\([0-9.]* [kMG]B\)  .* too much$/\1/p' "$place/text")
 least=$(sed -n 's/^  full  *4096  *\([0-9.]* [kMG]B\)  .* too much.*/\1/p' "$place/text")
 expect 0 "recompute: none" train "$config" "${small[@]}" out="$place/card" device=cuda
-expect 0 "recompute: full, batch.tokens: 4096" train "$config" "${small[@]}" out="$place/card2" device=cuda memory.limit=$(($(bytes "$least") + 20000))B
+expect 0 "recompute: full, batch.tokens: 4096, the embedding in the host's memory" train "$config" "${small[@]}" out="$place/card2" device=cuda memory.limit=$(($(bytes "$least") + 20000))B
 IFS=, read -r most of <<<"$(held)"
 [ -n "$most" ] && [ "$(bytes "$most")" -le "$(bytes "$of")" ] && [ "$(bytes "$of")" -lt "$(bytes "$need")" ]
 result $? "a card held '$most' of '$of'"

@@ -116,7 +116,6 @@ result $? "forward with a full disk: $(tail -n 1 "$place/full")"
 grep -q "codes are not kept: .*nf4-routed_experts" "$place/full" && [ "$(ls "$codes")" = fp8-routed_experts.safetensors ]
 result $? "a full disk: $(cat "$place/full" && ls "$codes")"
 expect 2 "cache means nothing here" init --config "$place/config.json" --quantize nf4,cache --out "$place/no"
-expect 2 "cache means nothing here" plan "$model" --ranks 1 --quantize nf4,cache
 expect 2 "quantize.cache means nothing here" train "$config" out="$place/no" quantize.cache=true
 
 # What helps a run that does not fit is not what it has already.

@@ -10,6 +10,7 @@
 #include "ops/cpu/cpu.h"
 
 #define MOST_REGIONS 64
+#define MOST_PINNED  8
 
 struct region {
     char *data;
@@ -36,6 +37,8 @@ struct fence {
     int depth; // of ops that run ops
     struct region region[MOST_REGIONS];
     int regions;
+    struct region pinned[MOST_PINNED]; // of the host, which ops may read; always open
+    int pins;
     size_t total; // bytes the card has; 0: any number
     bool recording;
     struct note *first, *last; // of the recording at hand
@@ -102,15 +105,51 @@ static enum mt_status buffer_create(struct mt_device *device, size_t bytes, stru
     return MT_OK;
 }
 
+static void release_pinned(struct mt_buffer *buffer)
+{
+    struct fence *fence = fence_of(buffer->owner);
+    int place = 0;
+    while (fence->pinned[place].data != buffer->data) place++;
+    free(buffer->data);
+    fence->pinned[place] = fence->pinned[--fence->pins];
+}
+
+static enum mt_status staging_create(struct mt_device *device, size_t bytes, struct mt_buffer *buffer)
+{
+    struct fence *fence = fence_of(device);
+    *buffer = (struct mt_buffer){0};
+    void *data = fence->pins < MOST_PINNED ? malloc(bytes > 0 ? bytes : 1) : NULL;
+    if (data == NULL) return mt_fail(device->ctx, MT_ERR_MEMORY, "no more pinned memory: %zu bytes", bytes);
+    fence->pinned[fence->pins++] = (struct region){.data = data, .bytes = bytes};
+    *buffer = (struct mt_buffer){.data = data,
+                                 .bytes = bytes,
+                                 .kind = MT_MEMORY_PINNED,
+                                 .owned = true,
+                                 .owner = device,
+                                 .release = release_pinned};
+    return MT_OK;
+}
+
+static bool lies_in(const struct region *regions, int count, const void *data, size_t bytes)
+{
+    const char *first = data;
+    for (int i = 0; i < count; i++) {
+        if (first >= regions[i].data && first + bytes <= regions[i].data + regions[i].bytes) return true;
+    }
+    return false;
+}
+
+static bool is_inside(const struct mt_device *device, const void *data, size_t bytes)
+{
+    const struct fence *fence = fence_of(device);
+    return lies_in(fence->region, fence->regions, data, bytes);
+}
+
+/* What an op may be given. */
 static bool holds(const struct mt_device *device, const void *data, size_t bytes)
 {
     const struct fence *fence = fence_of(device);
-    const char *first = data;
-    for (int i = 0; i < fence->regions; i++) {
-        const struct region *region = &fence->region[i];
-        if (first >= region->data && first + bytes <= region->data + region->bytes) return true;
-    }
-    return false;
+    return is_inside(device, data, bytes) || lies_in(fence->pinned, fence->pins, data, bytes);
 }
 
 static enum mt_status check_copy(struct mt_device *device, const void *inside, const void *outside,
@@ -118,11 +157,11 @@ static enum mt_status check_copy(struct mt_device *device, const void *inside, c
 {
     if (fence_of(device)->recording)
         return mt_fail(device->ctx, MT_ERR_UNSUPPORTED, "a copy of %zu bytes in a recording", bytes);
-    if (!holds(device, inside, bytes)) {
+    if (!is_inside(device, inside, bytes)) {
         return mt_fail(device->ctx, MT_ERR_USAGE,
                        "a copy of %zu bytes from or to host memory as the device's", bytes);
     }
-    if (holds(device, outside, 1)) {
+    if (is_inside(device, outside, 1)) {
         return mt_fail(device->ctx, MT_ERR_USAGE,
                        "a copy of %zu bytes from or to device memory as the host's", bytes);
     }
@@ -269,6 +308,7 @@ enum mt_status fenced_init(struct mt_device *device, int threads)
     }
     device->memory = MT_MEMORY_DEVICE;
     device->buffer_create = buffer_create;
+    device->staging_create = staging_create;
     device->upload = upload;
     device->download = download;
     device->holds = holds;

@@ -38,7 +38,7 @@ fits 80 train --keys              # rows become lines
 fits 80 compare --keys            # lines go on below
 fits 80 eval --keys
 fits 80 eval --list
-fits 90 plan "$model" --ranks 64 --experts 4 --table
+fits 90 plan "$model" --ranks 64 --table parallel.experts=4
 # Numbers: columns that have no room come below the others, each part with the names of the rows.
 within 50 analyze --device cpu --model "$model" --data "$place/rows.jsonl" --out "$place/out"
 grep '^domain \|^rows \|^all together ' "$place/narrow" >"$place/table"
