@@ -416,7 +416,10 @@ static enum mt_status try_experts(struct probe *probe, bool *found)
             strength[p] = all == 0 && probe->dead[p] && p != routed ? 0.0F : 1.0F;
         status = mt_experts_search(&search);
     }
-    if (status != MT_OK || search.noise > search.enough) return status;
+    if (status != MT_OK || search.noise > search.enough) {
+        mt_probe_result_release(probe->ctx, result);
+        return status;
+    }
     *found = true;
     variants->source = result->source;
     for (int p = 0; p < variants->parts; p++) probe->dead[p] = strength[p] == 0.0F;
@@ -525,6 +528,7 @@ static enum mt_status explain(struct probe *probe)
 /* Nothing that more texts could show is open. */
 static bool is_sure(const struct mt_probe_result *result)
 {
+    if (result->change < LEAST_CHANGE) return true; // the first texts were those that show most
     if (result->verdict == MT_PROBE_CANNOT_SAY) return false;
     if (result->verdict == MT_PROBE_EXCHANGED || result->verdict == MT_PROBE_STRENGTH) return true;
     for (int p = 0; p < result->parts; p++)
