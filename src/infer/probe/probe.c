@@ -104,8 +104,10 @@ static void rank_texts(struct probe *probe, const double *score)
 {
     for (size_t i = 0; i < probe->candidates; i++) {
         probe->rank[i] = 0;
-        for (size_t t = 0; t < probe->candidates; t++)
-            probe->rank[i] += score[t] > score[i] || (score[t] == score[i] && t < i) ? 1 : 0;
+        for (size_t t = 0; t < probe->candidates; t++) {
+            bool earlier = t < i;
+            probe->rank[i] += score[t] > score[i] || (earlier && score[t] == score[i]) ? 1 : 0;
+        }
     }
 }
 
